@@ -1,0 +1,1 @@
+"""Crawler: leased requests through Scrapy, results to Kafka."""

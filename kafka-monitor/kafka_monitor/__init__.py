@@ -1,0 +1,1 @@
+"""Kafka monitor: requests from Kafka into the frontier."""

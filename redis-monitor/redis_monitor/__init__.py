@@ -1,0 +1,1 @@
+"""Redis monitor: answers, endings, and the care of the frontier."""

@@ -1,0 +1,1 @@
+"""REST service: the cluster over HTTP."""

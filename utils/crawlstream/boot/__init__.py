@@ -1,0 +1,1 @@
+"""What every process does at its start: settings, logs, clients, signals, health."""

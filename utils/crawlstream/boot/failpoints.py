@@ -1,0 +1,35 @@
+"""Deliberate deaths, for tests: ``FAILPOINT=after_publish:kill`` dies at that step.
+
+``FAILPOINT=<step>:kill[:<n>]`` kills the process (SIGKILL) the n-th time it reaches the step,
+the first time by default. Unset, which is everywhere but in tests, a failpoint costs one test
+of a string.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+STEPS = (
+    "after_lease",
+    "after_fetch",
+    "after_parse",
+    "after_publish",
+    "before_settle",
+    "after_settle",
+)
+"""The steps of a page's life, in the order of its effects."""
+
+_step, _, _rest = os.environ.get("FAILPOINT", "").partition(":")
+_action, _, _count = _rest.partition(":")
+_left = int(_count or 1)
+
+
+def failpoint(step: str) -> None:
+    """Die here if FAILPOINT says so."""
+    global _left
+    if step != _step or _action != "kill":
+        return
+    _left -= 1
+    if _left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)

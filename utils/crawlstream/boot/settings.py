@@ -1,0 +1,170 @@
+"""Startup settings: one frozen object a process, from environment and ``.env``.
+
+The predecessor's variables keep their bare names; new ones begin with ``CRAWLSTREAM_``.
+Settings that change while the cluster runs are not here: they are the throttle rules.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from crawlstream.errors import ConfigError
+from crawlstream.model.throttle import ThrottleRule
+
+_MISSPELT = {
+    "SCHEUDLER_ITEM_RETRIES": "SCHEDULER_ITEM_RETRIES",
+    "SCHEDULER_QUEUE_TIEOUT": "SCHEDULER_QUEUE_TIMEOUT",
+}
+"""Names that the predecessor spells wrong, and the right spelling of each."""
+
+Network = IPv4Network | IPv6Network
+Hosts = Annotated[tuple[str, ...], NoDecode]
+
+
+def _new(name: str) -> AliasChoices:
+    """A setting of our own: only the prefixed variable sets it."""
+    return AliasChoices(f"CRAWLSTREAM_{name}")
+
+
+class Settings(BaseSettings):
+    """Every startup setting of every process, with unit and default.
+
+    ConfigError is raised by :func:`load_settings`, never by a process in mid-work.
+    """
+
+    model_config = SettingsConfigDict(
+        env_file=".env", extra="ignore", frozen=True, populate_by_name=True, case_sensitive=True
+    )
+
+    # Redis: the frontier.
+    REDIS_HOST: str = "localhost"
+    REDIS_PORT: int = Field(6379, ge=1, le=65535)
+    REDIS_DB: int = Field(0, ge=0)
+    REDIS_PASSWORD: str | None = None
+    REDIS_SOCKET_TIMEOUT: float = Field(10, gt=0)
+    """Seconds."""
+    namespace: str = Field("cs", validation_alias=_new("NAMESPACE"), pattern=r"^[a-z][a-z0-9_]*$")
+    """First part of every Redis key, so that clusters can share a Redis."""
+    partitions: int = Field(1, validation_alias=_new("PARTITIONS"), ge=1, le=64)
+    """Hash tags that domains are spread over."""
+
+    # Kafka: the way in and the way out.
+    KAFKA_HOSTS: Hosts = ("localhost:9092",)
+    KAFKA_TOPIC_PREFIX: str = "demo"
+    KAFKA_INCOMING_TOPIC: str | None = None
+    """Default: ``<KAFKA_TOPIC_PREFIX>.incoming``."""
+    KAFKA_GROUP: str = "demo-group"
+    KAFKA_APPID_TOPICS: bool = False
+    """Also send each record to the topic of its appid."""
+    KAFKA_FEED_TIMEOUT: float = Field(10, gt=0)
+    """Seconds a producer waits for Kafka's acknowledgement before it says so."""
+    KAFKA_BASE_64_ENCODE: bool = False
+    """Send every body as base64, text too."""
+    incoming_partitions: int = Field(4, validation_alias=_new("INCOMING_PARTITIONS"), ge=1)
+    """Partitions a topic is created with; existing topics are left alone."""
+    replication: int = Field(1, validation_alias=_new("REPLICATION"), ge=1)
+    max_record_bytes: int = Field(
+        8 * 1024 * 1024, validation_alias=_new("MAX_RECORD_BYTES"), ge=1024 * 1024
+    )
+    """Largest record that topics are created for."""
+
+    # ZooKeeper: the rules of politeness.
+    ZOOKEEPER_HOSTS: Hosts = ("localhost:2181",)
+    ZOOKEEPER_ASSIGN_PATH: str = "/scrapy-cluster/crawler/"
+    ZOOKEEPER_ID: str = "all"
+
+    # The default rule: written once into the node's ``default``, changed there from then on.
+    QUEUE_HITS: int = Field(10, ge=0)
+    QUEUE_WINDOW: float = Field(60, gt=0)
+    """Seconds."""
+    QUEUE_MODERATED: bool = True
+
+    # Crawling.
+    DUPEFILTER_TIMEOUT: int = Field(600, ge=0)
+    """Seconds that a crawl's dedupe outlives its last ending."""
+    RETRY_TIMES: int = Field(3, ge=0, le=20)
+    DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
+    """Seconds."""
+    ROBOTSTXT_OBEY: bool = True
+    USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-your-contact-page)"
+    CONCURRENT_REQUESTS: int = Field(64, ge=1, le=1000)
+    """Downloads at once in one crawler process."""
+    max_depth: int = Field(
+        100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
+    )
+    """Largest ``maxdepth`` that a request may ask for."""
+    allow_ignore_robots: bool = Field(False, validation_alias=_new("ALLOW_IGNORE_ROBOTS"))
+    """Whether a request may say ``"obey_robots": false``."""
+    allow_networks: Annotated[tuple[Network, ...], NoDecode] = Field(
+        (), validation_alias=_new("ALLOW_NETWORKS")
+    )
+    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, any port."""
+    finish_grace: float = Field(
+        3, validation_alias=AliasChoices("CRAWLSTREAM_FINISH_GRACE", "FINISH_GRACE"), ge=0
+    )
+    """Seconds that a crawl stays idle before it is finished."""
+    max_body_bytes: int = Field(
+        4 * 1024 * 1024, validation_alias=_new("MAX_BODY_BYTES"), ge=1024
+    )
+    """A body is cut at this size in its record."""
+    download_max_bytes: int = Field(
+        16 * 1024 * 1024,
+        validation_alias=AliasChoices("CRAWLSTREAM_DOWNLOAD_MAX_BYTES", "DOWNLOAD_MAXSIZE"),
+        ge=1024,
+    )
+    """A response larger than this, decompressed, is given up as ``too_large``."""
+
+    # Logs, metrics, files.
+    LOG_LEVEL: str = "INFO"
+    LOG_JSON: bool | None = None
+    """Default: JSON unless standard error is a terminal."""
+    metrics_port: int = Field(0, validation_alias=_new("METRICS_PORT"), ge=0, le=65535)
+    """Port of this process' health and metrics pages on 127.0.0.1; 0: none."""
+    home: str = Field(".crawlstream", validation_alias=_new("HOME"))
+    """Folder for data, logs, jars and results of a local cluster."""
+
+    @field_validator("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", mode="before")
+    @classmethod
+    def _split_hosts(cls, value: Any) -> Any:
+        """Accept ``a:1,b:2`` as well as a sequence."""
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+
+    @field_validator("allow_networks", mode="before")
+    @classmethod
+    def _split_networks(cls, value: Any) -> Any:
+        """Accept ``127.0.0.0/8,10.1.0.0/16`` as well as a sequence."""
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(ip_network(str(part).strip()) for part in parts if str(part).strip())
+
+    @property
+    def throttle_path(self) -> str:
+        """The ZooKeeper node that holds the rules."""
+        return f"/{self.ZOOKEEPER_ASSIGN_PATH.strip('/')}/{self.ZOOKEEPER_ID.strip('/')}"
+
+    @property
+    def default_rule(self) -> ThrottleRule:
+        """The rule for domains without one, while the node has no ``default``."""
+        return ThrottleRule(
+            hits=self.QUEUE_HITS, window_s=self.QUEUE_WINDOW, moderated=self.QUEUE_MODERATED
+        )
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings of this process once; ConfigError names the variable and what it may be."""
+    for wrong, right in _MISSPELT.items():
+        if wrong in os.environ:
+            warnings.warn(f"{wrong} is misspelt: call it {right}", stacklevel=2)
+            os.environ.setdefault(right, os.environ[wrong])
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+        raise ConfigError("; ".join(problems)) from error

@@ -1,0 +1,1 @@
+"""The bundled site and the guided first crawl."""

@@ -1,0 +1,91 @@
+"""Everything that can go wrong, as a tree; each leaf names what is done about it.
+
+CrawlstreamError
+├── InvalidRequest        reject: publish to ``<prefix>.rejected``, move on
+├── InvalidUrl            reject at intake, filter when discovered
+├── BadThrottleConfig     keep the last good table, raise an alarm
+├── Unavailable           back off and try again in place; never drop, never skip
+│   ├── RedisUnavailable
+│   ├── KafkaUnavailable
+│   └── ZooKeeperUnavailable
+├── FrontierFull          pause intake, try again in place
+├── PositionGap           seek back to the frontier's position, read again
+├── Conflict              somebody else wrote first: read again, then retry
+├── ConfigError           exit 2 with one sentence
+└── SetupError            exit 1 with one sentence and its remedy
+
+"Throttled", "empty" and "stale" are values, not errors.
+An error raised without a message speaks its docstring.
+"""
+
+from __future__ import annotations
+
+
+class CrawlstreamError(Exception):
+    """Something went wrong in crawlstream."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").split("\n", 1)[0])
+
+
+class InvalidRequest(CrawlstreamError):
+    """The record is not a request that crawlstream understands.
+
+    ``reason`` is a short code for programs, ``problems`` are sentences for people.
+    """
+
+    def __init__(self, reason: str, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.reason = reason
+        self.problems = problems
+
+
+class InvalidUrl(CrawlstreamError):
+    """The URL cannot be crawled."""
+
+
+class BadThrottleConfig(CrawlstreamError):
+    """The throttle rules in ZooKeeper cannot be read; the last good ones stay in force."""
+
+
+class Unavailable(CrawlstreamError):
+    """A service does not answer; the work waits for it."""
+
+
+class RedisUnavailable(Unavailable):
+    """Redis does not answer; the work waits for it."""
+
+
+class KafkaUnavailable(Unavailable):
+    """Kafka does not answer; the work waits for it."""
+
+
+class ZooKeeperUnavailable(Unavailable):
+    """ZooKeeper does not answer; the last good rules stay in force."""
+
+
+class FrontierFull(CrawlstreamError):
+    """Redis is at its memory limit; intake pauses until the crawl has drained some."""
+
+
+class PositionGap(CrawlstreamError):
+    """Records are missing before this batch.
+
+    ``position`` is the offset from which the partition must be read again.
+    """
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"records from offset {position} on have not been applied yet")
+        self.position = position
+
+
+class Conflict(CrawlstreamError):
+    """The value was changed by somebody else in the meantime."""
+
+
+class ConfigError(CrawlstreamError):
+    """A setting is wrong; the process cannot start with it."""
+
+
+class SetupError(CrawlstreamError):
+    """Something that the command needs is missing on this machine."""

@@ -1,0 +1,22 @@
+"""The frontier: what waits to be fetched, who holds it, who may fetch now.
+
+The life of a URL in here
+    ``put`` (or ``intake`` for a seed) admits it as an *entry* at the end of its *band*: the FIFO of
+    one (spider, domain, crawl, priority). Its domain is *waiting* until the throttle allows the
+    next request, then *ready* by its best priority. ``lease`` pops the entry for one worker: it is
+    a *hold* now, named by a token, and counts against the domain's allowance. The worker fetches
+    it, Kafka acknowledges the result, then ``settle`` admits its children and completes it in one
+    script. ``requeue`` (a download outcome) and ``release`` (unmarked) put it back; ``reap`` does
+    so for a worker that died.
+
+What is always true
+    * Nothing is popped for good: an entry is in a band, delayed, or held, until it is settled,
+      stopped or expired.
+    * For every run: admitted = done + failed + redirected + stopped + expired
+      + queued + delayed + held.
+    * A token that Redis does not know for the worker changes nothing.
+    * Every time is read from one clock inside Redis; when in doubt nothing is granted.
+    * Every key belongs to a live crawl, is capped, or has a time to live.
+
+One Lua file is one operation; its header tells guarantee, keys, arguments, answer and cost.
+"""

@@ -1,0 +1,120 @@
+"""Every Redis key and every Kafka topic name of crawlstream; nobody else makes one.
+
+Redis
+    All keys of one frontier partition begin with its hash tag ``{<namespace><number>}``, so that
+    one script call touches one slot. ``docs/keys.md`` lists them with type, content and end of
+    life. Ids may hold any printable text: they are percent-encoded before they enter a key.
+Kafka
+    ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+from zlib import crc32
+
+from crawlstream.model.crawl import CrawlKey
+
+_TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
+
+
+def encode_id(text: str) -> str:
+    """Make any id safe inside a key: separators and non-ASCII become ``%XX``."""
+    return quote(text, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierKeys:
+    """Keys of one frontier, spread over ``partitions`` hash tags."""
+
+    namespace: str = "cs"
+    partitions: int = 1
+
+    def tag(self, partition: int) -> str:
+        """The prefix of every key of a partition; scripts append the rest."""
+        return f"{{{self.namespace}{partition}}}"
+
+    def partition_of(self, domain: str) -> int:
+        """The partition that a domain lives in."""
+        return crc32(domain.encode()) % self.partitions if self.partitions > 1 else 0
+
+    def home_of(self, crawl: CrawlKey) -> int:
+        """The partition that numbers the runs of a crawl."""
+        return self.partition_of(self.crawl_field(crawl))
+
+    @staticmethod
+    def crawl_field(crawl: CrawlKey) -> str:
+        """A crawl's name as one field: its three ids, encoded, joined by colons."""
+        return ":".join(map(encode_id, (crawl.spiderid, crawl.appid, crawl.crawlid)))
+
+    def actions(self) -> str:
+        """Stream of requests that wait for the answer of a redis-monitor."""
+        return self.tag(0) + "actions"
+
+    def wake_channel(self, partition: int, worker: str) -> str:
+        """Channel on which a sleeping worker hears that there is work."""
+        return f"{self.tag(partition)}wake:{worker}"
+
+    def robots(self, origin: str) -> str:
+        """The robots.txt of one ``scheme://host:port``, shared by the cluster."""
+        return f"{self.tag(self.partition_of(origin))}robots:{origin}"
+
+    def process(self, name: str) -> str:
+        """Heartbeat of one process."""
+        return f"{self.tag(0)}process:{name}"
+
+    def processes(self) -> str:
+        """Index of the processes that send heartbeats, by time of the last one."""
+        return self.tag(0) + "processes"
+
+    def stats(self, family: str, bucket: str) -> str:
+        """Counters of one family in one time bucket."""
+        return f"{self.tag(0)}stats:{family}:{bucket}"
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Kafka topic names under one prefix."""
+
+    prefix: str = "demo"
+    incoming_name: str | None = None
+    """Overrides ``<prefix>.incoming`` (the predecessor's KAFKA_INCOMING_TOPIC)."""
+
+    @property
+    def incoming(self) -> str:
+        """Requests of all four kinds, from clients."""
+        return self.incoming_name or f"{self.prefix}.incoming"
+
+    @property
+    def crawled(self) -> str:
+        """Every crawl result."""
+        return f"{self.prefix}.crawled_firehose"
+
+    @property
+    def outbound(self) -> str:
+        """Every reply to an action, stats or zookeeper request."""
+        return f"{self.prefix}.outbound_firehose"
+
+    @property
+    def events(self) -> str:
+        """Beginnings and endings of crawls, failed pages."""
+        return f"{self.prefix}.events"
+
+    @property
+    def rejected(self) -> str:
+        """What could not take effect, with its reason."""
+        return f"{self.prefix}.rejected"
+
+    def crawled_for(self, appid: str) -> str | None:
+        """Results of one application; None where the id cannot be part of a topic name."""
+        return f"{self.prefix}.crawled_{appid}" if _TOPIC_SAFE.match(appid) else None
+
+    def outbound_for(self, appid: str) -> str | None:
+        """Replies to one application; None where the id cannot be part of a topic name."""
+        return f"{self.prefix}.outbound_{appid}" if _TOPIC_SAFE.match(appid) else None
+
+    def all(self) -> tuple[str, ...]:
+        """The topics that exist before the first record."""
+        return (self.incoming, self.crawled, self.outbound, self.events, self.rejected)

@@ -1,0 +1,1 @@
+"""Frozen values that every layer speaks: no input, no output, no clients."""

@@ -1,0 +1,93 @@
+"""What is crawled: a crawl, the profile its pages share, one entry, one hold on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlKey:
+    """The name of a crawl. It owns dedupe, caps and profiles; runs are its numbered lives."""
+
+    spiderid: str
+    appid: str
+    crawlid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What every page below one seed inherits; stored once, named by a number in its entries.
+
+    ``None`` means "no such limit" throughout. ``seed_url`` is absent when the crawl cannot go
+    deeper than its seed, so that a million single pages share one profile.
+    """
+
+    seed_url: str | None = None
+    attrs: Mapping[str, object] | None = None
+    maxdepth: int = 0
+    domain_max_pages: int | None = None
+    max_pages: int | None = None
+    allowed_domains: tuple[str, ...] | None = None
+    allow_regex: tuple[str, ...] | None = None
+    deny_regex: tuple[str, ...] | None = None
+    deny_extensions: tuple[str, ...] | None = None
+    useragent: str | None = None
+    cookie: str | None = None
+    cookies: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    site: str | None = None
+    """Registrable domain that ``cookie``, ``cookies`` and ``headers`` are bound to."""
+    obey_robots: bool | None = None
+    uuid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One request waiting to be fetched, as the frontier keeps it (opaque to the frontier)."""
+
+    url: str
+    depth: int = 0
+    profile: int = 0
+    """Number of the profile within its crawl."""
+    origin: str | None = None
+    """``topic-partition-offset`` of the seed record; None for a discovered page."""
+    parent_url: str | None = None
+    redirect_urls: tuple[str, ...] = ()
+    callback: str | None = None
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+    cookies: Mapping[str, str] = field(default_factory=dict)
+    """Cookies set along a redirect chain, for this host only."""
+    meta: Mapping[str, object] = field(default_factory=dict)
+    """What a custom spider attached to its request; JSON values only."""
+    salt: str | None = None
+    """Makes the identity of a request that asked not to be deduplicated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """An entry in the hands of one worker: (entry, worker, token, since).
+
+    Settle, requeue, release and sent name the token; a token that Redis no longer knows for this
+    worker changes nothing and is answered as stale.
+    """
+
+    token: str
+    crawl: CrawlKey
+    run: int
+    domain: str
+    priority: int
+    entry: Entry
+    profile: Profile
+    retries: int
+    """Download attempts already made for this entry."""
+    issued_at: float
+    """time.monotonic() just before the granting call left: an upper bound for the grant."""
+    recovered: bool = False
+
+    @property
+    def attempt(self) -> int:
+        """Number of this attempt, from 1."""
+        return self.retries + 1

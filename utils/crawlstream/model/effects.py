@@ -1,0 +1,207 @@
+"""What is said to the frontier, and what it answers.
+
+Lists travel, not objects: a page's links are a few :class:`Links` groups, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from crawlstream.model.crawl import CrawlKey, Hold, Profile
+
+
+class Outcome(StrEnum):
+    """How a held entry came to its end."""
+
+    DONE = "done"
+    """A result was acknowledged by Kafka, whatever its HTTP status."""
+    FAILED = "failed"
+    """No result will come; a ``page_failed`` event was acknowledged by Kafka."""
+    REDIRECTED = "redirected"
+    """Its target was admitted in its place, or had been admitted before."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Links:
+    """Requests of one domain, priority and spider on their way into the frontier.
+
+    ``fingerprints`` and ``entries`` run in parallel. No fingerprint may stand in it twice.
+    """
+
+    domain: str
+    priority: int
+    spiderid: str | None = None
+    """Another spider type that shall fetch them; None for the crawl's own."""
+    counts: bool = True
+    """Whether they use up ``domain_max_pages`` and ``max_pages`` (redirect targets do not)."""
+    fingerprints: list[str] = field(default_factory=list)
+    """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``."""
+    entries: list[bytes] = field(default_factory=list)
+    """As ``wire.stored.encode_entry`` makes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """The end of a hold: its children and its completion, in one step.
+
+    The children inherit the profile of the page, and with it its page limits.
+    """
+
+    token: str
+    outcome: Outcome
+    reason: str = ""
+    """Status class of a done page (``2xx``) or the reason of a failure (``dns``)."""
+    links: Sequence[Links] = ()
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    """Links that were dropped before they could enter, counted by reason."""
+    sent_ms: int | None = None
+    """As in Sent; None if it was reported before or nothing was sent."""
+    body_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """Back into the frontier because of a download outcome: one retry used, priority lowered."""
+
+    token: str
+    delay_ms: int = 0
+    sent_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Back to the front of its band, unmarked.
+
+    ``sent_ms`` None means that nothing went out; the allowance is spent all the same.
+    ``delay_ms`` keeps the entry back for a while. ``robots`` says that the grant bought the
+    robots.txt of its host, which earns a domain never visited before one more grant at once.
+    """
+
+    token: str
+    delay_ms: int = 0
+    sent_ms: int | None = None
+    robots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The request of a hold went out ``after_ms`` after its granting call was issued."""
+
+    token: str
+    after_ms: int
+    received: bool = False
+    """Its response has arrived too: it no longer counts against the domain's concurrency."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    """The answer to one exchange."""
+
+    holds: Sequence[Hold]
+    stale: frozenset[str]
+    """Tokens of this call that Redis does not know for this worker (any more)."""
+    life: int
+    """Grows by one whenever Redis was restarted."""
+    next_due_ms: int | None
+    """How long nothing more will be due unless something is put; None: nothing waits at all."""
+    rules_known: bool
+    """False: no throttle rules have reached Redis yet, so nothing is granted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """A crawl request as the frontier admits it: it always enters, and marks its fingerprint."""
+
+    offset: int
+    timestamp_ms: int
+    """The Kafka record's own."""
+    crawl: CrawlKey
+    domain: str
+    priority: int
+    fingerprint: str
+    entry: bytes
+    """As ``wire.stored.encode_entry`` makes it; the frontier adds the profile's number."""
+    profile: Profile
+    expires: int = 0
+    """Epoch seconds; 0: never."""
+    not_before: float = 0
+    """Epoch seconds; 0: at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A request that redis-monitor answers; ``stop`` has taken effect before that.
+
+    ``name`` is ``stop``, ``info``, ``stats`` or ``zookeeper``; ``request`` is the validated JSON.
+    """
+
+    offset: int
+    timestamp_ms: int
+    name: str
+    request: bytes
+    crawl: CrawlKey | None = None
+    """The crawl to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeBatch:
+    """Consecutive records of one Kafka partition: offsets from ``start`` up to ``next``.
+
+    Rejected records are simply not among ``records``; ``next`` covers them.
+    """
+
+    topic_id: str
+    """UUID of the topic, so that a topic made anew is not taken for the old one."""
+    kafka_partition: int
+    start: int
+    next: int
+    records: Sequence[Seed | Command]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeAnswer:
+    """What became of a batch."""
+
+    applied: int
+    """Records that took effect in this call (0 for a repetition)."""
+    runs: Mapping[int, int] = field(default_factory=dict)
+    """Run number by offset, for the seeds that took effect."""
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """Reason by offset, for the seeds that were not admitted (``domain_max_pages`` …)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingAction:
+    """A request waiting for its answer, as redis-monitor reads it."""
+
+    id: str
+    name: str
+    request: bytes
+    purged: int | None = None
+    """Entries that a stop took out of the frontier; None where no such crawl was under way."""
+    run: int | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """A record that the frontier owes the world, as redis-monitor reads it from the outbox."""
+
+    id: str
+    kind: str
+    """``crawl_started``, ``crawl_finished``, ``crawl_stopped``, ``crawl_expired``, ``page_failed``,
+    ``accepted``."""
+    crawl: CrawlKey
+    run: int
+    server_time: int
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
+    reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
+    started_at: float = 0
+    hold: Hold | None = None
+    """The page that failed, for ``page_failed``."""
+    reason: str = ""
+    uuid: str | None = None

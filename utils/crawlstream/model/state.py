@@ -1,0 +1,76 @@
+"""What the frontier tells about itself: crawls, domains, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crawlstream.model.crawl import CrawlKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainBacklog:
+    """What one crawl has waiting in one domain."""
+
+    domain: str
+    total: int
+    high_priority: int
+    low_priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlState:
+    """The ledger of a crawl's latest run, and its backlog by domain."""
+
+    crawl: CrawlKey
+    run: int
+    state: str
+    """``running``, ``stopping``, ``finished``, ``stopped``, ``expired``."""
+    started_at: float
+    """Epoch seconds."""
+    last_activity: float
+    expires: int
+    admitted: int
+    queued: int
+    delayed: int
+    held: int
+    done: int
+    failed: int
+    redirected: int
+    stopped: int
+    expired: int
+    body_bytes: int = 0
+    done_by_status: Mapping[str, int] = field(default_factory=dict)
+    failed_by_reason: Mapping[str, int] = field(default_factory=dict)
+    filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
+    domains: Sequence[DomainBacklog] = ()
+
+    @property
+    def pending(self) -> int:
+        """Entries that wait, now or later."""
+        return self.queued + self.delayed
+
+    @property
+    def residual(self) -> int:
+        """What the equation of the ledger leaves over; anything but 0 is a defect."""
+        ended = self.done + self.failed + self.redirected + self.stopped + self.expired
+        return self.admitted - ended - self.queued - self.delayed - self.held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierState:
+    """The frontier at a glance."""
+
+    life: int
+    clock_ms: int
+    rules_known: bool
+    crawls: int
+    """Crawls with a run under way."""
+    queued: int
+    delayed: int
+    held: int
+    workers: int
+    outbox: int
+    actions: int
+    backlog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Spider name -> ``domains`` ready or waiting."""

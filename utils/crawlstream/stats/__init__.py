@@ -1,0 +1,1 @@
+"""Bounded counters: what happened in the last quarter hour, day, week."""

@@ -1,0 +1,1 @@
+"""The rules of politeness: read from ZooKeeper, watched, edited."""
