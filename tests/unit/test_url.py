@@ -1,0 +1,285 @@
+"""URLs have one spelling, hosts that parsers disagree about are refused, identities are stable."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from w3lib.url import canonicalize_url, safe_url_string
+
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.url import (
+    MAX_URL_LENGTH,
+    canonical,
+    domain_key,
+    entry_id,
+    fingerprint,
+    host_of,
+    origin_of,
+    seed_url,
+)
+
+HOSTILE_HOSTS = [
+    "2130706433",
+    "0x7f000001",
+    "0x7f.1",
+    "0x",
+    "0177.0.0.1",
+    "127.1",
+    "127.0.1",
+    "127.0.0.01",
+    "127.0.0.0x1",
+    "256.1.1.1",
+    "1.2.3.4.5",
+    "example.123",
+    "①②⑦.⓪.⓪.①",
+    "127。0。0。1",
+    "\uff11\uff12\uff17.\uff10.\uff10.\uff11",
+    "user@example.com",
+    "user:secret@example.com",
+    "good.example@127.0.0.1",
+    "example.com\\@127.0.0.1",
+    "example.com\\.evil.example",
+    "exam%70le.com",
+    "127.0.0.1%00.example.com",
+    "exa mple.com",
+    "exa\tmple.com",
+    "exa\nmple.com",
+    "exa\x00mple.com",
+    "example.com:0",
+    "example.com:65536",
+    "example.com:999999",
+    "example.com:8o80",
+    "example.com:٨٠",
+    "example.com:80:80",
+    "example..com",
+    ".example.com",
+    "..",
+    "a\uff0fb.example",
+    "\uff0541.example",
+    "[::1%eth0]",
+    "[::1",
+    "::1",
+    "[127.0.0.1]",
+    "[v1.fe80]",
+    "[::1]x",
+    "x" * 64 + ".example",
+    ".".join(["label"] * 50),
+    "",
+    ":80",
+]
+
+
+@pytest.mark.parametrize("host", HOSTILE_HOSTS)
+def test_a_host_that_parsers_read_differently_is_refused(host: str) -> None:
+    """No seed and no link reaches a host that another parser would take for another one."""
+    for parse in (canonical, seed_url):
+        with pytest.raises(InvalidUrl):
+            parse(f"http://{host}/path")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "  ",
+        "/path",
+        "example.com/path",
+        "//example.com/",
+        "http:example.com",
+        "http:/example.com",
+        "http:///path",
+        "http:\\\\example.com\\",
+        "file:///etc/passwd",
+        "ftp://example.com/",
+        "data:text/html,x",
+        "javascript:alert(1)",
+        "gopher://example.com/",
+        "http://example.com/\ud800",
+        "http://example.com/" + "x" * MAX_URL_LENGTH,
+        "http://example.com/#" + "x" * 100_000,
+    ],
+)
+def test_only_absolute_http_urls_of_sane_length_are_links(url: str) -> None:
+    """Anything but an absolute http or https URL is refused with a sentence."""
+    with pytest.raises(InvalidUrl, match=r"[a-z]"):
+        canonical(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("HTTP://EXAMPLE.com:80", "http://example.com/"),
+        ("https://example.com:443/", "https://example.com/"),
+        ("https://example.com:80/", "https://example.com:80/"),
+        ("http://example.com:/x", "http://example.com/x"),
+        ("http://example.com./x", "http://example.com/x"),
+        ("  http://example.com/x\n", "http://example.com/x"),
+        ("http://example.com/x#part", "http://example.com/x"),
+        ("http://example.com?b=2&a=1", "http://example.com/?a=1&b=2"),
+        ("http://example.com/q?b=2&a=1&a=0", "http://example.com/q?a=0&a=1&b=2"),
+        ("http://example.com/q?a", "http://example.com/q?a="),
+        ("http://example.com/a/../b/./c", "http://example.com/b/c"),
+        ("http://example.com/%7euser/%c3%a9", "http://example.com/~user/%C3%A9"),
+        ("http://example.com/sp ace/ü", "http://example.com/sp%20ace/%C3%BC"),
+        ("http://example.com/a|b[c]", "http://example.com/a%7Cb%5Bc%5D"),
+        ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+        ("http://faß.de/", "http://xn--fa-hia.de/"),
+        ("http://under_score.example/", "http://under_score.example/"),
+        ("http://127.0.0.5:8080/x", "http://127.0.0.5:8080/x"),
+        ("http://127.0.0.5./x", "http://127.0.0.5/x"),
+        ("http://[0:0::1]:8080/x", "http://[::1]:8080/x"),
+        ("http://localhost/", "http://localhost/"),
+        ("http://example.com/user@host", "http://example.com/user@host"),
+    ],
+)
+def test_a_url_has_one_spelling(url: str, expected: str) -> None:
+    """Case, default port, fragment, dots, order and encoding make no second URL."""
+    assert canonical(url) == expected
+    assert canonical(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("example.com", "http://example.com"),
+        ("example.com/a?b=2&a=1#part", "http://example.com/a?b=2&a=1#part"),
+        ("127.0.0.5:8080/path", "http://127.0.0.5:8080/path"),
+        ("localhost:8080", "http://localhost:8080"),
+        ("[::1]:8080/x", "http://[::1]:8080/x"),
+        ("//example.com/x", "http://example.com/x"),
+        (" HTTPS://Example.com/X?b=1&a=2#F ", "https://example.com/X?b=1&a=2#F"),
+        ("http://example.com?q=1", "http://example.com/?q=1"),
+        ("http://example.com/ü ", "http://example.com/%C3%BC"),
+    ],
+)
+def test_a_seed_keeps_its_query_order_and_fragment(text: str, expected: str) -> None:
+    """A seed is made safe, not reordered; without a scheme it is http."""
+    assert seed_url(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "   ", "mailto:a@example.com", "file:///etc/passwd", "/x"])
+def test_a_seed_that_names_no_site_is_refused(text: str) -> None:
+    """Nothing is made up around text that is no address of a web page."""
+    with pytest.raises(InvalidUrl):
+        seed_url(text)
+
+
+_RESTS = st.text(
+    st.sampled_from("abZ019/.?&=#%;:@!$'()*+,|[]~_-\\\" \t\x01éü水😀\ud800" + "2efFcC3"),
+    max_size=30,
+)
+
+
+@given(_RESTS)
+@example("/.?a=1&a=0")
+@example("/x?b=.&a=")
+@example("/a/..//b/%2e%2e/c;d?e;f")
+def test_canonical_is_a_fixed_point_that_scrapy_agrees_with(rest: str) -> None:
+    """Canonical twice is canonical once, is what Scrapy fingerprints, and what it would send."""
+    url = f"http://example.com/{rest}"
+    try:
+        once = canonical(url)
+    except InvalidUrl:
+        with pytest.raises(ValueError, match="surrogates"):
+            canonicalize_url(url)
+        return
+    assert canonical(once) == once
+    assert canonicalize_url(once) == canonicalize_url(url)
+    assert safe_url_string(once) == once
+
+
+@given(st.one_of(st.text(max_size=40), st.text(max_size=40).map("http://".__add__)))
+def test_any_text_is_a_url_or_is_refused(text: str) -> None:
+    """No text raises anything but InvalidUrl; what passes is ASCII and stays as it is."""
+    for parse in (canonical, seed_url):
+        try:
+            url = parse(text)
+        except InvalidUrl:
+            continue
+        assert parse(url) == url
+        assert url.isascii()
+        assert canonical(url) == canonical(canonical(url))
+        assert host_of(url)
+        assert origin_of(url).startswith(("http://", "https://"))
+
+
+@given(_RESTS)
+def test_a_seed_and_a_link_to_it_are_the_same_page(rest: str) -> None:
+    """The fingerprint of a seed is that of any link that leads to it."""
+    url = f"http://Example.com:80/{rest}"
+    try:
+        assert fingerprint(seed_url(url)) == fingerprint(url) == fingerprint(canonical(url))
+    except InvalidUrl:
+        assert "\ud800" in rest
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("www.example.com", "example.com"),
+        ("WWW.Example.COM.", "example.com"),
+        ("a.b.example.co.uk", "example.co.uk"),
+        ("user.github.io", "github.io"),
+        ("co.uk", "co.uk"),
+        ("localhost", "localhost"),
+        ("Kafka-1", "kafka-1"),
+        ("service.internal.invalid-suffix", "service.internal.invalid-suffix"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.1.", "127.0.0.1"),
+        ("::1", "::1"),
+        ("[0:0::1]", "::1"),
+        ("www.bücher.de", "xn--bcher-kva.de"),
+        ("www.xn--bcher-kva.de", "xn--bcher-kva.de"),
+        ("Not A Host!", "not a host!"),
+        ("", ""),
+    ],
+)
+def test_a_domain_is_what_a_site_is_counted_under(host: str, expected: str) -> None:
+    """Spellings of a host share one domain key; addresses and single labels are their own."""
+    assert domain_key(host) == expected
+    assert domain_key(expected) == expected
+
+
+def test_host_and_origin_are_read_from_a_checked_url() -> None:
+    """The origin names its port, the host has no brackets."""
+    assert host_of("http://example.com:8080/x") == "example.com"
+    assert host_of("http://[::1]/x") == "::1"
+    assert origin_of("http://example.com") == "http://example.com:80"
+    assert origin_of("https://example.com/x:y@z") == "https://example.com:443"
+    assert origin_of("http://[::1]:8080/x") == "http://[::1]:8080"
+    with pytest.raises(InvalidUrl):
+        host_of("nonsense")
+
+
+def test_a_fingerprint_tells_requests_apart() -> None:
+    """Method, body and salt are part of the identity; the number fits 64 signed bits."""
+    url = "http://example.com/x"
+    numbers = {
+        fingerprint(url),
+        fingerprint(url, "POST"),
+        fingerprint(url, "POST", b"a"),
+        fingerprint(url, "POST", b"a", "s"),
+        fingerprint(url, "POST", b"", "a"),
+        fingerprint(url + "/"),
+    }
+    assert len(numbers) == 6
+    assert all(-(2**63) <= int(number) < 2**63 for number in numbers)
+    assert fingerprint(url) == "-1575019709735093851", "stored fingerprints must stay valid"
+
+
+def test_an_entry_id_names_one_admission_for_ever() -> None:
+    """Crawl, run, page and seed record each make another id; no two fields can run together."""
+    crawl = CrawlKey("link", "app", "job")
+    ids = [
+        entry_id(crawl, 1, "5", None),
+        entry_id(crawl, 2, "5", None),
+        entry_id(crawl, 1, "6", None),
+        entry_id(crawl, 1, "5", "demo.incoming-0-7"),
+        entry_id(CrawlKey("linka", "pp", "job"), 1, "5", None),
+        entry_id(CrawlKey("link", "app", "job1"), 1, "5", None),
+    ]
+    assert len(set(ids)) == len(ids)
+    assert ids[0] == entry_id(crawl, 1, "5", None)
+    assert all(len(i) == 32 and int(i, 16) >= 0 for i in ids)
