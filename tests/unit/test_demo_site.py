@@ -1,0 +1,246 @@
+"""The bundled site: one right outcome for every crawl, and a log that can be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
+from w3lib.url import canonicalize_url
+
+from crawlstream.demo.render import Reply, render
+from crawlstream.demo.site import Site
+from crawlstream.demo.truth import Rules, expected_pages
+from crawlstream.demo.visits import AccessLog, Visit, busiest_windows, count_fetches, read_visits
+from crawlstream.demo.web import Kind, Web
+from crawlstream.errors import SetupError
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def crawl_in_any_order(web: Web, rules: Rules, order: random.Random) -> dict[str, int]:
+    """Crawl the rendered bytes with Scrapy's link extractor: URL of each result -> depth."""
+    extractor = LinkExtractor(
+        allow=rules.allow_regex or (),
+        deny=rules.deny_regex or (),
+        allow_domains=[f"{host}:{web.port}" for host in rules.allowed_domains or ()],
+        deny_extensions=rules.deny_extensions,
+    )
+    seen, waiting, delivered = {web.seed_url}, [(web.seed_url, 0)], {}
+
+    def admit(url: str, depth: int) -> None:
+        if not url.startswith("ftp:") and (found := canonicalize_url(url)) not in seen:
+            seen.add(found)
+            waiting.append((url.partition("#")[0], depth))
+
+    while waiting:
+        url, depth = waiting.pop(order.randrange(len(waiting)))
+        page = web.find(urlsplit(url).hostname or "", url[len(web.origin(web.hosts[0])) :])
+        assert page is not None, f"{url} is linked but does not exist"
+        if not web.may_fetch(page):
+            continue
+        reply = render(web, page)
+        if location := _header(reply, "Location"):
+            admit(location, depth)
+            continue
+        delivered[url] = depth
+        if depth < rules.maxdepth and "html" in _header(reply, "Content-Type"):
+            response = HtmlResponse(url, body=reply.body, encoding=_charset(reply))
+            for link in extractor.extract_links(response):
+                admit(link.url, depth + 1)
+    return delivered
+
+
+def _header(reply: Reply, name: str) -> str:
+    lines = dict(line.split(": ", 1) for line in reply.head.decode().splitlines()[1:-1])
+    return lines.get(name, "")
+
+
+def _charset(reply: Reply) -> str:
+    return _header(reply, "Content-Type").rpartition("charset=")[2]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(),
+        Rules(maxdepth=2),
+        Rules(maxdepth=3),
+        Rules(maxdepth=9),
+        Rules(maxdepth=3, deny_regex=("lantern|tower|pier",)),
+        Rules(maxdepth=3, allow_regex=(r"-\d*[02468]$", r":\d+/$")),
+        Rules(maxdepth=3, deny_extensions=("zip",)),
+    ],
+    ids=str,
+)
+def test_every_order_of_fetching_reaches_the_truth(rules: Rules) -> None:
+    """However the hosts answer, a crawl delivers the pages of the truth, each at its depth."""
+    web = Web(8000, pages=200)
+    truth = expected_pages(web, rules)
+    for seed in range(8):
+        assert crawl_in_any_order(web, rules, random.Random(seed)) == truth.depths
+
+
+def test_same_arguments_make_the_same_web() -> None:
+    """Two webs of the same arguments agree byte for byte; another seed makes another web."""
+
+    def bodies(web: Web) -> list[bytes]:
+        return [render(web, page).body for page in web.pages]
+
+    assert bodies(Web(8000)) == bodies(Web(8000))
+    assert bodies(Web(8000)) != bodies(Web(8000, seed=2))
+
+
+def test_default_web_has_one_of_everything_within_reach() -> None:
+    """A crawl of depth 3 meets each kind of page, several hosts, and leaves something deeper."""
+    web = Web(8000)
+    truth = expected_pages(web, Rules(maxdepth=3))
+    reached = {page.kind for page in web.pages if web.url(page) in truth.fetches}
+    assert reached | {Kind.FORBIDDEN} == set(Kind) - {Kind.FILE}
+    assert truth.forbidden
+    assert len({urlsplit(url).hostname for url in truth.delivered}) == 8
+    assert len(truth.delivered) > 100
+    assert len(expected_pages(web, Rules(maxdepth=9)).delivered) > len(truth.delivered)
+
+
+@pytest.mark.parametrize(("hosts", "pages"), [(1, 1), (2, 2), (1, 60), (3, 7), (40, 3000)])
+def test_webs_of_any_size_are_whole(hosts: int, pages: int) -> None:
+    """A web has exactly the pages asked for, at addresses of their own, all linked from within."""
+    web = Web(8000, hosts=hosts, pages=pages, slow_pages=min(5, pages))
+    assert len({web.url(page) for page in web.pages}) == pages
+    linked = {child for page in web.pages for child in page.children}
+    assert linked == set(range(1, pages))
+
+
+def test_the_busiest_window_is_found_wherever_it_begins() -> None:
+    """Windows slide: three visits within one second count, four spread over more do not."""
+    times = [0, 900, 1100, 1899, 2100, 5000]
+    visits = [Visit(time, time, "127.0.0.1", "GET", "/", 200, "") for time in times]
+    assert busiest_windows(visits, 1.0) == {"127.0.0.1": 3}
+
+
+@pytest_asyncio.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    """The default web, served, with its log in ``tmp_path / "visits.jsonl"``."""
+    served = Site(Web(free_port(), slow_s=0.05), AccessLog(tmp_path / "visits.jsonl"))
+    await served.start()
+    yield served
+    await served.stop()
+
+
+async def ask(site: Site, host: str, *paths: str, method: str = "GET") -> list[tuple[int, bytes]]:
+    """Send all requests over one connection in one piece; return the replies in order."""
+    reader, writer = await asyncio.open_connection(host, site.web.port)
+    for path in paths:
+        writer.write(f"{method} {path} HTTP/1.1\r\nHOST: {host}:1\r\nuser-agent: é\r\n\r\n".encode())
+    replies = []
+    for _ in paths:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        length = int(head.partition("Content-Length: ")[2].partition("\r\n")[0])
+        body = await reader.readexactly(0 if method == "HEAD" else length)
+        replies.append((int(head.split()[1]), body))
+    writer.close()
+    return replies
+
+
+@pytest.mark.asyncio
+async def test_served_bytes_are_the_rendered_ones(site: Site) -> None:
+    """Each page answers on its own host as the model says; a flaky one only from the second on."""
+    web = site.web
+    for host in web.hosts:
+        pages = [page for page in web.pages if page.host == host]
+        twice = [page.path for page in pages for _ in range(2)]
+        replies = await ask(site, host, *twice)
+        for page, first, second in zip(pages, replies[::2], replies[1::2], strict=True):
+            expected = render(web, page)
+            assert second == (expected.status, expected.body)
+            assert first[0] == (500 if page.kind is Kind.FLAKY else expected.status)
+
+
+@pytest.mark.asyncio
+async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> None:
+    """What was asked is in the log: host, path, status, agent and time, unknown paths included."""
+    host = site.web.hosts[2]
+    await ask(site, host, "/", "/robots.txt", '/no"such', "/")
+    await ask(site, host, "/", method="HEAD")
+    site.log.flush()
+    visits = read_visits(tmp_path / "visits.jsonl")
+    assert [(v.host, v.method, v.path, v.status) for v in visits] == [
+        (host, "GET", "/", 200),
+        (host, "GET", "/robots.txt", 200),
+        (host, "GET", '/no"such', 404),
+        (host, "GET", "/", 200),
+        (host, "HEAD", "/", 200),
+    ]
+    assert sorted(v.mono for v in visits) == [v.mono for v in visits]
+    assert count_fetches(visits, site.web.port)[f"{site.web.origin(host)}/"] == 3
+
+
+@pytest.mark.asyncio
+async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:
+    """While a slow page is awaited on one connection, others are served; order is kept on its own."""
+    slow = next(page for page in site.web.pages if page.kind is Kind.SLOW)
+    waiting = asyncio.create_task(ask(site, slow.host, slow.path, "/"))
+    assert (await ask(site, slow.host, "/"))[0][0] == 200
+    assert not waiting.done()
+    assert [status for status, _ in await waiting] == [200, 200]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, 431),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+    ],
+)
+async def test_bad_requests_are_refused(site: Site, sent: bytes, status: int) -> None:
+    """What is not a modest HTTP request gets its status and a closed connection."""
+    reader, writer = await asyncio.open_connection(site.web.hosts[0], site.web.port)
+    writer.write(sent)
+    answer = await reader.read()
+    assert answer.split(b" ")[1] == str(status).encode()
+    writer.close()
+
+
+@pytest.mark.asyncio
+async def test_echo_shows_what_was_sent(site: Site) -> None:
+    """/echo answers with the request's own head, a body being read past."""
+    reader, writer = await asyncio.open_connection(site.web.hosts[0], site.web.port)
+    writer.write(b"POST /echo HTTP/1.0\r\nCookie: a=b\r\nContent-Length: 3\r\n\r\nabc")
+    answer = (await reader.read()).decode()
+    assert "Cookie: a=b" in answer.partition("\r\n\r\n")[2]
+    writer.close()
+
+
+@pytest.mark.asyncio
+async def test_a_taken_port_is_one_sentence(site: Site, tmp_path: Path) -> None:
+    """A second site on the same port does not start, and says which address is taken."""
+    second = Site(site.web, AccessLog(tmp_path / "second.jsonl"))
+    with pytest.raises(SetupError, match=rf"cannot listen on 127\.0\.0\.1:{site.web.port}"):
+        await second.start()
+
+
+def test_fetches_count_the_repeats_of_flaky_pages() -> None:
+    """The truth expects two fetches of a page that fails at first, one of every other."""
+    web = Web(8000)
+    truth = expected_pages(web, Rules(maxdepth=9))
+    flaky = {web.url(page) for page in web.pages if page.kind is Kind.FLAKY}
+    assert flaky
+    assert Counter(truth.fetches) == Counter({url: 1 + (url in flaky) for url in truth.fetches})

@@ -1,0 +1,212 @@
+"""The bundled site's HTTP server: HTTP/1.1 with keep-alive, small and quick.
+
+It serves a :class:`~crawlstream.demo.web.Web` on each of its loopback addresses and notes every
+request in the access log. ``/echo`` on every host answers with the request's own head.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+import socket
+import sys
+from pathlib import Path
+from typing import cast
+
+from crawlstream.demo.render import Reply, not_found, render, reply
+from crawlstream.demo.visits import AccessLog, Visit, now_ms
+from crawlstream.demo.web import Web
+from crawlstream.errors import SetupError
+
+FLUSH_S = 0.05
+"""The access log on disk is at most this old."""
+
+_MAX_HEAD = 64 * 1024
+_MAX_BODY = 4 * 1024 * 1024
+_REQUEST_LINE = re.compile(rb"(\S+) (\S+) HTTP/1\.([01])\r\n")
+_HOST = re.compile(rb"(?i)\r\nhost:[ \t]*([^\r\n:]*)")
+_AGENT = re.compile(rb"(?i)\r\nuser-agent:[ \t]*([^\r\n]*)")
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d+)")
+_CLOSE = re.compile(rb"(?i)\r\nconnection:[ \t]*close")
+_CHUNKED = re.compile(rb"(?i)\r\ntransfer-encoding:")
+
+
+class Site:
+    """One web, being served.
+
+    Where ``web.port`` is taken or an address does not exist here, :meth:`start` raises
+    SetupError with what to do about it.
+    """
+
+    def __init__(self, web: Web, log: AccessLog) -> None:
+        self.web = web
+        self.log = log
+        self._replies: dict[tuple[str, str], Reply] = {}
+        self._visited: set[tuple[str, str]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._flusher: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen on every host of the web."""
+        loop = asyncio.get_running_loop()
+        _allow_sockets(len(self.web.hosts))
+        try:
+            for host in self.web.hosts:
+                listener = _listen(host, self.web.port)
+                server = await loop.create_server(lambda: _Connection(self), sock=listener)
+                self._servers.append(server)
+        except SetupError:
+            await self.stop()
+            raise
+        self._flusher = asyncio.create_task(self._keep_flushing())
+
+    async def stop(self) -> None:
+        """Close every socket and the log."""
+        if self._flusher:
+            self._flusher.cancel()
+        for server in self._servers:
+            server.close()
+        self.log.close()
+
+    def answer(self, host: str, path: str) -> Reply:
+        """The reply for one request; a flaky page counts its first visitor."""
+        found = self._replies.get((host, path))
+        if found is None:
+            found = self._make(host, path)
+        if found.first is not None and (host, path) not in self._visited:
+            self._visited.add((host, path))
+            return found.first
+        return found
+
+    def _make(self, host: str, path: str) -> Reply:
+        page = self.web.find(host, path)
+        if page is not None:
+            made = self._replies[host, path] = render(self.web, page)
+            return made
+        if path == "/robots.txt" and host in self.web.hosts:
+            robots = self.web.robots(host)
+            return reply(200, robots.encode(), "text/plain") if robots else not_found()
+        return not_found()
+
+    async def _keep_flushing(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            self.log.flush()
+
+
+class _Connection(asyncio.Protocol):
+    """One visitor's connection: one request after the other."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+        self._delayed: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._delayed:
+            self._delayed.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        self._serve()
+
+    def _serve(self) -> None:
+        """Answer every request that is complete, unless a slow reply is still under way."""
+        while self._received and self._delayed is None and self._transport is not None:
+            head, separator, rest = self._received.partition(b"\r\n\r\n")
+            if not separator:
+                if len(head) > _MAX_HEAD:
+                    self._refuse(431)
+                return
+            length = _LENGTH.search(head)
+            body_bytes = int(length[1]) if length else 0
+            if body_bytes > _MAX_BODY or _CHUNKED.search(head):
+                self._refuse(413)
+                return
+            if len(rest) < body_bytes:
+                return
+            self._received = rest[body_bytes:]
+            self._handle(head + b"\r\n")
+
+    def _handle(self, head: bytes) -> None:
+        mono, wall = now_ms()
+        line = _REQUEST_LINE.match(head)
+        if line is None:
+            self._refuse(400)
+            return
+        method, path = line[1].decode("latin-1"), line[2].decode("latin-1")
+        host = _text(_HOST.search(head))
+        answer = self._site.answer(host, path) if path != "/echo" else _echo(head)
+        agent = _text(_AGENT.search(head))
+        self._site.log.note(Visit(mono, wall, host, method, path, answer.status, agent))
+        closes = line[3] == b"0" or _CLOSE.search(head) is not None
+        if answer.delay_s:
+            loop = asyncio.get_running_loop()
+            self._delayed = loop.call_later(answer.delay_s, self._late, answer, method, closes)
+        else:
+            self._send(answer, method, closes)
+
+    def _late(self, answer: Reply, method: str, closes: bool) -> None:
+        self._delayed = None
+        self._send(answer, method, closes)
+        self._serve()
+
+    def _send(self, answer: Reply, method: str, closes: bool) -> None:
+        if self._transport is None:
+            return
+        self._transport.write(answer.head if method == "HEAD" else answer.head + answer.body)
+        if closes:
+            self._transport.close()
+
+    def _refuse(self, status: int) -> None:
+        self._received = b""
+        self._send(reply(status, b"", "text/plain", "Connection: close"), "GET", closes=True)
+
+
+def _echo(head: bytes) -> Reply:
+    return reply(200, head, "text/plain; charset=utf-8")
+
+
+def _text(match: re.Match[bytes] | None) -> str:
+    return match[1].decode("latin-1") if match else ""
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        if sys.platform != "linux" and host != "127.0.0.1":
+            raise SetupError(
+                f"the demo site needs {host}, which only Linux answers on: use Linux, or Docker"
+            ) from error
+        raise SetupError(f"the demo site cannot listen on {host}:{port}: {error}") from error
+    return listener
+
+
+def _allow_sockets(hosts: int) -> None:
+    """Raise the limit of open files towards what the system grants; a wide web needs it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hosts + 4096
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+async def serve(web: Web, log_file: Path) -> None:
+    """Serve until cancelled."""
+    site = Site(web, AccessLog(log_file))
+    await site.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await site.stop()

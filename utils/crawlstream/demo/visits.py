@@ -1,0 +1,92 @@
+"""Who came when: the site's access log, written by the site and read by its referees.
+
+One JSON object a line: ``mono`` and ``wall`` (milliseconds of arrival by the monotonic and the
+wall clock), ``host``, ``method``, ``path``, ``status``, ``agent``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+_FLUSH_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request that reached the site."""
+
+    mono: float
+    """Milliseconds of the monotonic clock at arrival."""
+    wall: float
+    """Milliseconds since the epoch at arrival."""
+    host: str
+    method: str
+    path: str
+    status: int
+    agent: str
+
+
+class AccessLog:
+    """Appends visits to a file, in blocks; :meth:`flush` puts what has gathered on disk."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("ab", buffering=_FLUSH_BYTES)
+
+    def note(self, visit: Visit) -> None:
+        """Add one visit."""
+        self._file.write(orjson.dumps(visit) + b"\n")
+
+    def flush(self) -> None:
+        """Let readers see all that was noted."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and let go of the file."""
+        self._file.close()
+
+
+def now_ms() -> tuple[float, float]:
+    """Milliseconds by the monotonic clock and since the epoch."""
+    return time.monotonic_ns() / 1e6, time.time_ns() / 1e6
+
+
+def read_visits(path: Path) -> list[Visit]:
+    """All visits on disk so far, in order of arrival; a half-written last line is left out."""
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    return [Visit(**orjson.loads(line)) for line in whole.splitlines()]
+
+
+def count_fetches(visits: Iterable[Visit], port: int) -> Counter[str]:
+    """How often each URL was asked for, robots.txt left out."""
+    return Counter(
+        f"http://{visit.host}:{port}{visit.path}"
+        for visit in visits
+        if visit.path != "/robots.txt"
+    )
+
+
+def busiest_windows(visits: Iterable[Visit], window_s: float) -> dict[str, int]:
+    """For each host, the most requests that arrived within any window of that many seconds."""
+    arrivals: defaultdict[str, list[float]] = defaultdict(list)
+    for visit in visits:
+        arrivals[visit.host].append(visit.mono)
+    return {host: _busiest(sorted(times), window_s * 1000) for host, times in arrivals.items()}
+
+
+def _busiest(times: Sequence[float], window_ms: float) -> int:
+    most = start = 0
+    for end, time_ms in enumerate(times):
+        while time_ms - times[start] >= window_ms:
+            start += 1
+        most = max(most, end - start + 1)
+    return most

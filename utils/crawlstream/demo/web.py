@@ -1,0 +1,269 @@
+"""A web made from a seed number: hosts, pages, and the links between them.
+
+The pages form a tree, so that every page is found first on its parent. All other links lead to
+pages that a crawl must have admitted before it can fetch the page they stand on: ancestors,
+siblings, and siblings of the parent. So the depth at which a crawl finds a page does not depend
+on the order in which hosts answer, and a crawl with a depth limit has exactly one right result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import IPv4Address
+from itertools import cycle
+from random import Random
+
+LOCAL_HOSTS_FROM = "127.0.0.1"
+"""Linux answers on all of 127.0.0.0/8; other systems on this one address only."""
+
+_DEPTH = 3
+"""Levels below the front page that hold most pages; the rest lies deeper."""
+_SHALLOW = 0.93
+"""Share of the pages within those levels."""
+_SPECIAL_EVERY = 5
+"""One page in so many is something else than a plain page."""
+_CROSSING = 0.3
+"""Share of pages that lie on another host than the page they are found on."""
+_FILE_TYPES = ("zip", "pdf", "png", "mp3")
+_THINGS = (
+    "anchor", "bell", "bridge", "buoy", "canal", "chart", "compass", "crane", "dune", "ferry",
+    "gull", "harbour", "heron", "inlet", "island", "kelp", "lantern", "ledger", "lock", "marsh",
+    "mast", "mill", "mooring", "oar", "orchard", "pier", "quay", "reef", "rope", "sail", "shoal",
+    "signal", "spring", "strait", "tide", "tower", "wharf", "willow",
+)  # fmt: skip
+_LOOKS = (
+    "amber", "bright", "broad", "calm", "clear", "copper", "distant", "early", "eastern", "faint",
+    "green", "grey", "hidden", "late", "little", "long", "narrow", "northern", "old", "pale",
+    "quiet", "red", "round", "silver", "slow", "southern", "steep", "still", "white", "wide",
+)  # fmt: skip
+
+
+class Kind(StrEnum):
+    """What a visitor meets at a URL."""
+
+    PAGE = "page"
+    LATIN1 = "latin1"
+    """A page in ISO-8859-1."""
+    MALFORMED = "malformed"
+    """A page whose markup is broken in the usual ways; its links can be read all the same."""
+    SLOW = "slow"
+    """A page that takes its time."""
+    FLAKY = "flaky"
+    """500 at the first visit, a page from then on."""
+    MISSING = "missing"
+    """404."""
+    IMAGE = "image"
+    """A PNG whose URL does not tell."""
+    FILE = "file"
+    """A file whose extension tells that it is no page."""
+    FORBIDDEN = "forbidden"
+    """A page that robots.txt asks to leave alone."""
+    MOVED = "moved"
+    """A redirect to its only child, on another host."""
+    MOVED_BACK = "moved-back"
+    """A redirect to the page that links to it: one that a crawl has seen."""
+
+
+_DECK = (
+    Kind.MOVED,
+    Kind.FLAKY,
+    Kind.MISSING,
+    Kind.LATIN1,
+    Kind.IMAGE,
+    Kind.MALFORMED,
+    Kind.MOVED_BACK,
+    Kind.FILE,
+    Kind.FORBIDDEN,
+)
+_LEAVES = frozenset((Kind.MISSING, Kind.IMAGE, Kind.FILE, Kind.FORBIDDEN, Kind.MOVED_BACK))
+_FOLDERS = {Kind.FORBIDDEN: "private", Kind.FILE: "files", Kind.IMAGE: "pictures"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Page:
+    """One URL of the web. Numbers are those of :attr:`Web.pages`; the front page is 0."""
+
+    number: int
+    host: str
+    path: str
+    """From the slash on, query included."""
+    title: str
+    kind: Kind
+    parent: int | None
+    children: list[int] = field(default_factory=list)
+    """Pages that are found here first."""
+    asides: tuple[int, ...] = ()
+    """Pages linked here that were found before this one could be."""
+
+
+class Web:
+    """``pages`` pages on ``hosts`` loopback addresses from ``first_host`` on, all on one port.
+
+    ``slow_pages`` of them take ``slow_s`` seconds. Bodies have at least ``page_bytes`` bytes.
+    The same arguments make the same web; the front page is the seed that finds them all.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        hosts: int = 8,
+        pages: int = 150,
+        seed: int = 1,
+        first_host: str = LOCAL_HOSTS_FROM,
+        slow_pages: int = 1,
+        slow_s: float = 1.0,
+        page_bytes: int = 0,
+    ) -> None:
+        if not 1 <= hosts <= pages:
+            raise ValueError(f"a web needs at least one page a host: {hosts} hosts, {pages} pages")
+        self.port = port
+        self.slow_s = slow_s
+        self.page_bytes = page_bytes
+        self.hosts: tuple[str, ...] = tuple(
+            str(IPv4Address(first_host) + offset) for offset in range(hosts)
+        )
+        self.pages: Sequence[Page] = _Builder(self.hosts, pages, Random(seed)).build(slow_pages)  # noqa: S311 - a repeatable web, not a secret
+        self._by_address = {(page.host, page.path): page for page in self.pages}
+
+    @property
+    def seed_url(self) -> str:
+        """The front page of the first host, from which every page can be reached."""
+        return self.url(self.pages[0])
+
+    def url(self, page: Page) -> str:
+        """The absolute URL of a page."""
+        return f"{self.origin(page.host)}{page.path}"
+
+    def origin(self, host: str) -> str:
+        """``http://host:port`` of one of the hosts."""
+        return f"http://{host}:{self.port}"
+
+    def find(self, host: str, path: str) -> Page | None:
+        """The page at a path of a host, query included; None where there is none."""
+        return self._by_address.get((host, path))
+
+    def target(self, page: Page) -> Page:
+        """Where a moved page sends its visitors."""
+        return self.pages[page.children[0] if page.kind is Kind.MOVED else page.parent or 0]
+
+    def robots(self, host: str) -> str | None:
+        """The robots.txt of a host; None where it has none, as on every fourth."""
+        if self.hosts.index(host) % 4 == 3:
+            return None
+        return f"# What robots may read here\nUser-agent: *\nDisallow: /{_FOLDERS[Kind.FORBIDDEN]}/\n"
+
+    def may_fetch(self, page: Page) -> bool:
+        """Whether the robots.txt of its host allows a page."""
+        return page.kind is not Kind.FORBIDDEN or self.robots(page.host) is None
+
+
+class _Builder:
+    """Grows the tree level by level, then adds the links across."""
+
+    def __init__(self, hosts: Sequence[str], pages: int, random: Random) -> None:
+        self._hosts = hosts
+        self._wanted = pages
+        self._random = random
+        self._fanout = _fanout(pages)
+        self._pages: list[Page] = []
+        self._deck = cycle(_DECK)
+
+    def build(self, slow_pages: int) -> list[Page]:
+        """All pages, the front page first, each after its parent."""
+        growing = deque([self._add(None, host=self._hosts[0], kind=Kind.PAGE)])
+        is_deep = False
+        while len(self._pages) < self._wanted:
+            if not is_deep and len(self._pages) > _SHALLOW * self._wanted:
+                growing.reverse()
+                is_deep = True
+            page = growing.popleft()
+            for _ in range(self._room(page)):
+                if len(self._pages) < self._wanted:
+                    growing.extend(self._grow(page, sparse=len(growing) < 2))
+        self._slow_down(slow_pages)
+        for page in self._pages:
+            page.asides = self._asides(page)
+        return self._pages
+
+    def _room(self, page: Page) -> int:
+        """How many pages are found on this one first."""
+        return self._fanout if page.parent is not None else max(self._fanout, len(self._hosts) + 1)
+
+    def _grow(self, parent: Page, *, sparse: bool) -> list[Page]:
+        """Add one child; return what can have children of its own."""
+        number = len(self._pages)
+        if number < len(self._hosts):
+            return [self._add(parent, host=self._hosts[number], kind=Kind.PAGE)]
+        host = parent.host if self._random.random() > _CROSSING else self._elsewhere(parent.host)
+        is_special = number % _SPECIAL_EVERY == 0 and number < self._wanted - 1 and not sparse
+        page = self._add(parent, host=host, kind=next(self._deck) if is_special else Kind.PAGE)
+        if page.kind is Kind.MOVED:
+            return [self._add(page, host=self._elsewhere(host), kind=Kind.PAGE)]
+        return [] if page.kind in _LEAVES else [page]
+
+    def _elsewhere(self, host: str) -> str:
+        """Another host, if there is one."""
+        return self._random.choice([other for other in self._hosts if other != host] or [host])
+
+    def _add(self, parent: Page | None, *, host: str, kind: Kind) -> Page:
+        number = len(self._pages)
+        look, thing = self._random.choice(_LOOKS), self._random.choice(_THINGS)
+        page = Page(
+            number=number,
+            host=host,
+            path=self._path(number, kind, f"{look}-{thing}"),
+            title=f"{look.capitalize()} {thing}",
+            kind=kind,
+            parent=parent.number if parent else None,
+        )
+        self._pages.append(page)
+        if parent:
+            parent.children.append(number)
+        return page
+
+    def _path(self, number: int, kind: Kind, name: str) -> str:
+        """A path that no other page has: its last part holds the page's number."""
+        if number < len(self._hosts):
+            return "/"
+        folder = _FOLDERS.get(kind) or self._random.choice(_THINGS)
+        if kind is Kind.FILE:
+            return f"/{folder}/{name}-{number}.{_FILE_TYPES[number % len(_FILE_TYPES)]}"
+        if kind is Kind.PAGE and number % 11 == 0:
+            return f"/{folder}/find?about={name}&page={number}"
+        return f"/{folder}/{name}-{number}"
+
+    def _slow_down(self, count: int) -> None:
+        """Make some plain pages slow, evenly spread, the front pages never."""
+        plain = [p for p in self._pages[len(self._hosts) :] if p.kind is Kind.PAGE]
+        step = max(1, len(plain) // max(1, count))
+        for page in plain[step // 2 :: step][:count]:
+            page.kind = Kind.SLOW
+
+    def _asides(self, page: Page) -> tuple[int, ...]:
+        """The parent, the host's front page, two siblings and a sibling of the parent."""
+        if page.parent is None or page.kind in _LEAVES or page.kind is Kind.MOVED:
+            return ()
+        parent = self._pages[page.parent]
+        near = self._sample([n for n in parent.children if n != page.number], 2)
+        if parent.parent is not None:
+            near += self._sample(self._pages[parent.parent].children, 1)
+        front = self._hosts.index(page.host)
+        return tuple(dict.fromkeys(n for n in (page.parent, front, *near) if n != page.number))
+
+    def _sample(self, numbers: Sequence[int], count: int) -> list[int]:
+        return self._random.sample(numbers, min(count, len(numbers)))
+
+
+def _fanout(pages: int) -> int:
+    """The smallest number of children that keeps most pages within _DEPTH levels.
+
+    One page in five is special, and most special pages have no children.
+    """
+    fanout = 2
+    while sum((0.8 * fanout) ** level for level in range(1, _DEPTH + 1)) < _SHALLOW * pages:
+        fanout += 1
+    return fanout
