@@ -1,0 +1,100 @@
+"""The values that cross between asyncio and Kafka's threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crawlstream.errors import CrawlstreamError, KafkaUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it was read: bytes, never interpreted here."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A record to be written.
+
+    ``optional`` is for the topics of single applications: such a topic is created on first use,
+    and where that fails the record is left out with a warning instead of holding up the rest.
+    """
+
+    topic: str
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    optional: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that it occupies while it waits for its acknowledgement."""
+        return len(self.value) + len(self.key or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive records of one partition: offsets from ``start`` up to ``next``.
+
+    Offsets that hold no record (transaction marks, compaction) lie within some batch all the same:
+    a batch begins where the one before it ended, or where the last seek went.
+    """
+
+    topic_id: str
+    """UUID of the topic, so that a topic made anew is not taken for the old one."""
+    partition: int
+    start: int
+    next: int
+    records: Sequence[Record]
+
+    def chunks(self, size: int) -> Iterator[Batch]:
+        """Cut into batches of at most ``size`` records that leave no offset uncovered."""
+        start = self.start
+        for begin in range(0, len(self.records), size):
+            part = self.records[begin : begin + size]
+            last = begin + size >= len(self.records)
+            end = self.next if last else part[-1].offset + 1
+            yield Batch(self.topic_id, self.partition, start, end, part)
+            start = end
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """A position that the partition does not hold (any more): records may be missing."""
+
+    topic_id: str
+    partition: int
+    position: int
+    log_start: int
+    log_end: int
+
+
+class NotAcknowledged(KafkaUnavailable):
+    """Kafka has not acknowledged every record of a list.
+
+    ``records`` are those without an acknowledgement, in their order. Each may be in Kafka all the
+    same (the reply was lost), so a repetition may double it: same key, same bytes.
+    """
+
+    def __init__(self, message: str, records: Sequence[Out]) -> None:
+        super().__init__(message)
+        self.records = records
+
+
+class RecordTooLarge(CrawlstreamError):
+    """Kafka refuses a record for its size; to repeat it unchanged is useless.
+
+    ``records`` are the refused ones; all others of the list have been acknowledged.
+    """
+
+    def __init__(self, message: str, records: Sequence[Out]) -> None:
+        super().__init__(message)
+        self.records = records
