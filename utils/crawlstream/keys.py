@@ -49,9 +49,41 @@ class FrontierKeys:
         """A crawl's name as one field: its three ids, encoded, joined by colons."""
         return ":".join(map(encode_id, (crawl.spiderid, crawl.appid, crawl.crawlid)))
 
+    def meta(self) -> str:
+        """The clock, the life and the version of the rules."""
+        return self.tag(0) + "m"
+
+    def positions(self) -> str:
+        """Next offset to apply, by topic UUID and Kafka partition."""
+        return self.tag(0) + "positions"
+
+    def table(self) -> str:
+        """The throttle table as it was copied."""
+        return self.tag(0) + "table"
+
+    def names(self) -> str:
+        """Crawls that are remembered, by name."""
+        return self.tag(0) + "names"
+
+    def spiders(self) -> str:
+        """Spider types that entries were put for."""
+        return self.tag(0) + "spiders"
+
+    def domains(self, encoded_spider: str) -> str:
+        """Domains that one spider type has work in, or that cool down."""
+        return f"{self.tag(0)}o:{encoded_spider}"
+
+    def workers(self) -> str:
+        """Deadlines of the workers."""
+        return self.tag(0) + "workers"
+
     def actions(self) -> str:
         """Stream of requests that wait for the answer of a redis-monitor."""
         return self.tag(0) + "actions"
+
+    def outbox(self) -> str:
+        """Stream of records that the frontier owes the world."""
+        return self.tag(0) + "outbox"
 
     def wake_channel(self, partition: int, worker: str) -> str:
         """Channel on which a sleeping worker hears that there is work."""

@@ -48,8 +48,6 @@ class Entry:
 
     url: str
     depth: int = 0
-    profile: int = 0
-    """Number of the profile within its crawl."""
     origin: str | None = None
     """``topic-partition-offset`` of the seed record; None for a discovered page."""
     parent_url: str | None = None

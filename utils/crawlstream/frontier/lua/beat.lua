@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- beat: a worker lives; its deadline moves.
+-- Guarantee: a worker that was reaped in the meantime comes back without its holds.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 worker, 2 deadline_ms from now.
+-- Returns: life.
+-- Cost: four commands.
+--- include: clock
+redis.call('ZADD', P .. 'workers', int(now + tonumber(ARGV[2])), ARGV[1])
+save_clock()
+return life

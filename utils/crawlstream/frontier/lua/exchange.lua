@@ -1,0 +1,141 @@
+#!lua flags=allow-oom
+-- exchange: everything a worker tells the frontier and everything it gets, in one call.
+-- Guarantee: effects in the order sent, settle, requeue, release, lease. Each is safe to repeat: an
+--   ended hold is answered as stale, and a call number that was granted before is answered with the
+--   same holds. Children of a page and its completion are one unit of the append-only file.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, settles, requeues, releases}
+--   sent    {token, after_ms, received}
+--   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
+--            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
+--            life of the puts that went ahead|-1}
+--   requeue {token, delay_ms, sent_ms|-1, priority_step}
+--   release {token, delay_ms, sent_ms|-1, robots}
+-- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat}
+--   hold     {token, crawl number, domain, priority, entry}
+--   crawls   crawl number -> {name, run, recovered}
+--   profiles "crawl number/profile number" -> bytes
+--   repeat   tokens whose puts may have been lost by a restart: put again, then settle
+-- Cost: per page about 12 commands' work; no round trip but its own.
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: holds
+--- include: lease
+
+local call, worker, S, want, deadline_ms, sents, settles, requeues, releases =
+  unpack(cmsgpack.unpack(ARGV[1]))
+
+local tokens = {}
+for _, list in ipairs({ sents, settles, requeues, releases }) do
+  for _, item in ipairs(list) do
+    tokens[#tokens + 1] = item[1]
+  end
+end
+local stale = {}
+local holds = load_holds(worker, tokens, stale)
+local rules = throttle_of(holds)
+
+-- The hold that a token names, with its throttle state and rule; nil if it is stale.
+local function take(token)
+  local hold = holds[token]
+  if hold then
+    return hold, state_cache[hold.domain], rules[hold.domain]
+  end
+end
+
+local function known_ms(ms)
+  return ms >= 0 and ms or nil
+end
+
+local changed_holds = {}
+for _, sent in ipairs(sents) do
+  local hold, state, rule = take(sent[1])
+  if hold then
+    note_sent(hold, state, rule, sent[2])
+    if sent[3] and hold.flags < 2 then
+      hold.flags = 2
+      end_request(hold.domain, state)
+    end
+    reschedule(hold.spider, hold.domain, state, rule)
+    changed_holds[hold.token] = hold
+  end
+end
+
+local function end_once(hold, state, rule, sent_ms)
+  end_hold(worker, hold, state, rule, known_ms(sent_ms))
+  holds[hold.token], changed_holds[hold.token] = nil, nil
+end
+
+local function admit_children(c, groups, domain_cap, crawl_cap)
+  for _, group in ipairs(groups) do
+    if is_open(c) then
+      admit(c, group, known_ms(domain_cap), known_ms(crawl_cap))
+    else
+      count(c, 'z:ended_run', #group[5])
+    end
+  end
+end
+
+local to_repeat = {}
+for _, settle in ipairs(settles) do
+  local hold, state, rule = take(settle[1])
+  if hold and settle[10] >= 0 and settle[10] ~= life then
+    to_repeat[#to_repeat + 1] = settle[1]
+  elseif hold then
+    admit_children(hold.c, settle[8], settle[6], settle[7])
+    local filtered = settle[9]
+    for i = 1, #filtered, 2 do
+      count(hold.c, 'z:' .. filtered[i], filtered[i + 1])
+    end
+    end_once(hold, state, rule, settle[4])
+    count(hold.c, settle[2], 1)
+    count(hold.c, 'bytes', settle[5])
+    if settle[3] ~= '' then
+      count(hold.c, (settle[2] == 'failed' and 'f:' or 'n:') .. settle[3], 1)
+    end
+  end
+end
+
+for _, requeue in ipairs(requeues) do
+  local hold, state, rule = take(requeue[1])
+  if hold then
+    end_once(hold, state, rule, requeue[3])
+    local retries, deaths, reaps = marks_of(hold.entry)
+    hold.entry = with_marks(hold.entry, retries + 1, deaths, reaps)
+    put_back(hold, hold.priority + requeue[4], false, requeue[2])
+  end
+end
+
+for _, release in ipairs(releases) do
+  local hold, state, rule = take(release[1])
+  if hold then
+    local first_ever = release[4] and not state[FIRST] and rule.moderated and rule.hits > 1
+    end_once(hold, state, rule, release[3])
+    if first_ever then
+      state[BONUS] = 1
+      reschedule(hold.spider, hold.domain, state, rule)
+    end
+    put_back(hold, hold.priority, true, release[2])
+  end
+end
+
+for token, hold in pairs(changed_holds) do
+  redis.call('HSET', P .. 'h:' .. worker, token, hold_text(hold))
+end
+
+redis.call('ZADD', P .. 'workers', int(now + deadline_ms), worker)
+local granted, next_due = {}, -1
+if rules_known then
+  granted, next_due = lease(S, worker, call, want)
+end
+save_states()
+save_ledger()
+wake_ready()
+save_clock()
+local crawls, profiles = context_of(granted)
+return cmsgpack.pack({ granted, crawls, profiles, stale, life, next_due, rules_known,
+  to_repeat })

@@ -1,0 +1,94 @@
+-- The one way in: entries of one domain and priority into their band.
+-- Guarantee: a fingerprint is marked only if its entry is admitted; a refused one leaves no trace
+--   but its count under `filtered`. What is refused is counted by reason, never dropped silently.
+-- Needs: clock, ledger, bands, dedupe. Cost: per group HGET, SMISMEMBER, SADD, RPUSH, HSET.
+local function parse_domain_record(text)
+  if not text then
+    return { counted = 0, slab = 0, own = 0, bands = '' }
+  end
+  local counted, slab, own, bands = string.match(text, '^(%d+) (%d+) (%d+) (.*)$')
+  return { counted = tonumber(counted), slab = tonumber(slab), own = tonumber(own), bands = bands }
+end
+
+local function save_domain_record(c, domain, record)
+  redis.call('HSET', P .. 'k:' .. c, domain, int(record.counted) .. ' ' .. int(record.slab) .. ' '
+    .. int(record.own) .. ' ' .. record.bands)
+end
+
+-- Note that the domain has a band of this priority and spider.
+local function note_band(c, record, S, priority)
+  local own_spider = string.match(crawl_of(c).name, '^[^:]*')
+  local band = ',' .. int(priority) .. (S ~= own_spider and '@' .. S or '')
+  if not string.find(record.bands .. ',', band .. ',', 1, true) then
+    record.bands = record.bands .. band
+  end
+end
+
+-- How many more pages the caps of a crawl let into a domain, and the reason when it is none.
+local function room_for(c, record, domain_cap, crawl_cap)
+  local room, reason = 1e9, nil
+  if domain_cap then
+    room, reason = domain_cap - record.counted, 'domain_max_pages'
+  end
+  if crawl_cap then
+    local counted = tonumber(redis.call('HGET', P .. 'x:' .. c, 'counted') or 0)
+      + (deltas[c] and deltas[c].counted or 0)
+    if crawl_cap - counted < room then
+      room, reason = crawl_cap - counted, 'max_pages'
+    end
+  end
+  return math.max(room, 0), reason
+end
+
+-- Admit a group {domain, priority, spider, counts, fingerprints, entries} of crawl c.
+-- Entries are complete (header and body). `due` keeps them back until then.
+local function admit(c, group, domain_cap, crawl_cap, due)
+  local domain, priority, S, counts = group[1], group[2], group[3], group[4]
+  local fingerprints, entries = group[5], group[6]
+  local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
+  local seen = known(c, domain, record, fingerprints)
+  local room, reason = 1e9, nil
+  if counts then
+    room, reason = room_for(c, record, domain_cap, crawl_cap)
+  end
+  local new, new_entries, duplicates = {}, {}, 0
+  for i = 1, #fingerprints do
+    if seen[i] and not group.seed then
+      duplicates = duplicates + 1
+    elseif #new_entries < room then
+      if not seen[i] then
+        new[#new + 1] = fingerprints[i]
+      end
+      new_entries[#new_entries + 1] = entries[i]
+    end
+  end
+  local refused = #fingerprints - duplicates - #new_entries
+  if duplicates > 0 then
+    count(c, 'z:duplicate', duplicates)
+  end
+  if refused > 0 then
+    count(c, 'z:' .. reason, refused)
+  end
+  if #new_entries == 0 then
+    return 0, reason
+  end
+  mark(c, domain, record, new)
+  if counts then
+    record.counted = record.counted + #new_entries
+    count(c, 'counted', #new_entries)
+  end
+  note_band(c, record, S, priority)
+  save_domain_record(c, domain, record)
+  local tag = c .. '/' .. int(priority)
+  count(c, 'admitted', #new_entries)
+  if due then
+    count(c, 'delayed', #new_entries)
+    for i = 1, #new_entries do
+      delay(S, domain, tag, new_entries[i], due, false)
+    end
+  else
+    count(c, 'queued', #new_entries)
+    push(S, domain, tag, priority, new_entries, false)
+  end
+  return #new_entries
+end

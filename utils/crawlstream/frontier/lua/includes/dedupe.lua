@@ -1,0 +1,114 @@
+-- Exact dedupe of a crawl's fingerprints, in about 9 bytes each.
+-- Guarantee: a fingerprint that was marked is known until the crawl's dedupe is dropped.
+-- Up to 32 small domains of a crawl are seated in one slab, a set of integers that Redis keeps as a
+--   sorted array (intset, at most 512 members). Where a slab is full, a domain goes on in sets of
+--   its own, split by linear hashing so that each stays an intset; their number follows from how
+--   many fingerprints they hold, so no directory is needed.
+-- Keys: `s:<c>:<slab>` SET; `e:<c>:<domain>:<i>` SET. Record of a domain in `k:<c>`:
+--   "<counted> <slab> <own> <bands>": pages counted for the cap, seat (0: none), fingerprints in its
+--   own sets, and its bands as `,<priority>` or `,<priority>@<spider>` each.
+local SLAB_SEATS, SLAB_MEMBERS = 32, 508
+local OWN_SPLIT_FROM, OWN_PER_SET = 400, 209
+
+local function sets_for(own)
+  return own <= OWN_SPLIT_FROM and 1 or math.ceil(own / OWN_PER_SET)
+end
+
+-- Linear hashing: which of `sets` sets holds a fingerprint (decided by its last digits).
+local function set_of(fingerprint, sets)
+  local hash = tonumber(string.sub(fingerprint, -9)) or 0
+  if hash < 0 then
+    hash = -hash
+  end
+  local power = 1
+  while power * 2 <= sets do
+    power = power * 2
+  end
+  local bucket = hash % (power * 2)
+  return bucket < sets and bucket or hash % power
+end
+
+local function own_key(c, domain, set)
+  return P .. 'e:' .. c .. ':' .. domain .. ':' .. int(set)
+end
+
+-- Grow the own sets of a domain from `from` to `to` sets.
+local function split_sets(c, domain, from, to)
+  for set = from, to - 1 do
+    local power = 1
+    while power * 2 <= set do
+      power = power * 2
+    end
+    local source = own_key(c, domain, set - power)
+    local moved = {}
+    for _, fingerprint in ipairs(redis.call('SMEMBERS', source)) do
+      if set_of(fingerprint, set + 1) == set then
+        moved[#moved + 1] = fingerprint
+      end
+    end
+    if #moved > 0 then
+      redis.call('SREM', source, unpack(moved))
+      redis.call('SADD', own_key(c, domain, set), unpack(moved))
+    end
+  end
+end
+
+-- Which of the fingerprints are known: {true|false, …}.
+local function known(c, domain, record, fingerprints)
+  local seen = {}
+  for i = 1, #fingerprints do
+    seen[i] = false
+  end
+  if record.slab > 0 then
+    local hits = redis.call('SMISMEMBER', P .. 's:' .. c .. ':' .. int(record.slab), unpack(fingerprints))
+    for i = 1, #hits do
+      seen[i] = hits[i] == 1
+    end
+  end
+  if record.own > 0 then
+    local sets = sets_for(record.own)
+    for i = 1, #fingerprints do
+      if not seen[i] then
+        local set = set_of(fingerprints[i], sets)
+        seen[i] = redis.call('SISMEMBER', own_key(c, domain, set), fingerprints[i]) == 1
+      end
+    end
+  end
+  return seen
+end
+
+-- Seat a new domain in the crawl's newest slab, or open the next one.
+local function seat(c)
+  local x = redis.call('HMGET', P .. 'x:' .. c, 'slab', 'seats')
+  local slab, seats = tonumber(x[1] or 0), tonumber(x[2] or SLAB_SEATS)
+  if seats >= SLAB_SEATS then
+    slab, seats = slab + 1, 0
+  end
+  redis.call('HSET', P .. 'x:' .. c, 'slab', int(slab), 'seats', int(seats + 1))
+  return slab
+end
+
+-- Mark fingerprints that are not known yet.
+local function mark(c, domain, record, fingerprints)
+  if #fingerprints == 0 then
+    return
+  end
+  if record.own == 0 then
+    if record.slab == 0 then
+      record.slab = seat(c)
+    end
+    local key = P .. 's:' .. c .. ':' .. int(record.slab)
+    if redis.call('SCARD', key) + #fingerprints <= SLAB_MEMBERS then
+      redis.call('SADD', key, unpack(fingerprints))
+      return
+    end
+  end
+  local before, after = sets_for(record.own), sets_for(record.own + #fingerprints)
+  if after > before then
+    split_sets(c, domain, before, after)
+  end
+  record.own = record.own + #fingerprints
+  for i = 1, #fingerprints do
+    redis.call('SADD', own_key(c, domain, set_of(fingerprints[i], after)), fingerprints[i])
+  end
+end

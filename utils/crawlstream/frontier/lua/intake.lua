@@ -1,0 +1,97 @@
+#!lua
+-- intake: consecutive records of one Kafka partition take effect, with their position.
+-- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
+--   below the position are skipped, a gap writes nothing. stop takes effect here, between the seeds
+--   before and after it. Refused as a whole when Redis is at its memory limit.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
+--   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
+--            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|''}
+--   command {'command', offset, timestamp_ms, action, request, name to stop|''}
+-- Returns: packed {'GAP', position} or {'OK', applied, {offset, run …}, {offset, reason …}}
+-- Cost: about 8 commands' work a seed.
+--- include: clock
+--- include: ledger
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: crawls
+
+local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
+local place = topic .. ':' .. int(kafka_partition)
+local position = tonumber(redis.call('HGET', P .. 'positions', place) or -1)
+if position >= next_offset then
+  return cmsgpack.pack({ 'OK', 0, {}, {} })
+end
+if position >= 0 and start > position then
+  return cmsgpack.pack({ 'GAP', position })
+end
+
+local runs, refused, applied = {}, {}, 0
+
+-- Number of a profile within crawl c, stored once.
+local function profile_number(c, profile)
+  local key = P .. 'f:' .. c
+  local number = redis.call('HGET', key, '#' .. profile[1])
+  if not number then
+    number = redis.call('HINCRBY', key, '#', 1)
+    redis.call('HSET', key, '#' .. profile[1], int(number), int(number), profile[2])
+  end
+  return number
+end
+
+local function refuse(offset, reason)
+  refused[#refused + 1] = offset
+  refused[#refused + 1] = reason
+end
+
+local function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
+    domain_cap, crawl_cap, expires, not_before, uuid)
+  if was_stopped_after(name, place, timestamp) then
+    return refuse(offset, 'stopped')
+  end
+  local c, run = open_run(name)
+  if expires ~= 0 then
+    crawl_of(c).expires = expires
+    redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires))
+    redis.call('ZADD', P .. 'expiry', int(expires), c)
+    wake_tend()
+  end
+  local entry = '!!!' .. profile_number(c, profiles[profile]) .. ',' .. body
+  local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
+  local due = not_before > wall and now + not_before - wall or nil
+  touched[c] = true
+  local entered, reason = admit(c, group, domain_cap >= 0 and domain_cap or nil,
+    crawl_cap >= 0 and crawl_cap or nil, due)
+  runs[#runs + 1], runs[#runs + 2] = offset, run
+  if entered == 0 then
+    refuse(offset, reason)
+  elseif uuid ~= '' then
+    owe('accepted', c, { uuid = uuid })
+  end
+end
+
+local function command(_, timestamp, action, request, name)
+  local fields = { 'name', action, 'request', request }
+  if action == 'stop' and name ~= '' then
+    local purged, run = close_run(name, 'stopping', { place, timestamp })
+    if purged then
+      fields[5], fields[6], fields[7], fields[8] = 'purged', int(purged), 'run', run
+    end
+  end
+  redis.call('XADD', P .. 'actions', '*', unpack(fields))
+end
+
+local effects = { seed = seed, command = command }
+for i = 1, #records do
+  local record = records[i]
+  if record[2] >= position then
+    effects[record[1]](unpack(record, 2))
+    applied = applied + 1
+  end
+end
+redis.call('HSET', P .. 'positions', place, int(next_offset))
+save_ledger()
+wake_ready()
+save_clock()
+return cmsgpack.pack({ 'OK', applied, runs, refused })

@@ -1,0 +1,33 @@
+#!lua
+-- put: children of a held page, ahead of its settle, when they are too many for one call.
+-- Guarantee: nothing enters for a hold that is stale. Safe to repeat: dedupe knows them.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, groups as in exchange}
+-- Returns: packed {is the hold still there, admitted, life}
+-- Cost: as the children of a settle.
+--- include: clock
+--- include: ledger
+--- include: bands
+--- include: dedupe
+--- include: admit
+
+local worker, token, domain_cap, crawl_cap, groups = unpack(cmsgpack.unpack(ARGV[1]))
+local text = redis.call('HGET', P .. 'h:' .. worker, token)
+if not text then
+  save_clock()
+  return cmsgpack.pack({ false, 0, life })
+end
+local c = string.match(text, '^%d+ %d (%d+)/')
+local admitted = 0
+for _, group in ipairs(groups) do
+  if is_open(c) then
+    admitted = admitted + admit(c, group, domain_cap >= 0 and domain_cap or nil,
+      crawl_cap >= 0 and crawl_cap or nil)
+  else
+    count(c, 'z:ended_run', #group[5])
+  end
+end
+save_ledger()
+wake_ready()
+save_clock()
+return cmsgpack.pack({ true, admitted, life })

@@ -1,0 +1,77 @@
+#!lua flags=allow-oom
+-- reap: a worker is gone; what it held returns to the front of its bands.
+-- Guarantee: unmarked entries return in their old order with one reap more; from the 3rd reap on
+--   with a growing pause; the 20th, or the 3rd death, is a dead letter: failed, owed to the world with
+--   its entry. Only the entry that was on the dead worker's CPU gains a death.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 worker that is known to be dead, or '' for the one longest past its deadline;
+--   2 token of the entry it was handling, or ''.
+-- Returns: packed {worker|'', returned, dead letters}
+-- Cost: O(held), at most about 300.
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: holds
+
+local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
+local worker, blamed = ARGV[1], ARGV[2]
+if worker == '' then
+  worker = redis.call('ZRANGE', P .. 'workers', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, 1)[1]
+end
+if not worker then
+  save_clock()
+  return cmsgpack.pack({ '', 0, 0 })
+end
+
+local function is_newer(a, b)
+  local call_a, i_a = string.match(a.token, '^(%d+)-(%d+)$')
+  local call_b, i_b = string.match(b.token, '^(%d+)-(%d+)$')
+  if call_a ~= call_b then
+    return tonumber(call_a) > tonumber(call_b)
+  end
+  return tonumber(i_a) > tonumber(i_b)
+end
+
+local holds = {}
+local all = redis.call('HGETALL', P .. 'h:' .. worker)
+for i = 1, #all, 2 do
+  if all[i] ~= '!' then
+    holds[#holds + 1] = parse_hold(all[i], all[i + 1])
+  end
+end
+table.sort(holds, is_newer)
+local rules = throttle_of(holds)
+
+local function bury(hold)
+  count(hold.c, 'failed', 1)
+  count(hold.c, 'f:killed_worker', 1)
+  local number = string.match(hold.entry, '^...(%d+),')
+  owe('page_failed', hold.c, { reason = 'killed_worker', entry = hold.entry, domain = hold.domain,
+    priority = hold.priority, profile = redis.call('HGET', P .. 'f:' .. hold.c, number) or '' })
+end
+
+local returned, buried = 0, 0
+for _, hold in ipairs(holds) do
+  end_hold(worker, hold, state_cache[hold.domain], rules[hold.domain])
+  local retries, deaths, reaps = marks_of(hold.entry)
+  deaths, reaps = deaths + (hold.token == blamed and 1 or 0), reaps + 1
+  hold.entry = with_marks(hold.entry, retries, deaths, reaps)
+  if deaths >= MAX_DEATHS or reaps >= MAX_REAPS then
+    bury(hold)
+    buried = buried + 1
+  else
+    local pause = reaps > UNPAUSED_REAPS
+      and math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS) or 0
+    put_back(hold, hold.priority, true, pause)
+    returned = returned + 1
+  end
+end
+forget_worker(worker)
+save_states()
+save_ledger()
+wake_ready()
+save_clock()
+return cmsgpack.pack({ worker, returned, buried })

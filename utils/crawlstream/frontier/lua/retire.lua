@@ -1,0 +1,56 @@
+#!lua flags=allow-oom
+-- retire: a worker gives back holds, unmarked, to the front of their bands.
+-- Guarantee: returns what Redis holds for the worker, whatever the worker remembers. With a list of
+--   tokens that are alive there, only the others that are older than `settled_ms` (a reply may still
+--   be on its way), and any older than `max_hold_ms`; without one, all, and the worker is gone.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 settled_ms, 4 max_hold_ms.
+-- Returns: packed {returned tokens, tokens alive there but unknown here}
+-- Cost: O(held), at most about 300.
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: holds
+
+local worker, settled_ms, max_hold_ms = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local alive = ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
+local is_alive = {}
+for _, token in ipairs(alive or {}) do
+  is_alive[token] = true
+end
+
+local going = {}
+local all = redis.call('HGETALL', P .. 'h:' .. worker)
+for i = 1, #all, 2 do
+  if all[i] ~= '!' then
+    local hold = parse_hold(all[i], all[i + 1])
+    local age = now - hold.since
+    if not alive or (not is_alive[hold.token] and age > settled_ms) or age > max_hold_ms then
+      going[#going + 1] = hold
+    end
+    is_alive[hold.token] = nil
+  end
+end
+local rules = throttle_of(going)
+local returned = {}
+for i = #going, 1, -1 do
+  local hold = going[i]
+  end_hold(worker, hold, state_cache[hold.domain], rules[hold.domain])
+  put_back(hold, hold.priority, true, 0)
+  returned[#returned + 1] = hold.token
+end
+local unknown = {}
+for token in pairs(is_alive) do
+  unknown[#unknown + 1] = token
+end
+if not alive then
+  forget_worker(worker)
+end
+save_states()
+save_ledger()
+wake_ready()
+save_clock()
+return cmsgpack.pack({ returned, unknown })

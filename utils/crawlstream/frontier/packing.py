@@ -1,0 +1,265 @@
+"""Values to the packed arguments of the operations, and their packed answers to values.
+
+Packed means msgpack in its old form (no separate type for bytes), which is what Lua speaks; the
+shapes are those in the header of each Lua file. -1 stands for "none" where a number is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, cast
+from urllib.parse import unquote
+
+import msgpack
+
+from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.effects import Command, IntakeBatch, Links, Seed
+from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.wire import stored
+
+FRESH_MARKS = b"!!!"
+"""Header of an entry without retries, deaths and reaps; see ``lua/includes/holds.lua``."""
+_MARK_ZERO = 33
+
+
+def pack(value: object) -> bytes:
+    """Arguments for Lua."""
+    return cast(bytes, msgpack.packb(value, use_bin_type=False))
+
+
+def unpack(answer: object) -> Any:
+    """An answer from Lua; text arrives as bytes."""
+    return msgpack.unpackb(cast(bytes, answer), raw=True, strict_map_key=False)
+
+
+def mapping(value: Any) -> Mapping[Any, Any]:
+    """A Lua table used as a map; an empty one arrives as a list."""
+    return value if isinstance(value, dict) else {}
+
+
+def none_as(value: int | None) -> int:
+    """A number that may be missing, for Lua."""
+    return -1 if value is None else value
+
+
+def crawl_from(name: bytes) -> CrawlKey:
+    """The crawl that a name written by ``FrontierKeys.crawl_field`` stands for."""
+    return CrawlKey(*map(unquote, name.decode().split(":")))
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What the children of a held page inherit: their profile's number and page limits."""
+
+    number: int
+    domain_max_pages: int | None
+    max_pages: int | None
+
+    def pack_links(self, links: Iterable[Links], own_spider: str) -> list[list[object]]:
+        """Groups of children, each entry with its header."""
+        header = b"%s%d," % (FRESH_MARKS, self.number)
+        return [
+            [
+                group.domain,
+                group.priority,
+                encode_id(group.spiderid or own_spider),
+                group.counts,
+                group.fingerprints,
+                [header + entry for entry in group.entries],
+            ]
+            for group in links
+        ]
+
+
+@lru_cache(maxsize=4096)
+def profile_from(packed: bytes) -> Profile:
+    """The profile stored under a number; an empty one where it is gone."""
+    return stored.decode_profile(packed) if packed else Profile()
+
+
+def split_entry(entry: bytes) -> tuple[int, int, bytes]:
+    """Header and body of a kept entry: retries, profile number, body."""
+    header, _, body = entry.partition(b",")
+    return header[0] - _MARK_ZERO, int(header[3:]), body
+
+
+def unpack_holds(
+    granted: Sequence[Any], crawls: Any, profiles: Any, *, issued_at: float
+) -> tuple[list[Hold], dict[str, Inheritance]]:
+    """The holds of a lease, and what their children inherit, by token."""
+    runs = {c: (crawl_from(v[0]), v[1], bool(v[2])) for c, v in mapping(crawls).items()}
+    holds, inherited = [], {}
+    for raw_token, c, domain, priority, entry in granted:
+        crawl, run, recovered = runs[c]
+        retries, number, body = split_entry(entry)
+        profile = profile_from(profiles[b"%s/%d" % (c, number)])
+        token = raw_token.decode()
+        inherited[token] = Inheritance(number, profile.domain_max_pages, profile.max_pages)
+        holds.append(
+            Hold(
+                token=token,
+                crawl=crawl,
+                run=run,
+                domain=domain.decode(),
+                priority=priority,
+                entry=stored.decode_entry(body),
+                profile=profile,
+                retries=retries,
+                issued_at=issued_at,
+                recovered=recovered,
+            )
+        )
+    return holds, inherited
+
+
+def pack_intake(batch: IntakeBatch) -> bytes:
+    """A batch of records; equal profiles travel once."""
+    profiles: dict[bytes, int] = {}
+    records = [
+        _pack_seed(record, profiles) if isinstance(record, Seed) else _pack_command(record)
+        for record in batch.records
+    ]
+    numbered = [[blake2b(profile, digest_size=8).hexdigest(), profile] for profile in profiles]
+    return pack([batch.topic_id, batch.kafka_partition, batch.start, batch.next, numbered, records])
+
+
+def _pack_seed(seed: Seed, profiles: dict[bytes, int]) -> list[object]:
+    profile = stored.encode_profile(seed.profile)
+    return [
+        "seed",
+        seed.offset,
+        seed.timestamp_ms,
+        FrontierKeys.crawl_field(seed.crawl),
+        seed.domain,
+        seed.priority,
+        encode_id(seed.crawl.spiderid),
+        seed.fingerprint,
+        seed.entry,
+        profiles.setdefault(profile, len(profiles) + 1),
+        none_as(seed.profile.domain_max_pages),
+        none_as(seed.profile.max_pages),
+        seed.expires,
+        int(seed.not_before * 1000),
+        seed.profile.uuid or "",
+    ]
+
+
+def _pack_command(command: Command) -> list[object]:
+    name = FrontierKeys.crawl_field(command.crawl) if command.crawl else ""
+    return [
+        "command",
+        command.offset,
+        command.timestamp_ms,
+        command.name,
+        command.request,
+        name,
+    ]
+
+
+def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
+    """The throttle table as the frontier applies it, and as it was written."""
+    rules = {domain: _rule_text(rule) for domain, rule in table.rules.items()}
+    for domain in table.blacklist:
+        rules[domain] = _rule_text(table.rule_for(domain), hits=0)
+    flat = [part for pair in rules.items() for part in pair]
+    return pack(
+        [
+            str(table.czxid),
+            str(table.mzxid),
+            adopt,
+            _rule_text(table.default),
+            flat,
+            pack(_table_fields(table)),
+        ]
+    )
+
+
+def _rule_text(rule: ThrottleRule, hits: int | None = None) -> str:
+    allowed = rule.effective_hits if hits is None else hits
+    window_ms = max(int(rule.window_s * 1000), 1)
+    return f"{allowed} {window_ms} {int(rule.moderated)} {rule.concurrency}"
+
+
+def _table_fields(table: ThrottleTable) -> list[object]:
+    def fields(rule: ThrottleRule) -> list[object]:
+        return [rule.hits, rule.window_s, rule.scale, rule.moderated, rule.concurrency]
+
+    rules = {domain: fields(rule) for domain, rule in table.rules.items()}
+    return [fields(table.default), rules, sorted(table.blacklist), table.czxid, table.mzxid]
+
+
+def unpack_table(blob: bytes) -> ThrottleTable:
+    """The table that ``pack_table`` wrote beside the rules."""
+
+    def rule(fields: Sequence[Any]) -> ThrottleRule:
+        hits, window_s, scale, moderated, concurrency = fields
+        return ThrottleRule(
+            hits=hits,
+            window_s=window_s,
+            scale=scale,
+            moderated=moderated,
+            concurrency=concurrency,
+        )
+
+    default, rules, blacklist, czxid, mzxid = msgpack.unpackb(blob, raw=False)
+    return ThrottleTable(
+        default=rule(default),
+        rules={domain: rule(fields) for domain, fields in rules.items()},
+        blacklist=frozenset(blacklist),
+        czxid=czxid,
+        mzxid=mzxid,
+    )
+
+
+def pairs(flat: Sequence[bytes]) -> dict[str, str]:
+    """A flat list of fields and values, as HGETALL gives it."""
+    texts = [part.decode() for part in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
+    """Counters ``<kind>:<reason>`` of a crawl record."""
+    prefix = kind + ":"
+    return {
+        field.removeprefix(prefix): int(value)
+        for field, value in fields.items()
+        if field.startswith(prefix)
+    }
+
+
+def crawl_state(fields: Mapping[str, str], domains: Sequence[Any]) -> CrawlState:
+    """A crawl's record and its domains as a value."""
+
+    def number(field: str) -> int:
+        return int(fields.get(field, 0))
+
+    return CrawlState(
+        crawl=crawl_from(fields["name"].encode()),
+        run=number("run"),
+        state=fields["state"],
+        started_at=number("started") / 1000,
+        last_activity=number("active") / 1000,
+        expires=number("expires"),
+        admitted=number("admitted"),
+        queued=number("queued"),
+        delayed=number("delayed"),
+        held=number("held"),
+        done=number("done"),
+        failed=number("failed"),
+        redirected=number("redirected"),
+        stopped=number("stopped"),
+        expired=number("expired"),
+        body_bytes=number("bytes"),
+        done_by_status=by_reason(fields, "n"),
+        failed_by_reason=by_reason(fields, "f"),
+        filtered_by_reason=by_reason(fields, "z"),
+        domains=[
+            DomainBacklog(domain=name.decode(), total=total, high_priority=high, low_priority=low)
+            for name, total, high, low in zip(*[iter(domains)] * 4, strict=True)
+        ],
+    )

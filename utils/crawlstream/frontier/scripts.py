@@ -1,0 +1,72 @@
+"""Load the Lua operations: one file each, with the parts that it includes put in place.
+
+A line ``--- include: name`` stands for ``lua/includes/name.lua``. Every operation takes the prefix
+of its partition as its only key; the keys that it makes share that prefix's hash tag.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlstream.errors import FrontierFull, RedisUnavailable
+
+_INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
+_FOLDER = files("crawlstream.frontier") / "lua"
+
+
+@cache
+def source_of(operation: str) -> str:
+    """The complete text of one operation."""
+    text = (_FOLDER / f"{operation}.lua").read_text()
+    return _INCLUDE.sub(
+        lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text
+    )
+
+
+class Scripts:
+    """Run operations on one Redis, loading each where the server does not know it yet."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._digests: dict[str, str] = {}
+
+    async def run(self, operation: str, prefix: str, *args: str | bytes | int) -> object:
+        """Run one operation on a partition; answers what the script returns.
+
+        FrontierFull: Redis is at its memory limit and the operation would add to it.
+        RedisUnavailable: no answer. The operation may have taken effect; repeating it is safe.
+        """
+        try:
+            return await self._evaluate(operation, prefix, args)
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            raise RedisUnavailable(f"Redis does not answer: {error}") from error
+        except ResponseError as error:
+            if str(error).startswith("OOM"):
+                raise FrontierFull from error
+            if str(error).startswith(("LOADING", "BUSY", "MISCONF", "READONLY", "MASTERDOWN")):
+                raise RedisUnavailable(f"Redis cannot write now: {error}") from error
+            raise
+
+    async def _evaluate(
+        self, operation: str, prefix: str, args: tuple[str | bytes | int, ...]
+    ) -> object:
+        digest = self._digests.get(operation)
+        if digest is None:
+            digest = await self._load(operation)
+        try:
+            return await self._redis.evalsha(digest, 1, prefix, *args)  # type: ignore[arg-type]
+        except NoScriptError:
+            digest = await self._load(operation)
+            return await self._redis.evalsha(digest, 1, prefix, *args)  # type: ignore[arg-type]
+
+    async def _load(self, operation: str) -> str:
+        digest = str(await self._redis.script_load(source_of(operation)))
+        self._digests[operation] = digest
+        return digest

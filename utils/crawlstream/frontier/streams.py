@@ -1,0 +1,180 @@
+"""The frontier's two streams: actions that wait for an answer, records owed to the world.
+
+Both are read by a consumer group, so that several redis-monitors share them and the work of one
+that died is taken over. What is read is deleted only when it is said to be answered or published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier import packing
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.wire import stored
+
+GROUP = "redis-monitor"
+TAKE_OVER_MS = 5_000
+"""A record that somebody read and did not finish for so long is taken over."""
+
+T = TypeVar("T")
+Fields = Mapping[bytes, bytes]
+Records = Sequence[tuple[bytes, Fields]]
+
+COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired", "bytes")
+"""Counters of an ending, in the order of the ledger."""
+
+
+class Streams:
+    """Both streams as one consumer reads them.
+
+    Give it a client of its own whose socket timeout is longer than ``block_ms``.
+    """
+
+    def __init__(self, redis: Redis, keys: FrontierKeys, consumer: str) -> None:
+        self._redis: Any = redis
+        self._keys = keys
+        self._consumer = consumer
+
+    async def actions(self, *, count: int = 50, block_ms: int = 2_000) -> Sequence[PendingAction]:
+        """Actions to answer: those of a dead reader first, then new ones, waiting for them."""
+        return await self._read(self._keys.actions(), count, block_ms, _pending_action)
+
+    async def answered(self, ids: Sequence[str]) -> None:
+        """The replies to these actions are in Kafka."""
+        await self._finish(self._keys.actions(), ids)
+
+    async def owed(self, *, count: int = 100, block_ms: int = 2_000) -> Sequence[Owed]:
+        """Records to publish: those of a dead reader first, then new ones, waiting for them."""
+        return await self._read(self._keys.outbox(), count, block_ms, _owed)
+
+    async def published(self, ids: Sequence[str]) -> None:
+        """These records are in Kafka."""
+        await self._finish(self._keys.outbox(), ids)
+
+    async def _read(
+        self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
+    ) -> Sequence[T]:
+        try:
+            return await self._read_group(stream, count, block_ms, build)
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise RedisUnavailable(f"Redis cannot read now: {error}") from error
+            await self._create_group(stream)
+            return await self._read(stream, count, block_ms, build)
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            raise RedisUnavailable(f"Redis does not answer: {error}") from error
+
+    async def _read_group(
+        self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
+    ) -> Sequence[T]:
+        left_over = await self._take_over(stream, count)
+        if left_over:
+            attempts = await self._attempts(stream, left_over)
+            return [build(id_, fields, attempts.get(id_, 1)) for id_, fields in left_over]
+        answer = await self._redis.xreadgroup(
+            GROUP, self._consumer, {stream: ">"}, count=count, block=block_ms
+        )
+        return [build(id_, fields, 1) for id_, fields in _records_of(answer)]
+
+    async def _take_over(self, stream: str, count: int) -> Records:
+        answer = await self._redis.xautoclaim(
+            stream, GROUP, self._consumer, min_idle_time=TAKE_OVER_MS, count=count
+        )
+        return [(id_, fields) for id_, fields in answer[1] if fields]
+
+    async def _attempts(self, stream: str, records: Records) -> Mapping[bytes, int]:
+        pending = await self._redis.xpending_range(
+            stream, GROUP, min=records[0][0], max=records[-1][0], count=len(records) * 2
+        )
+        return {item["message_id"]: int(item["times_delivered"]) for item in pending}
+
+    async def _create_group(self, stream: str) -> None:
+        try:
+            await self._redis.xgroup_create(stream, GROUP, id="0", mkstream=True)
+        except ResponseError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise
+
+    async def _finish(self, stream: str, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        try:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.xack(stream, GROUP, *ids)
+                pipe.xdel(stream, *ids)
+                await pipe.execute()
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            raise RedisUnavailable(f"Redis does not answer: {error}") from error
+
+
+def _records_of(answer: Any) -> Records:
+    """Records of a XREADGROUP of one stream, in either protocol's shape."""
+    if not answer:
+        return []
+    streams = list(answer.values()) if isinstance(answer, dict) else [pair[1] for pair in answer]
+    records = streams[0]
+    if records and isinstance(records[0], list) and records[0] and isinstance(records[0][0], tuple):
+        records = records[0]
+    return cast(Records, records)
+
+
+def _pending_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
+    purged, run = fields.get(b"purged"), fields.get(b"run")
+    return PendingAction(
+        id=id_.decode(),
+        name=fields[b"name"].decode(),
+        request=fields[b"request"],
+        purged=None if purged is None else int(purged),
+        run=None if run is None else int(run),
+        attempts=attempts,
+    )
+
+
+def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
+    details = packing.unpack(fields[b"record"])
+    record = packing.pairs(details.get(b"fields", ()))
+    counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
+    reasons = {
+        kind: packing.by_reason(record, letter)
+        for kind, letter in (("done", "n"), ("failed", "f"), ("filtered", "z"))
+        if record
+    }
+    uuid = details.get(b"uuid")
+    return Owed(
+        id=id_.decode(),
+        kind=details[b"kind"].decode(),
+        crawl=packing.crawl_from(details[b"name"]),
+        run=details[b"run"],
+        server_time=details[b"time"],
+        counters=counters,
+        reasons=reasons,
+        started_at=int(record.get("started", 0)) / 1000,
+        hold=_buried(details) if b"entry" in details else None,
+        reason=details.get(b"reason", b"").decode(),
+        uuid=uuid.decode() if uuid else None,
+    )
+
+
+def _buried(details: Mapping[bytes, Any]) -> Hold:
+    """The entry of a dead letter, as the hold that it was."""
+    retries, _, body = packing.split_entry(details[b"entry"])
+    return Hold(
+        token="",
+        crawl=packing.crawl_from(details[b"name"]),
+        run=details[b"run"],
+        domain=details[b"domain"].decode(),
+        priority=details[b"priority"],
+        entry=stored.decode_entry(body),
+        profile=packing.profile_from(details[b"profile"]),
+        retries=retries,
+        issued_at=0,
+    )
