@@ -36,7 +36,6 @@ _ENTRIES = st.builds(
     Entry,
     url=_URLS,
     depth=st.integers(0, 300),
-    profile=st.integers(0, 10_000),
     origin=_MAYBE_TEXT,
     parent_url=st.none() | _URLS,
     redirect_urls=st.lists(_URLS, max_size=3).map(tuple),

@@ -47,7 +47,6 @@ _RARE_CAPITAL = re.compile(rb"[G-Z]")
 _SHIFTED = re.compile(rb"\^([a-z])")
 
 _EXTRAS = {
-    "profile": "p",
     "origin": "o",
     "redirect_urls": "r",
     "callback": "c",
