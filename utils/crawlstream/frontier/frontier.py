@@ -153,9 +153,9 @@ class Frontier:
         self._inherited.update(inherited)
         gone = {token.decode() for token in stale}
         lost = {token.decode() for token in repeat}
-        for ended in (*settles, *requeues, *releases):
-            if ended.token not in lost:
-                self._inherited.pop(ended.token, None)
+        for token in _tokens(settles) + _tokens(requeues) + _tokens(releases):
+            if token not in lost:
+                self._inherited.pop(token, None)
         if lost:
             again = [settle for settle in settles if settle.token in lost]
             gone |= (await self.exchange(worker, spiderid, settles=again)).stale
@@ -321,6 +321,10 @@ class Frontier:
             actions=await redis.xlen(keys.actions()),
             backlog=backlog,
         )
+
+
+def _tokens(ends: Sequence[Settle] | Sequence[Requeue] | Sequence[Release]) -> list[str]:
+    return [end.token for end in ends]
 
 
 def _chunks(links: Sequence[Links]) -> list[Links]:

@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from crawlstream.errors import FrontierFull, RedisUnavailable
@@ -61,10 +61,10 @@ class Scripts:
         if digest is None:
             digest = await self._load(operation)
         try:
-            return await self._redis.evalsha(digest, 1, prefix, *args)  # type: ignore[arg-type]
+            return await self._redis.evalsha(digest, 1, prefix, *args)
         except NoScriptError:
             digest = await self._load(operation)
-            return await self._redis.evalsha(digest, 1, prefix, *args)  # type: ignore[arg-type]
+            return await self._redis.evalsha(digest, 1, prefix, *args)
 
     async def _load(self, operation: str) -> str:
         digest = str(await self._redis.script_load(source_of(operation)))
