@@ -1,0 +1,144 @@
+"""What clients ask for, as validated values, and why a record may be refused.
+
+A request reaches these values through ``wire.requests.decode`` only: types and bounds hold, the
+seed's URL is safe to fetch, its expressions compile, its headers can be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from crawlstream.model.crawl import CrawlKey
+
+LATEST = 253_402_300_799
+"""The last second of the year 9999: times beyond it mean it."""
+
+
+class Refusal(StrEnum):
+    """Why a record is no request: a code for programs, with one sentence for people."""
+
+    sentence: str
+
+    def __new__(cls, code: str, sentence: str) -> Refusal:
+        """A member is its code; the sentence comes along."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.sentence = sentence
+        return member
+
+    EMPTY = "empty", "the record has no value"
+    TOO_LARGE = "too_large", "the record is larger than a request may be"
+    NOT_UTF8 = "not_utf8", "the record is not UTF-8 text"
+    TOO_DEEP = "too_deep", "the JSON is nested deeper than a request may be"
+    NOT_JSON = "not_json", "the record is not JSON"
+    BAD_NUMBER = "bad_number", "the JSON holds a number that no other program would read alike"
+    BAD_TEXT = "bad_text", "the JSON holds half a character (a lone surrogate)"
+    NOT_AN_OBJECT = "not_an_object", "the record is JSON, but not an object"
+    BAD_REQUEST = "bad_request", "the object fits none of the kinds of request"
+    BAD_URL = "bad_url", "the seed cannot be crawled"
+    BAD_REGEX = "bad_regex", "an expression cannot be used"
+    BAD_HEADER = "bad_header", "a header or cookie cannot be sent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """How much a request may ask for; operators may change the depth."""
+
+    max_bytes: int = 2 * 1024 * 1024
+    """Size of a record. Clients count on 1 MiB; every result repeats ``attrs`` beside its body."""
+    max_levels: int = 128
+    """Nesting of the JSON. Clients count on 100; orjson writes 254."""
+    max_depth: int = 100
+    """Largest ``maxdepth``."""
+    max_expressions: int = 100
+    """Entries of ``allow_regex`` or ``deny_regex``: each is tried on each link."""
+    max_expression_length: int = 1000
+    """Characters of one expression."""
+    max_headers: int = 100
+    """Entries of ``headers`` or ``cookies``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlRequest:
+    """One seed, and how to crawl from it.
+
+    ``None`` and 0 mean "no such limit". Times are epoch seconds. ``url`` is as
+    ``model.url.seed_url`` leaves it.
+    """
+
+    appid: str
+    crawlid: str
+    url: str
+    spiderid: str = "link"
+    priority: int = 1
+    maxdepth: int = 0
+    domain_max_pages: int | None = None
+    max_pages: int | None = None
+    allowed_domains: tuple[str, ...] | None = None
+    allow_regex: tuple[str, ...] | None = None
+    deny_regex: tuple[str, ...] | None = None
+    deny_extensions: tuple[str, ...] | None = None
+    expires: int = 0
+    not_before: float = 0
+    useragent: str | None = None
+    cookie: str | None = None
+    cookies: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    method: str = "GET"
+    body: str | None = None
+    attrs: Mapping[str, object] | None = None
+    obey_robots: bool | None = None
+    uuid: str | None = None
+
+    @property
+    def crawl(self) -> CrawlKey:
+        """The crawl that the seed belongs to."""
+        return CrawlKey(self.spiderid, self.appid, self.crawlid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRequest:
+    """Something to be done or told about a crawl, or about all crawls of an application."""
+
+    name: str
+    """``stop`` or ``info``; ``action`` on the wire."""
+    uuid: str
+    appid: str
+    spiderid: str
+    crawlid: str | None = None
+
+    @property
+    def crawl(self) -> CrawlKey | None:
+        """The crawl that is meant; None for all of the application's."""
+        return None if self.crawlid is None else CrawlKey(self.spiderid, self.appid, self.crawlid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsRequest:
+    """A wish for counters."""
+
+    uuid: str
+    appid: str
+    stats: str = "all"
+    """``kafka-monitor``, ``redis-monitor``, ``crawler``, ``spider``, ``machine``, ``queue``,
+    ``rest`` or ``all``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperRequest:
+    """An edit of the throttle rules."""
+
+    uuid: str
+    appid: str
+    action: str
+    """``domain-update``, ``domain-remove``, ``blacklist-update`` or ``blacklist-remove``."""
+    domain: str
+    hits: int = 0
+    window: int = 0
+    """Seconds."""
+    scale: float = 1.0
+
+
+Request = CrawlRequest | ActionRequest | StatsRequest | ZookeeperRequest
