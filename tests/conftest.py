@@ -1,0 +1,57 @@
+"""Fixtures of all tiers: real servers, started once a session by the first test that asks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+
+from support import servers
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+from support.waiting import wait_until as _wait_until
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A Redis configured as a local cluster's; a test that kills it starts it again."""
+    with servers.redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A ZooKeeper configured as a local cluster's."""
+    with servers.zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A Kafka configured as a local cluster's: topics exist only when they are created."""
+    with servers.kafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(redis_server: RunningServer) -> AsyncIterator[Redis]:
+    """A client of an empty Redis."""
+    async with Redis(host="127.0.0.1", port=redis_server.port) as client:
+        await client.flushall()
+        yield client
+
+
+@pytest.fixture
+def fresh_name() -> str:
+    """A name that no other test of the session has: a topic prefix, a group, a node."""
+    return f"test{next(_names)}"
+
+
+@pytest.fixture
+def wait_until() -> WaitUntil:
+    """See :func:`support.waiting.wait_until`."""
+    return _wait_until

@@ -1,0 +1,123 @@
+"""The folder in which a local cluster lives, and where on this machine its jars are.
+
+``conf/`` rendered configuration, ``data/`` the servers' data, ``logs/`` one file a process,
+``jars/`` Kafka and ZooKeeper, ``results/`` what crawls have brought, ``run/`` pids and sockets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlstream.errors import SetupError
+
+_NEEDED_BYTES = 1 << 30
+_LONGEST_SOCKET = 100
+"""Bytes; the kernel's limit is 107 on Linux and 103 on macOS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A cluster's folder; ``path`` is absolute."""
+
+    path: Path
+
+    @property
+    def conf(self) -> Path:
+        """Configuration of the servers, rendered at each start."""
+        return self.path / "conf"
+
+    @property
+    def logs(self) -> Path:
+        """One rotated file a process."""
+        return self.path / "logs"
+
+    @property
+    def run(self) -> Path:
+        """What is true of the cluster that runs now."""
+        return self.path / "run"
+
+    @property
+    def results(self) -> Path:
+        """What crawls have brought."""
+        return self.path / "results"
+
+    @property
+    def socket(self) -> Path:
+        """Supervisor's socket: in the home, or in a short private folder when that is too long."""
+        inside = self.run / "supervisor.sock"
+        if len(os.fsencode(inside)) <= _LONGEST_SOCKET:
+            return inside
+        digest = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
+        base = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"  # noqa: S108  made 0700 and checked
+        return Path(base) / f"crawlstream-{os.getuid()}-{digest}" / "supervisor.sock"
+
+    def prepare(self) -> None:
+        """Make the folders; SetupError when the place is unfit or its disk nearly full."""
+        _refuse_unfit(self.path)
+        try:
+            for folder in (self.conf, self.logs, self.run, self.results):
+                folder.mkdir(parents=True, exist_ok=True)
+            _make_private(self.socket.parent)
+        except OSError as error:
+            raise SetupError(
+                f"{self.path} cannot hold a cluster ({error.strerror}): "
+                "point CRAWLSTREAM_HOME at a folder that you may write"
+            ) from error
+        _require_space(self.path)
+
+
+def repository() -> Path:
+    """The checkout that this code runs from."""
+    return Path(__file__).resolve().parents[3]
+
+
+def default_home() -> Home:
+    """CRAWLSTREAM_HOME, by default ``.crawlstream`` in the checkout."""
+    given = os.environ.get("CRAWLSTREAM_HOME")
+    return Home(Path(given).absolute() if given else repository() / ".crawlstream")
+
+
+def find_jars() -> Path:
+    """The folder of Kafka's and ZooKeeper's jars; SetupError when nobody has fetched them."""
+    given = os.environ.get("CRAWLSTREAM_JARS")
+    candidates = [Path(given)] if given else []
+    candidates += [default_home().path / "jars", repository() / ".crawlstream" / "jars"]
+    for folder in candidates:
+        if any(folder.glob("kafka_*.jar")):
+            return folder.absolute()
+    raise SetupError(
+        "Kafka and ZooKeeper have not been fetched yet: run ./crawlstream up, which does it"
+    )
+
+
+def _refuse_unfit(path: Path) -> None:
+    """Kafka splits its log folders at commas, Java its class path at colons."""
+    for mark in (",", ":", "\n"):
+        if mark in str(path):
+            raise SetupError(
+                f"the path {str(path)!r} contains {mark!r}, which Kafka cannot bear: "
+                "point CRAWLSTREAM_HOME at another folder"
+            )
+
+
+def _make_private(folder: Path) -> None:
+    """Make the socket's folder, or make sure that the one there is ours alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise SetupError(f"{folder} belongs to somebody else: set XDG_RUNTIME_DIR to another one")
+
+
+def _require_space(path: Path) -> None:
+    free = shutil.disk_usage(path).free
+    if free < _NEEDED_BYTES:
+        raise SetupError(
+            f"{path} has {free // (1 << 20)} MiB of free disk, a cluster needs 1024: "
+            "make room or point CRAWLSTREAM_HOME at another disk"
+        )
+    with tempfile.TemporaryFile(dir=path):
+        """Room is of no use in a folder that cannot be written."""

@@ -1,0 +1,62 @@
+"""Does a server answer? One question a kind, each over a plain socket within a second or so.
+
+A port that accepts proves little: a frozen process keeps accepting. So each probe asks something
+that only a working server can answer.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import struct
+from collections.abc import Callable
+
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+"""A Kafka frame: length, ApiVersions, version 0, correlation id 7, no client id."""
+
+
+def redis_answers(port: int, timeout_s: float = 1.0) -> bool:
+    """PING is answered, so the data has been loaded."""
+    return _ask(port, b"PING\r\n", timeout_s).startswith(b"+PONG")
+
+
+def zookeeper_answers(port: int, timeout_s: float = 1.0) -> bool:
+    """``srvr`` tells a mode, so requests are served and not merely heard."""
+    return b"\nMode: " in _ask(port, b"srvr", timeout_s)
+
+
+def kafka_answers(port: int, timeout_s: float = 1.0) -> bool:
+    """ApiVersions is answered without an error code."""
+    answer = _ask(port, _API_VERSIONS, timeout_s)
+    return len(answer) >= 10 and answer[4:10] == struct.pack(">ih", 7, 0)
+
+
+def process_answers(port: int, timeout_s: float = 2.0) -> bool:
+    """``/health`` of one of our own processes says 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+PROBES: dict[str, Callable[[int], bool]] = {
+    "redis": redis_answers,
+    "zookeeper": zookeeper_answers,
+    "kafka": kafka_answers,
+}
+"""The probe of each server, by its name."""
+
+
+def _ask(port: int, question: bytes, timeout_s: float) -> bytes:
+    """The first bytes of the answer on 127.0.0.1; nothing when there is none in time."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            connection.sendall(question)
+            return connection.recv(4096)
+    except OSError:
+        return b""
