@@ -146,7 +146,9 @@ async def ask(site: Site, host: str, *paths: str, method: str = "GET") -> list[t
     """Send all requests over one connection in one piece; return the replies in order."""
     reader, writer = await asyncio.open_connection(host, site.web.port)
     for path in paths:
-        writer.write(f"{method} {path} HTTP/1.1\r\nHOST: {host}:1\r\nuser-agent: é\r\n\r\n".encode())
+        writer.write(
+            f"{method} {path} HTTP/1.1\r\nHOST: {host}:1\r\nuser-agent: é\r\n\r\n".encode()
+        )
     replies = []
     for _ in paths:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

@@ -31,7 +31,7 @@ def main() -> int:
     try:
         uvloop.run(_until_stopped(web, options.log))
     except CrawlstreamError as error:
-        print(f"crawlstream: {error}", file=sys.stderr)  # noqa: T201 - this is a command
+        sys.stderr.write(f"crawlstream: {error}\n")
         return 1
     return 0
 

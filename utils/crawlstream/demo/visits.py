@@ -69,9 +69,7 @@ def read_visits(path: Path) -> list[Visit]:
 def count_fetches(visits: Iterable[Visit], port: int) -> Counter[str]:
     """How often each URL was asked for, robots.txt left out."""
     return Counter(
-        f"http://{visit.host}:{port}{visit.path}"
-        for visit in visits
-        if visit.path != "/robots.txt"
+        f"http://{visit.host}:{port}{visit.path}" for visit in visits if visit.path != "/robots.txt"
     )
 
 

@@ -126,7 +126,8 @@ class Web:
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
         )
-        self.pages: Sequence[Page] = _Builder(self.hosts, pages, Random(seed)).build(slow_pages)  # noqa: S311 - a repeatable web, not a secret
+        builder = _Builder(self.hosts, pages, Random(seed))
+        self.pages: Sequence[Page] = builder.build(slow_pages)
         self._by_address = {(page.host, page.path): page for page in self.pages}
 
     @property
@@ -154,7 +155,8 @@ class Web:
         """The robots.txt of a host; None where it has none, as on every fourth."""
         if self.hosts.index(host) % 4 == 3:
             return None
-        return f"# What robots may read here\nUser-agent: *\nDisallow: /{_FOLDERS[Kind.FORBIDDEN]}/\n"
+        folder = _FOLDERS[Kind.FORBIDDEN]
+        return f"# What robots may read here\nUser-agent: *\nDisallow: /{folder}/\n"
 
     def may_fetch(self, page: Page) -> bool:
         """Whether the robots.txt of its host allows a page."""

@@ -1,0 +1,115 @@
+"""One request in, its answer out: how a person's command talks to the cluster.
+
+Commands are clients like any other: they write to the incoming topic and read what comes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.errors import CrawlstreamError, KafkaUnavailable
+from crawlstream.keys import Topics
+
+APPID = "crawlstream"
+"""The application that the commands speak for, unless told otherwise."""
+
+
+def topics_of(settings: Settings) -> Topics:
+    """The names of the topics of this cluster."""
+    return Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
+
+
+def request_key(request: Mapping[str, object]) -> bytes | None:
+    """``<appid>:<crawlid>``: keeps the requests about one crawl in their order."""
+    appid, crawlid = request.get("appid"), request.get("crawlid")
+    if isinstance(appid, str) and isinstance(crawlid, str):
+        return f"{appid}:{crawlid}".encode()
+    return None
+
+
+def as_record(topics: Topics, request: Mapping[str, object]) -> Out:
+    """A request as it travels."""
+    return Out(topics.incoming, orjson.dumps(request), request_key(request))
+
+
+@asynccontextmanager
+async def open_sink(settings: Settings) -> AsyncIterator[KafkaSink]:
+    """A sink for a few records; KafkaUnavailable after KAFKA_FEED_TIMEOUT without an answer."""
+    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="crawlstream-command")
+    try:
+        async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
+            await sink.start()
+    except TimeoutError as error:
+        await sink.stop()
+        raise kafka_is_silent(settings) from error
+    try:
+        yield sink
+    finally:
+        await sink.stop()
+
+
+def kafka_is_silent(settings: Settings) -> KafkaUnavailable:
+    """What to tell a person when Kafka does not answer."""
+    return KafkaUnavailable(
+        f"Kafka does not answer at {', '.join(settings.KAFKA_HOSTS)}:"
+        " start a cluster with `./crawlstream up -d`, or set KAFKA_HOSTS"
+    )
+
+
+async def ends_of(settings: Settings, *topics: str) -> list[Mapping[int, int]]:
+    """Where each topic ends now; KafkaUnavailable after KAFKA_FEED_TIMEOUT without an answer."""
+    try:
+        async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
+            return [await end_offsets(settings.KAFKA_HOSTS, topic) for topic in topics]
+    except TimeoutError as error:
+        raise kafka_is_silent(settings) from error
+
+
+async def send(settings: Settings, requests: Iterable[Mapping[str, object]]) -> None:
+    """Feed requests and wait until Kafka has them all."""
+    topics = topics_of(settings)
+    async with open_sink(settings) as sink:
+        await sink.send([as_record(topics, request) for request in requests])
+
+
+async def ask(
+    settings: Settings, request: Mapping[str, object], *, timeout_s: float = 15.0
+) -> Mapping[str, Any]:
+    """Send a request under a uuid of its own and return the reply of the same uuid.
+
+    CrawlstreamError says so when none comes within ``timeout_s`` seconds.
+    """
+    topics, asked = topics_of(settings), {"uuid": str(uuid.uuid4()), **request}
+    (start,) = await ends_of(settings, topics.outbound)
+    await send(settings, [asked])
+    replies = read_topic(settings.KAFKA_HOSTS, topics.outbound, offsets=start)
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for record in replies:
+                reply = orjson.loads(record.value or b"null")
+                if isinstance(reply, dict) and reply.get("uuid") == asked["uuid"]:
+                    return reply
+    except TimeoutError:
+        pass
+    raise CrawlstreamError(
+        f"no answer within {timeout_s:g} s: `crawlstream status` tells whether a kafka-monitor"
+        " and a redis-monitor are running"
+    )
+
+
+def refusal(reply: Mapping[str, Any]) -> str | None:
+    """Why the cluster refused what was asked; None if it did not."""
+    if reply.get("action") == "rejected":
+        return "; ".join(map(str, reply.get("errors", ()))) or "the request was rejected"
+    error = reply.get("error")
+    return str(error) if error else None

@@ -1,0 +1,144 @@
+"""``crawlstream throttle``: the rules of politeness, read and changed in ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.throttle.edit import ThrottleEditor
+
+throttle = typer.Typer(
+    help="Read and change how hard each domain may be crawled; changes take effect at once.",
+    no_args_is_help=True,
+)
+
+Domain = Annotated[str, typer.Argument(metavar="DOMAIN|default", help="The registrable domain.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Show the rules as JSON.")]
+
+
+@throttle.command("get")
+def get_rules(
+    domain: Annotated[
+        str | None, typer.Argument(metavar="[DOMAIN|default]", help="Only this rule.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the rules: one, or all of them.
+
+    Example: crawlstream throttle get example.com
+    """
+    show_table(_run(_editor().read()), domain, as_json=as_json)
+
+
+@throttle.command("set")
+def set_rule(
+    domain: Domain,
+    hits: Annotated[int | None, typer.Option(min=0, help="Requests in a window.")] = None,
+    window: Annotated[float | None, typer.Option(min=0.001, help="Seconds of a window.")] = None,
+    scale: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Share of the hits to use.")
+    ] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Requests at a time.")] = None,
+    burst: Annotated[
+        bool | None,
+        typer.Option("--burst/--even", help="Hits of a window at once, or evenly spaced."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set the rule of a domain, or of "default"; what is not given stays as it is.
+
+    Example: crawlstream throttle set example.com --hits 2 --window 1
+    """
+    edit = _editor().set_rule(
+        domain,
+        hits=hits,
+        window_s=window,
+        scale=scale,
+        concurrency=concurrency,
+        moderated=None if burst is None else not burst,
+    )
+    show_table(_run(edit), domain, as_json=as_json)
+
+
+@throttle.command("rm")
+def remove_rule(domain: Domain, as_json: AsJson = False) -> None:
+    """Let the default rule apply to a domain again."""
+    show_table(_run(_editor().remove_rule(domain)), domain, as_json=as_json)
+
+
+@throttle.command("block")
+def block(domain: Domain, as_json: AsJson = False) -> None:
+    """Fetch nothing from a domain; what waits for it keeps waiting."""
+    show_table(_run(_editor().block(domain)), domain, as_json=as_json)
+
+
+@throttle.command("unblock")
+def unblock(domain: Domain, as_json: AsJson = False) -> None:
+    """Let a blocked domain be fetched again."""
+    show_table(_run(_editor().unblock(domain)), domain, as_json=as_json)
+
+
+def _editor() -> ThrottleEditor:
+    settings = load_settings()
+    return ThrottleEditor(
+        settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+    )
+
+
+def _run(edit: Coroutine[Any, Any, ThrottleTable]) -> ThrottleTable:
+    return asyncio.run(edit)
+
+
+def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool = False) -> None:
+    """Print the rules, or the one that applies to a domain."""
+    rules = _chosen(table, domain)
+    if as_json:
+        sys.stdout.write(orjson.dumps(_as_json(rules, table.blacklist)).decode() + "\n")
+        return
+    shown = Table("domain", "hits", "window", "scale", "at a time", "", box=None)
+    for name, rule in rules.items():
+        shown.add_row(name, *_cells(rule), "blocked" if name in table.blacklist else "")
+    for name in sorted(table.blacklist - rules.keys() if domain is None else ()):
+        shown.add_row(name, "", "", "", "", "blocked")
+    Console().print(shown)
+
+
+def _chosen(table: ThrottleTable, domain: str | None) -> dict[str, ThrottleRule]:
+    if domain is None:
+        return {"default": table.default, **dict(sorted(table.rules.items()))}
+    return {domain: table.default if domain == "default" else table.rule_for(domain)}
+
+
+def _cells(rule: ThrottleRule) -> tuple[str, ...]:
+    pace = "even" if rule.moderated else "burst"
+    return (
+        str(rule.hits),
+        f"{rule.window_s:g} s, {pace}",
+        f"{rule.scale:g}",
+        str(rule.concurrency),
+    )
+
+
+def _as_json(rules: dict[str, ThrottleRule], blacklist: frozenset[str]) -> dict[str, object]:
+    return {
+        "domains": {
+            name: {
+                "hits": rule.hits,
+                "window": rule.window_s,
+                "scale": rule.scale,
+                "concurrency": rule.concurrency,
+                "moderated": rule.moderated,
+            }
+            for name, rule in rules.items()
+        },
+        "blacklist": sorted(blacklist),
+    }
