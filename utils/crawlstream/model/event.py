@@ -50,7 +50,7 @@ Event = PageFailed | CrawlEvent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A record that could not take effect, kept with its reason so that nothing is lost silently."""
+    """A record that could not take effect, kept whole and with its reason."""
 
     reason: str
     """A code, of ``model.request.Refusal`` or of who refused it."""
