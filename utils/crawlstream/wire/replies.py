@@ -1,0 +1,190 @@
+"""Replies on the outbound topics, key by key what clients of the predecessor read, and more.
+
+Two quirks are part of the contract: ``expires`` is a number in the reply about an application and
+text in the reply about a crawl, and replies to ``info`` carry no ``action``.
+``server_time`` is in epoch seconds throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
+from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.wire import jsontext
+
+Section = Mapping[str, Any]
+"""A part of a stats reply, as ``wire.stats`` makes it."""
+
+_Record = dict[str, Any]
+
+
+def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_time: int) -> bytes:
+    """What all crawls of an application have waiting; crawls without anything are left out."""
+    waiting = [state for state in crawls if state.pending]
+    domains = {domain.domain for state in waiting for domain in state.domains if domain.total}
+    return jsontext.dumps(
+        {
+            "uuid": request.uuid,
+            "appid": request.appid,
+            "spiderid": request.spiderid,
+            "total_pending": sum(state.pending for state in waiting),
+            "total_domains": len(domains),
+            "total_crawlids": len(waiting),
+            "crawlids": {state.crawl.crawlid: _summary(state) for state in waiting},
+            "server_time": server_time,
+        }
+    )
+
+
+def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time: int) -> bytes:
+    """What one crawl has waiting, and its ledger; zeros for a crawl that is unknown."""
+    record: _Record = {
+        "uuid": request.uuid,
+        "appid": request.appid,
+        "spiderid": request.spiderid,
+        "crawlid": request.crawlid,
+        "total_pending": 0,
+        "total_domains": 0,
+        "domains": {},
+        "server_time": server_time,
+        "state": "unknown",
+    }
+    if state is None:
+        return jsontext.dumps(record)
+    domains = _domains(state.domains)
+    record |= {
+        "total_pending": state.pending,
+        "total_domains": len(domains),
+        "domains": domains,
+    } | _ledger(state)
+    if state.expires:
+        record["expires"] = str(state.expires)
+    return jsontext.dumps(record)
+
+
+def stop(request: ActionRequest, *, purged: int | None, server_time: int) -> bytes:
+    """The answer to a stop; ``purged`` None says that no such crawl was under way."""
+    record = _action(request, server_time) | {"total_purged": purged or 0}
+    if purged is None:
+        record["error"] = (
+            "no such crawl is under way" if request.crawlid else "stop needs a crawlid"
+        )
+    return jsontext.dumps(record)
+
+
+def action_error(request: ActionRequest, error: str, *, server_time: int) -> bytes:
+    """An action that changed nothing, and why, in one sentence."""
+    return jsontext.dumps(_action(request, server_time) | {"error": error})
+
+
+def expired(crawl: CrawlKey, *, total_expired: int, server_time: int) -> bytes:
+    """A crawl reached its ``expires``; nobody asked, so there is no uuid."""
+    return jsontext.dumps(
+        {
+            "action": "expired",
+            "appid": crawl.appid,
+            "spiderid": crawl.spiderid,
+            "crawlid": crawl.crawlid,
+            "total_expired": total_expired,
+            "server_time": server_time,
+        }
+    )
+
+
+def zookeeper(request: ZookeeperRequest, *, server_time: int, error: str | None = None) -> bytes:
+    """The answer to an edit of the throttle rules; ``error`` says why nothing was changed."""
+    record: _Record = {
+        "uuid": request.uuid,
+        "appid": request.appid,
+        "action": request.action,
+        "domain": request.domain,
+        "server_time": server_time,
+    }
+    return jsontext.dumps(record | ({"error": error} if error else {}))
+
+
+def stats(request: StatsRequest, section: Section, *, server_time: int) -> bytes:
+    """The counters that were asked for."""
+    record = {
+        "stats": request.stats,
+        "appid": request.appid,
+        "uuid": request.uuid,
+        "server_time": server_time,
+    }
+    return jsontext.dumps({**section, **record})
+
+
+def accepted(crawl: CrawlKey, *, uuid: str, run: int, server_time: int) -> bytes:
+    """A seed that asked for an answer was admitted."""
+    return jsontext.dumps(
+        {
+            "action": "accepted",
+            "appid": crawl.appid,
+            "crawlid": crawl.crawlid,
+            "spiderid": crawl.spiderid,
+            "uuid": uuid,
+            "run": run,
+            "server_time": server_time,
+        }
+    )
+
+
+def rejected(
+    ids: Mapping[str, str], *, reason: str, errors: Sequence[str], server_time: int
+) -> bytes:
+    """A request was refused; ``ids`` are those that could be read (``requests.readable_ids``)."""
+    record = {"reason": reason, "errors": list(errors), "server_time": server_time}
+    return jsontext.dumps({"action": "rejected", **ids, **record})
+
+
+def _action(request: ActionRequest, server_time: int) -> _Record:
+    return {
+        "action": request.name,
+        "appid": request.appid,
+        "spiderid": request.spiderid,
+        "crawlid": request.crawlid,
+        "uuid": request.uuid,
+        "server_time": server_time,
+    }
+
+
+def _summary(state: CrawlState) -> _Record:
+    """One crawl within the reply about its application."""
+    domains = _domains(state.domains)
+    record: _Record = {
+        "total": state.pending,
+        "distinct_domains": len(domains),
+        "domains": domains,
+    }
+    return record | ({"expires": state.expires} if state.expires else {})
+
+
+def _domains(domains: Sequence[DomainBacklog]) -> _Record:
+    return {
+        domain.domain: {
+            "total": domain.total,
+            "high_priority": domain.high_priority,
+            "low_priority": domain.low_priority,
+        }
+        for domain in domains
+        if domain.total
+    }
+
+
+def _ledger(state: CrawlState) -> _Record:
+    return {
+        "state": state.state,
+        "run": state.run,
+        "admitted": state.admitted,
+        "pending": state.pending,
+        "in_flight": state.held,
+        "done": state.done,
+        "redirected": state.redirected,
+        "failed": dict(state.failed_by_reason),
+        "filtered": dict(state.filtered_by_reason),
+        "started": int(state.started_at),
+        "last_activity": int(state.last_activity),
+    }

@@ -1,0 +1,156 @@
+"""A fetched page as the JSON record that clients read; whatever the page holds, there is one.
+
+Text stays text. What is not text, or not what its charset says, is base64 and marked so. What is
+too large for its record is cut and marked so: the body first, then links, then headers.
+"""
+
+from __future__ import annotations
+
+import codecs
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from crawlstream.model.result import CrawlResult, Headers, ResultLimits
+from crawlstream.wire import jsontext
+
+_DEFAULT_LIMITS = ResultLimits()
+
+_NOT_CHARSETS = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+)
+"""Python decodes them on request, a page never means them; punycode takes quadratic time."""
+
+_BINARY = "binary"
+"""``encoding`` of a page that is not text: the field is always a string."""
+
+_LONGEST_CHARACTER = 8
+"""Bytes; a cut body may end in the middle of one."""
+
+
+def encode_result(result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS) -> bytes:
+    """The record of a page: UTF-8 JSON of at most ``max_record_bytes``. Never fails."""
+    record = _place(result) | _exchange(result) | _body(result, limits)
+    encoded = jsontext.dumps(record)
+    while len(encoded) > limits.max_record_bytes and _cut(
+        record, len(encoded) - limits.max_record_bytes
+    ):
+        encoded = jsontext.dumps(record)
+    return encoded
+
+
+def timestamp(at_s: float) -> str:
+    """Epoch seconds as naive UTC with microseconds, the only form that clients know."""
+    return datetime.fromtimestamp(at_s, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+
+
+def _place(result: CrawlResult) -> dict[str, Any]:
+    """Which crawl the page belongs to, and where in it."""
+    record = {
+        "id": result.id,
+        "appid": result.crawl.appid,
+        "crawlid": result.crawl.crawlid,
+        "spiderid": result.crawl.spiderid,
+        "run": result.run,
+        "attrs": result.attrs,
+        "depth": result.depth,
+        "seed_url": result.seed_url,
+        "attempt": result.attempt,
+    }
+    occasional = {
+        "parent_url": result.parent_url,
+        "redirect_urls": list(result.redirect_urls),
+        "uuid": result.uuid,
+        "recovered": result.recovered,
+    }
+    return record | {name: value for name, value in occasional.items() if value}
+
+
+def _exchange(result: CrawlResult) -> dict[str, Any]:
+    """What was asked and answered, but for the body."""
+    return {
+        "url": result.url,
+        "response_url": result.response_url,
+        "status_code": result.status_code,
+        "status_msg": "OK",
+        "request_headers": _headers(result.request_headers),
+        "response_headers": _headers(result.response_headers),
+        "links": [{"url": url, "text": text} for url, text in result.links],
+        "timestamp": timestamp(result.timestamp),
+        "latency_ms": result.latency_ms,
+        "ip": result.ip,
+    }
+
+
+def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
+    """The body and what is to be known about it."""
+    kept = result.body[: limits.max_body_bytes]
+    is_cut = len(kept) < len(result.body)
+    text = None
+    if result.encoding and not limits.base64_always:
+        text = _text(kept, result.encoding, is_cut=is_cut)
+    fields: dict[str, Any] = {
+        "body": b64encode(kept).decode("ascii") if text is None else text,
+        "encoding": result.encoding or _BINARY,
+        "body_size": len(result.body),
+    }
+    if text is None:
+        fields["body_encoding"] = "base64"
+    if is_cut:
+        fields["body_truncated"] = True
+    return fields
+
+
+def _text(body: bytes, encoding: str, *, is_cut: bool) -> str | None:
+    """The body as text if every byte of it is; a character that was cut in two is left out."""
+    try:
+        if codecs.lookup(encoding).name in _NOT_CHARSETS:
+            return None
+        return body.decode(encoding)
+    except UnicodeDecodeError as error:
+        if not is_cut or error.start < len(body) - _LONGEST_CHARACTER:
+            return None
+        return _text(body[: error.start], encoding, is_cut=False)
+    except (LookupError, ValueError):
+        return None
+
+
+def _headers(headers: Headers) -> Mapping[str, Sequence[str]]:
+    return {_readable(name): list(map(_readable, values)) for name, values in headers.items()}
+
+
+def _readable(raw: bytes) -> str:
+    """UTF-8 where it is, else Latin-1, which any bytes are."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _cut(record: dict[str, Any], excess: int) -> bool:
+    """Make a record smaller by about ``excess`` bytes; False if there is nothing left to cut."""
+    if record["body"]:
+        record["body"] = _shorter(
+            record["body"], excess, step=4 if "body_encoding" in record else 1
+        )
+        record["body_truncated"] = True
+    elif record["links"]:
+        record["links"] = record["links"][: len(record["links"]) // 2]
+        record["links_truncated"] = True
+    elif record["response_headers"]:
+        record["response_headers"] = {}
+        record["headers_truncated"] = True
+    else:
+        return False
+    return True
+
+
+def _shorter(text: str, excess: int, *, step: int) -> str:
+    """Text that takes about ``excess`` bytes less as JSON, at least an eighth, in whole steps.
+
+    The eighth bounds the number of rounds where the costly characters stand at the beginning.
+    """
+    size = len(jsontext.dumps(text))
+    keep = min(len(text) * max(size - excess, 0) // size, len(text) * 7 // 8)
+    return text[: keep - keep % step]

@@ -1,0 +1,87 @@
+"""The parts of a stats reply, in the predecessor's shapes; ``replies.stats`` sends them.
+
+A counter is named by its path, as ``stats.history`` reads it; its value is a count a window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawlstream.wire.replies import Section
+
+Counted = Mapping[tuple[str, ...], Mapping[str, int]]
+"""Path of a counter -> window in seconds, as text, or ``lifetime`` -> count."""
+
+
+def monitor(counted: Counted, nodes: Mapping[str, Sequence[str]]) -> Section:
+    """``total``, ``fail``, ``plugins`` and ``nodes`` of one kind of process; absent where empty.
+
+    ``counted`` has the paths ``total``, ``fail`` and ``plugins/<class>``; ``nodes`` maps host
+    names to the names of their processes.
+    """
+    section: dict[str, Any] = {
+        name: dict(counted[name,]) for name in ("total", "fail") if counted.get((name,))
+    }
+    plugins = {path[1]: dict(counts) for path, counts in counted.items() if path[0] == "plugins"}
+    if plugins:
+        section["plugins"] = plugins
+    if nodes:
+        section["nodes"] = {host: list(names) for host, names in nodes.items()}
+    return section
+
+
+def spider(counted: Counted, running: Mapping[str, int]) -> Section:
+    """Counts by spider and status; ``running`` has the number of processes of each spider."""
+    spiders: dict[str, Any] = {}
+    by_name = _by_name_and_status(counted)
+    for name in {**by_name, **running}:
+        spiders[name] = {**by_name.get(name, {}), "count": running.get(name, 0)}
+    spiders["unique_spider_count"] = len(running)
+    spiders["total_spider_count"] = sum(running.values())
+    return {"spiders": spiders}
+
+
+def machine(counted: Counted) -> Section:
+    """Counts by host and status."""
+    machines = _by_name_and_status(counted)
+    return {"machines": {**machines, "count": len(machines)}}
+
+
+def queue(backlog: Mapping[str, Mapping[str, int]]) -> Section:
+    """What waits: entries by spider and domain."""
+    queues: dict[str, Any] = {
+        f"queue_{name}": {
+            "spider_backlog": sum(domains.values()),
+            "num_domains": len(domains),
+            "domains": [{"domain": d, "backlog": count} for d, count in domains.items()],
+        }
+        for name, domains in backlog.items()
+    }
+    total = sum(sum(domains.values()) for domains in backlog.values())
+    return {"queues": {**queues, "total_backlog": total}}
+
+
+def crawler(spiders: Section, machines: Section, queues: Section) -> Section:
+    """The three together; what ``queue`` tells as ``queues`` is ``queue`` in here."""
+    return {**spiders, **machines, "queue": queues["queues"]}
+
+
+def everything(
+    kafka_monitor: Section, redis_monitor: Section, crawlers: Section, rest: Section
+) -> Section:
+    """Every part of the cluster under its name."""
+    return {
+        "kafka-monitor": kafka_monitor,
+        "redis-monitor": redis_monitor,
+        "crawler": crawlers,
+        "rest": rest,
+    }
+
+
+def _by_name_and_status(counted: Counted) -> Mapping[str, dict[str, Any]]:
+    tree: dict[str, dict[str, Any]] = defaultdict(dict)
+    for (name, status), counts in counted.items():
+        tree[name][status] = dict(counts)
+    return tree
