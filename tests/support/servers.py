@@ -50,7 +50,7 @@ class RunningServer:
                 stderr=log,
                 # A Ctrl-C meant for pytest would stop the servers under its feet.
                 start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGKILL),
+                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
             )
         self.wait_until_it_answers()
 

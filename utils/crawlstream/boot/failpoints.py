@@ -27,7 +27,7 @@ _left = int(_count or 1)
 
 def failpoint(step: str) -> None:
     """Die here if FAILPOINT says so."""
-    global _left
+    global _left  # noqa: PLW0603  the count of this process
     if step != _step or _action != "kill":
         return
     _left -= 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import warnings
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, ValidationError, field_validator
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from crawlstream.errors import ConfigError
@@ -25,6 +25,10 @@ _MISSPELT = {
 
 Network = IPv4Network | IPv6Network
 Hosts = Annotated[tuple[str, ...], NoDecode]
+
+
+def _upper_case(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
 
 
 def _new(name: str) -> AliasChoices:
@@ -92,26 +96,24 @@ class Settings(BaseSettings):
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
     """Seconds."""
     ROBOTSTXT_OBEY: bool = True
-    USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-your-contact-page)"
+    USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-a-contact-page)"
     CONCURRENT_REQUESTS: int = Field(64, ge=1, le=1000)
     """Downloads at once in one crawler process."""
     max_depth: int = Field(
         100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
     )
     """Largest ``maxdepth`` that a request may ask for."""
-    allow_ignore_robots: bool = Field(False, validation_alias=_new("ALLOW_IGNORE_ROBOTS"))
+    allow_ignore_robots: bool = Field(default=False, validation_alias=_new("ALLOW_IGNORE_ROBOTS"))
     """Whether a request may say ``"obey_robots": false``."""
     allow_networks: Annotated[tuple[Network, ...], NoDecode] = Field(
         (), validation_alias=_new("ALLOW_NETWORKS")
     )
-    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, any port."""
+    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same."""
     finish_grace: float = Field(
         3, validation_alias=AliasChoices("CRAWLSTREAM_FINISH_GRACE", "FINISH_GRACE"), ge=0
     )
     """Seconds that a crawl stays idle before it is finished."""
-    max_body_bytes: int = Field(
-        4 * 1024 * 1024, validation_alias=_new("MAX_BODY_BYTES"), ge=1024
-    )
+    max_body_bytes: int = Field(4 * 1024 * 1024, validation_alias=_new("MAX_BODY_BYTES"), ge=1024)
     """A body is cut at this size in its record."""
     download_max_bytes: int = Field(
         16 * 1024 * 1024,
@@ -121,11 +123,15 @@ class Settings(BaseSettings):
     """A response larger than this, decompressed, is given up as ``too_large``."""
 
     # Logs, metrics, files.
-    LOG_LEVEL: str = "INFO"
+    LOG_LEVEL: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
+    ] = "INFO"
     LOG_JSON: bool | None = None
     """Default: JSON unless standard error is a terminal."""
-    metrics_port: int = Field(0, validation_alias=_new("METRICS_PORT"), ge=0, le=65535)
-    """Port of this process' health and metrics pages on 127.0.0.1; 0: none."""
+    metrics_base: int = Field(0, validation_alias=_new("METRICS_PORT"), ge=0, le=65535)
+    """First port of the health and metrics pages of a machine's processes; 0: none."""
+    metrics_offset: int = Field(0, validation_alias=_new("METRICS_OFFSET"), ge=0)
+    """This process' place in that row of ports."""
     home: str = Field(".crawlstream", validation_alias=_new("HOME"))
     """Folder for data, logs, jars and results of a local cluster."""
 
@@ -143,6 +149,11 @@ class Settings(BaseSettings):
         """Accept ``127.0.0.0/8,10.1.0.0/16`` as well as a sequence."""
         parts = value.split(",") if isinstance(value, str) else value
         return tuple(ip_network(str(part).strip()) for part in parts if str(part).strip())
+
+    @property
+    def metrics_port(self) -> int:
+        """Port of this process' health and metrics pages on 127.0.0.1; 0: none."""
+        return self.metrics_base and self.metrics_base + self.metrics_offset
 
     @property
     def throttle_path(self) -> str:

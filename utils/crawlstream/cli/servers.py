@@ -152,7 +152,7 @@ def _redis_quoted(text: str) -> str:
 
 
 def _properties(settings: Mapping[str, object]) -> tuple[str, ...]:
-    """Render a Java properties file, which is Latin-1 with ``\\uXXXX`` for the rest."""
+    """Render a Java properties file; what is not ASCII is written by its UTF-16 units."""
     return tuple(f"{key}={_java_escaped(str(value))}" for key, value in settings.items())
 
 

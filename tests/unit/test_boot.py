@@ -1,0 +1,104 @@
+"""What every process does at its start and end: wait, answer for its health, hear a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from crawlstream.boot import health
+from crawlstream.boot.health import Health
+from crawlstream.boot.retry import until_ready
+from crawlstream.boot.signals import Stop
+from crawlstream.cli.ports import free_block
+from crawlstream.errors import ConfigError, KafkaUnavailable
+
+
+async def _get(port: int, path: str) -> tuple[int, bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "word"),
+    [
+        (Health(), 200, b'"ok"'),
+        (Health(waiting_for="Kafka"), 200, b'"waiting"'),
+        (Health(alive=False, waiting_for="Kafka"), 503, b'"dead"'),
+    ],
+)
+async def test_health_tells_waiting_from_dead(said: Health, status: int, word: bytes) -> None:
+    """A process that waits for a service must not be restarted for it; a dead one must."""
+    port = free_block(1)
+    async with health.serve(port, lambda: said):
+        assert await _get(port, "/health") == (status, await _body_with(port, word))
+
+
+async def _body_with(port: int, word: bytes) -> bytes:
+    _status, body = await _get(port, "/health")
+    assert word in body
+    return body
+
+
+async def test_metrics_and_unknown_pages() -> None:
+    """Metrics stand beside health; anything else is not found, and garbage closes the line."""
+    port = free_block(1)
+    async with health.serve(port, Health):
+        status, body = await _get(port, "/metrics")
+        assert status == 200
+        assert b"python_info" in body
+        assert (await _get(port, "/secret"))[0] == 404
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"\r\n" + b"x" * 20_000 + b"\r\n\r\n")
+        await reader.read()
+        writer.close()
+        assert (await _get(port, "/health"))[0] == 200
+
+
+async def test_a_taken_port_is_one_sentence() -> None:
+    """The second process on a port is told the variable and the port."""
+    port = free_block(1)
+    async with health.serve(port, Health):
+        with pytest.raises(ConfigError, match=f"CRAWLSTREAM_METRICS_PORT: port {port} is taken"):
+            async with health.serve(port, Health):
+                pass
+
+
+async def test_waiting_ends_when_the_service_answers() -> None:
+    """Failures that time heals are waited out; the first answer is handed on."""
+    failures = [KafkaUnavailable(), ConnectionRefusedError()]
+
+    async def attempt() -> str:
+        if failures:
+            raise failures.pop()
+        return "ready"
+
+    assert await until_ready("kafka", attempt) == "ready"
+
+
+async def test_waiting_does_not_hide_defects() -> None:
+    """An error that no waiting heals comes out at once."""
+
+    async def attempt() -> None:
+        raise ConfigError("wrong")
+
+    with pytest.raises(ConfigError):
+        await until_ready("kafka", attempt)
+
+
+async def test_a_stop_ends_the_waiting() -> None:
+    """SIGTERM while a service is away ends the process in peace."""
+    stop = Stop()
+
+    async def attempt() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise KafkaUnavailable
+
+    with pytest.raises(SystemExit) as ended:
+        await until_ready("kafka", attempt, stop=stop)
+    assert ended.value.code == 0

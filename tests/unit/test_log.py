@@ -1,0 +1,37 @@
+"""Log lines: one JSON object each, whoever speaks and whatever is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+_SPEAK = """
+import logging, warnings
+import structlog
+from crawlstream.boot.log import configure
+from crawlstream.boot.settings import Settings
+configure(Settings(LOG_JSON=True), "tester")
+log = structlog.get_logger()
+log.info("poll", records=3, odd=object, binary=b"\\xff", lone="\\ud800")
+log.debug("poll", outcome="unseen")
+logging.getLogger("kafka.net").warning("lost %s", "node 1")
+logging.getLogger("kafka.net").info("chatter")
+warnings.warn("old call")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.exception("put")
+"""
+
+
+def test_every_line_is_json_with_the_same_head() -> None:
+    """Our events, a library's warning, a Python warning and a traceback share one shape."""
+    done = subprocess.run([sys.executable, "-c", _SPEAK], capture_output=True, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["event"].split("\n")[0][:9] for line in lines[:2]] == ["poll", "lost node"]
+    assert "old call" in lines[2]["event"]
+    assert "ZeroDivisionError" in lines[3]["exception"]
+    assert len(lines) == 4
+    assert {line["process"] for line in lines} == {"tester"}
+    assert all(line["timestamp"].endswith("Z") and line["level"] for line in lines)

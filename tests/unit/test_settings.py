@@ -1,0 +1,91 @@
+"""Startup settings: which variable sets what, and how a wrong one is answered."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without ``.env``, and no variable of a cluster beside it."""
+    for name in ("KAFKA_HOSTS", "REDIS_HOST", "REDIS_PORT", "ZOOKEEPER_HOSTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_predecessors_variables_keep_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment written for the predecessor's images is understood."""
+    monkeypatch.setenv("KAFKA_HOSTS", "a:1, b:2,")
+    monkeypatch.setenv("QUEUE_HITS", "7")
+    monkeypatch.setenv("QUEUE_MODERATED", "False")
+    settings = load_settings()
+    assert settings.KAFKA_HOSTS == ("a:1", "b:2")
+    assert settings.default_rule.hits == 7
+    assert not settings.default_rule.moderated
+
+
+def test_the_file_counts_less_than_the_environment(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable beats the same name in ``.env``; what only ``.env`` names is taken from it."""
+    (empty_folder / ".env").write_text("REDIS_HOST=from-file\nREDIS_PORT=1234\n")
+    monkeypatch.setenv("REDIS_HOST", "from-env")
+    settings = load_settings()
+    assert (settings.REDIS_HOST, settings.REDIS_PORT) == ("from-env", 1234)
+
+
+def test_misspelt_names_are_understood_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that the predecessor spells wrong still counts, and its right spelling is told."""
+    monkeypatch.setenv("SCHEUDLER_ITEM_RETRIES", "5")
+    monkeypatch.setenv("SCHEDULER_ITEM_RETRIES", "")
+    monkeypatch.delenv("SCHEDULER_ITEM_RETRIES")
+    with pytest.warns(UserWarning, match="call it SCHEDULER_ITEM_RETRIES"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("REDIS_PORT", "http"),
+        ("REDIS_PORT", "70000"),
+        ("CRAWLSTREAM_ALLOW_NETWORKS", "10.0.0.1/8"),
+        ("LOG_LEVEL", "LOUD"),
+        ("CRAWLSTREAM_NAMESPACE", "a:b"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_that_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """The error is a ConfigError of one line with the name that a person typed."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    assert variable in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_networks_are_read_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several ranges stand in one variable, with commas."""
+    monkeypatch.setenv("CRAWLSTREAM_ALLOW_NETWORKS", "127.0.0.0/8, ::1/128")
+    assert load_settings().allow_networks == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+
+
+def test_every_process_has_its_own_metrics_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port is the machine's first plus the process' offset; without a first there is none."""
+    monkeypatch.setenv("CRAWLSTREAM_METRICS_OFFSET", "12")
+    assert load_settings().metrics_port == 0
+    monkeypatch.setenv("CRAWLSTREAM_METRICS_PORT", "9100")
+    assert load_settings().metrics_port == 9112
+
+
+def test_log_level_in_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``debug`` is as good as ``DEBUG``."""
+    monkeypatch.setenv("LOG_LEVEL", "debug")
+    assert load_settings().LOG_LEVEL == "DEBUG"

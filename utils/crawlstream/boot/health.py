@@ -1,0 +1,82 @@
+"""``/health`` and ``/metrics`` of one process, on 127.0.0.1 and on its own event loop.
+
+On its own loop on purpose: a process whose loop hangs does not answer, and is started anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from crawlstream.errors import ConfigError
+
+_REQUEST_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a process says of itself.
+
+    ``alive`` false means that only a new start helps; it is answered 503. A process that waits
+    for another service is alive, and names that service in ``waiting_for``.
+    """
+
+    alive: bool = True
+    waiting_for: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """``ok``, ``waiting`` or ``dead``."""
+        if not self.alive:
+            return "dead"
+        return "waiting" if self.waiting_for else "ok"
+
+
+@asynccontextmanager
+async def serve(port: int, check: Callable[[], Health]) -> AsyncIterator[None]:
+    """Answer for the length of the block; port 0 serves nothing.
+
+    ConfigError: the port is taken.
+    """
+    if port == 0:
+        yield
+        return
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                _method, _, rest = head.partition(b" ")
+                writer.write(_response(rest.partition(b" ")[0], check))
+                await writer.drain()
+        writer.close()
+
+    try:
+        server = await asyncio.start_server(answer, "127.0.0.1", port, limit=8192)
+    except OSError as error:
+        raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is taken") from error
+    async with server:
+        yield
+
+
+def _response(path: bytes, check: Callable[[], Health]) -> bytes:
+    if path == b"/metrics":
+        return _http(b"200 OK", CONTENT_TYPE_LATEST.encode(), generate_latest())
+    if path == b"/health":
+        health = check()
+        body = {"status": health.status, "waiting_for": health.waiting_for, **health.details}
+        status = b"200 OK" if health.alive else b"503 Service Unavailable"
+        return _http(status, b"application/json", orjson.dumps(body, default=str))
+    return _http(b"404 Not Found", b"text/plain", b"not found\n")
+
+
+def _http(status: bytes, kind: bytes, body: bytes) -> bytes:
+    head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+    return head % (status, kind, len(body)) + body

@@ -1,0 +1,77 @@
+"""Logs on standard error: JSON lines for programs, colours for people, one shape for all.
+
+Our own events come from structlog; what libraries say through ``logging`` (warnings and worse)
+takes the same way out, so that one reader understands a whole file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import structlog
+from structlog.typing import Processor
+
+from crawlstream.boot.settings import Settings
+
+
+def configure(settings: Settings, process: str) -> None:
+    """Set up the logs of this process; every line carries its name."""
+    as_json = settings.LOG_JSON if settings.LOG_JSON is not None else not sys.stderr.isatty()
+    level = logging.getLevelNamesMapping()[settings.LOG_LEVEL]
+    shared = _shared(process)
+    structlog.configure(
+        processors=[*shared, *_renderers(as_json=as_json)],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(as_json=as_json),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    logging.captureWarnings(capture=True)
+
+
+def _shared(process: str) -> Sequence[Processor]:
+    """What happens to an event before it is written, whoever said it."""
+
+    def name_process(_logger: object, _method: str, event: Any) -> Any:
+        event.setdefault("process", process)
+        return event
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        name_process,
+    ]
+
+
+def _renderers(*, as_json: bool) -> Sequence[Processor]:
+    if not as_json:
+        return [structlog.dev.ConsoleRenderer()]
+    return [
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(serializer=_to_json),
+    ]
+
+
+def _to_json(event: object, **_ignored: object) -> str:
+    """Write any event: what JSON does not know is shown as Python shows it."""
+    try:
+        return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:
+        # Lone surrogates, which only the slower encoder can escape.
+        return json.dumps(event, default=repr, skipkeys=True)
