@@ -1,0 +1,50 @@
+"""Every process of the cluster is killed during a crawl, and the crawl delivers every page."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+from e2e.cluster import Cluster
+from e2e.sites import Serve
+from e2e.witness import Witness
+from support.waiting import WaitUntil
+
+from crawlstream.demo.visits import busiest_windows
+
+IN_TURN = ("crawler", "kafka-monitor", "redis-monitor", "redis", "kafka", "zookeeper")
+HITS = 6
+"""Requests a host and second: slow enough that every kill lands while pages are waiting."""
+
+
+async def test_each_process_killed_in_turn_loses_no_page(
+    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+) -> None:
+    """Supervisor brings each one back; all pages come, repeats under their id, limits kept."""
+    async with serve(hosts=5, pages=750, slow_pages=3) as served:
+        truth = served.truth(maxdepth=9)
+        for host in served.web.hosts:
+            await cluster.throttle("set", host, "--hits", str(HITS), "--window", "1")
+        name = {"appid": "chaos", "crawlid": f"kills-{served.web.port}"}
+        witness.feed({"url": served.web.seed_url, **name, "maxdepth": 9})
+        await wait_until(lambda: len(served.fetches()) >= 20, timeout_s=30)
+
+        for kind in IN_TURN:
+            assert not witness.ending(name["crawlid"]), f"the crawl ended before {kind} was killed"
+            before = await cluster.pids(kind)
+            os.kill(before[0], signal.SIGKILL)
+            await wait_until(lambda: cluster.is_back(kind, before), timeout_s=60)
+            progress = len(served.fetches())
+            await wait_until(lambda: len(served.fetches()) >= progress + 10, timeout_s=60)
+
+        ending = await wait_until(lambda: witness.ending(name["crawlid"]), timeout_s=120)
+        visits = served.visits()
+    results = witness.results(name["crawlid"])
+    assert ending["event"] == "crawl_finished"
+    assert {result["url"]: result["status_code"] for result in results} == truth.delivered
+    assert ending["counters"]["done"] == len(truth.delivered)
+    ids = {(result["url"], result["id"]) for result in results}
+    assert len(ids) == len(truth.delivered), "a repeat came under another id"
+    assert max(Counter(result["id"] for result in results).values()) <= 2
+    assert max(busiest_windows(visits, 0.998).values()) <= HITS

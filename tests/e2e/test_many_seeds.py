@@ -1,0 +1,29 @@
+"""A crawl fed record by record is one crawl."""
+
+from __future__ import annotations
+
+from e2e.sites import Serve
+from e2e.witness import Witness
+from support.waiting import WaitUntil
+
+
+async def test_a_thousand_seeds_are_one_run(
+    serve: Serve, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """1 000 seeds of one crawlid, one a record: one start, one finish, no page twice."""
+    async with serve(hosts=20, pages=1000, slow_pages=0) as served:
+        name = {"appid": "e2e", "crawlid": f"thousand-{served.web.port}"}
+        urls = [served.web.url(page) for page in served.web.pages]
+        witness.feed(*({"url": url, **name} for url in urls))
+        ending = await wait_until(lambda: witness.ending(name["crawlid"]), timeout_s=60)
+        truth = served.truth(maxdepth=99)
+        fetched = served.fetches()
+    results = witness.results(name["crawlid"])
+    assert ending["run"] == 1
+    assert {result["run"] for result in results} == {1}
+    assert len(results) == len({result["id"] for result in results})
+    assert len(witness.events(name["crawlid"], "crawl_started")) == 1
+    assert len(witness.events(name["crawlid"], "crawl_finished")) == 1
+    # Files are no pages to follow a link to, but as seeds they are fetched like all others.
+    assert {url: fetched[url] for url in truth.fetches} == truth.fetches
+    assert {result["url"] for result in results} >= truth.delivered.keys()

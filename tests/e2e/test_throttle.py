@@ -1,0 +1,102 @@
+"""Politeness as the site sees it: no window over its hits, and a change is felt at once."""
+
+from __future__ import annotations
+
+import time
+
+from e2e.cluster import Cluster
+from e2e.sites import Serve, ServedWeb
+from e2e.witness import Witness
+from support.waiting import WaitUntil
+
+from crawlstream.demo.visits import busiest_windows
+
+TOLERANCE_S = 0.002
+"""Arrival stamps are good to a millisecond at either end of a window."""
+
+
+def visits_since(served: ServedWeb, moment_ms: float) -> int:
+    """Requests that arrived after a moment of the monotonic clock."""
+    return sum(visit.mono >= moment_ms for visit in served.visits())
+
+
+async def test_a_domain_update_changes_the_rate_at_the_site_within_two_seconds(
+    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+) -> None:
+    """A zookeeper request raises, then lowers, what the site sees; each time within two seconds."""
+    async with serve(hosts=1, pages=150, slow_pages=0) as served:
+        host, crawlid = served.web.hosts[0], f"rate-{served.web.port}"
+        await cluster.throttle("set", host, "--hits", "2", "--window", "1")
+        name = {"appid": "e2e", "crawlid": crawlid}
+        witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
+        await wait_until(lambda: len(served.fetches()) >= 6, timeout_s=30)
+        assert busiest_windows(served.visits(), 1 - TOLERANCE_S)[host] <= 2
+
+        rule = {"action": "domain-update", "domain": host, "window": 1}
+        uuid = witness.ask(appid="e2e", hits=30, **rule)
+        asked = time.monotonic()
+        reply = await wait_until(lambda: witness.reply(uuid))
+        assert (reply["action"], reply["domain"]) == ("domain-update", host)
+        assert "error" not in reply
+        await wait_until(
+            lambda: visits_since(served, served.visits()[-1].mono - 500) >= 10, timeout_s=5
+        )
+        assert time.monotonic() - asked < 2 + 0.5
+
+        uuid = witness.ask(appid="e2e", hits=4, **rule)
+        await wait_until(lambda: witness.reply(uuid))
+        lowered_ms = time.monotonic() * 1000 + 2000
+        await wait_until(lambda: visits_since(served, lowered_ms) >= 8, timeout_s=10)
+        late = [visit for visit in served.visits() if visit.mono >= lowered_ms]
+        assert busiest_windows(late, 1 - TOLERANCE_S)[host] <= 4
+        witness.ask(action="stop", spiderid="link", **name)
+        await wait_until(lambda: witness.ending(crawlid))
+
+
+async def test_no_window_of_any_host_exceeds_its_hits(
+    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+) -> None:
+    """Two hosts under different rules, one moderated and one not: each keeps to its own."""
+    async with serve(hosts=2, pages=40, slow_pages=0) as served:
+        even, burst = served.web.hosts
+        await cluster.throttle("set", even, "--hits", "8", "--window", "1")
+        await cluster.throttle("set", burst, "--hits", "12", "--window", "2", "--burst")
+        crawlid = f"polite-{served.web.port}"
+        name = {"appid": "e2e", "crawlid": crawlid}
+        witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
+        await wait_until(lambda: witness.ending(crawlid), timeout_s=40)
+        visits = served.visits()
+        assert served.fetches() == served.truth(maxdepth=3).fetches
+    assert busiest_windows(visits, 1 - TOLERANCE_S)[even] <= 8
+    assert busiest_windows(visits, 2 - TOLERANCE_S)[burst] <= 12
+    gaps = arrivals_of(visits, even)
+    # The first grant of a host buys its robots.txt; the page may follow at once.
+    assert all(later - earlier > 125 - 40 for earlier, later in gaps[1:])
+
+
+def arrivals_of(visits: list, host: str) -> list[tuple[float, float]]:  # type: ignore[type-arg]
+    """Consecutive arrivals at a host, as pairs of milliseconds."""
+    times = [visit.mono for visit in visits if visit.host == host]
+    return list(zip(times, times[1:], strict=False))
+
+
+async def test_a_blocked_domain_is_left_alone_until_it_is_unblocked(
+    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+) -> None:
+    """Pages of a blocked domain wait; unblocked, the crawl comes to its whole end."""
+    async with serve(hosts=2, pages=20) as served:
+        blocked = served.web.hosts[1]
+        await cluster.throttle("block", blocked)
+        crawlid = f"blocked-{served.web.port}"
+        name = {"appid": "e2e", "crawlid": crawlid}
+        witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
+        own = {url for url in served.truth(maxdepth=3).delivered if f"//{blocked}:" not in url}
+        reachable = {served.web.seed_url} & own
+        await wait_until(lambda: reachable <= served.fetches().keys(), timeout_s=20)
+        uuid = witness.ask(action="info", spiderid="link", **name)
+        info = await wait_until(lambda: witness.reply(uuid))
+        assert blocked in info["domains"]
+        assert not any(visit.host == blocked for visit in served.visits())
+        await cluster.throttle("unblock", blocked)
+        await wait_until(lambda: witness.ending(crawlid), timeout_s=30)
+        assert served.fetches() == served.truth(maxdepth=3).fetches
