@@ -49,6 +49,12 @@ _PLAIN = re.compile(
 )
 """Path and query in which canonicalization finds nothing to do but sorting: most links."""
 
+_SAFE = re.compile(
+    r"(?:/[A-Za-z0-9_.~/,:;@!$&'()*+=%-]*(?:\?[A-Za-z0-9_.~/,:;@!$&()*+=%?-]+)?"
+    r"(?:#[A-Za-z0-9_.~/,:;@!$&'()*+=%?-]+)?)?"
+)
+"""Path, query and fragment in which nothing is to be encoded: most seeds."""
+
 _SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
 """The bundled list, ICANN section; never the network."""
 
@@ -79,11 +85,11 @@ def seed_url(text: str) -> str:
     InvalidUrl says in a sentence why it cannot be crawled.
     """
     text = text.strip(_STRIPPED)
-    if text.startswith("//"):
-        text = f"http:{text}"
-    elif _HOST_AND_PORT.match(text) or not _SCHEME.match(text):
-        text = f"http://{text}"
+    if not text.startswith(("http://", "https://")):
+        text = _with_scheme(text)
     scheme, netloc, rest = _take_apart(text)
+    if _SAFE.fullmatch(rest):
+        return _checked_length(f"{scheme}://{netloc}{rest}")
     try:
         return _checked_length(safe_url_string(f"{scheme}://{netloc}{rest}"))
     except ValueError as error:
@@ -154,6 +160,15 @@ def _take_apart(url: str) -> tuple[str, str, str]:
     if rest.startswith("\\"):
         raise InvalidUrl("a backslash behind the host is read differently by different programs")
     return scheme, _canonical_authority(scheme, authority), rest
+
+
+def _with_scheme(text: str) -> str:
+    """The URL that a person means who leaves out ``http:`` or ``http://``."""
+    if text.startswith("//"):
+        return f"http:{text}"
+    if _HOST_AND_PORT.match(text) or not _SCHEME.match(text):
+        return f"http://{text}"
+    return text
 
 
 def _why_not_absolute(url: str) -> str:

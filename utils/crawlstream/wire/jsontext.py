@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 
 import orjson
 
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_ZEROED = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 19
 """Digits enough to overflow 64 bits; orjson would round such a number."""
 
 _MAX_LEVELS = 250
@@ -36,7 +36,7 @@ def dumps(value: object, *, sort_keys: bool = False) -> bytes:
 
 def loads(raw: bytes) -> object:
     """The value of JSON that we wrote ourselves; ValueError if it is none."""
-    if _LONG_NUMBER.search(raw):
+    if has_long_number(raw):
         value: object = json.loads(raw)
         return value
     return orjson.loads(raw)
@@ -44,7 +44,7 @@ def loads(raw: bytes) -> object:
 
 def has_long_number(raw: bytes) -> bool:
     """Whether a number in there might not fit 64 bits (also true for digits inside a string)."""
-    return _LONG_NUMBER.search(raw) is not None
+    return _LONG_NUMBER in raw.translate(_ZEROED)
 
 
 def _plain(value: object, levels: int) -> object:

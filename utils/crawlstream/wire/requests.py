@@ -1,0 +1,148 @@
+"""Requests from Kafka: bytes to one of four kinds, or a refusal that says why, and nothing else.
+
+The life of a record
+    Its bytes become an object (:mod:`~crawlstream.wire.strict`). The first kind whose schema the
+    object fits, by rank, is the kind it is. A crawl request is then checked for what no schema
+    can say (:mod:`~crawlstream.wire.seeds`). An object that fits none is refused with the
+    problems that it has as the kind it most likely was meant to be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.request import (
+    ActionRequest,
+    Refusal,
+    Request,
+    RequestLimits,
+    StatsRequest,
+    ZookeeperRequest,
+)
+from crawlstream.wire import jsontext
+from crawlstream.wire.schemas import Schema
+from crawlstream.wire.seeds import crawl_request
+from crawlstream.wire.strict import is_deeper, parse_object
+
+IDS = ("uuid", "appid", "crawlid", "spiderid")
+"""The fields by which a client knows its own request."""
+
+_DEFAULT_LIMITS = RequestLimits()
+_LONGEST_ID = 100
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of request; kinds are asked by rank, lowest first."""
+
+    name: str
+    rank: int
+    schema: Schema
+    build: Callable[[Mapping[str, Any], RequestLimits], Request]
+    marks: frozenset[str]
+    """Fields that tell that this kind was meant."""
+
+
+def _action(fields: Mapping[str, Any], _: RequestLimits) -> ActionRequest:
+    others = {name: value for name, value in fields.items() if name != "action"}
+    return ActionRequest(name=fields["action"], **others)
+
+
+SCRAPER = Kind("scraper", 100, Schema.bundled("scraper"), crawl_request, frozenset({"url"}))
+ACTION = Kind("action", 200, Schema.bundled("action"), _action, frozenset({"action", "spiderid"}))
+STATS = Kind(
+    "stats",
+    300,
+    Schema.bundled("stats"),
+    lambda fields, _: StatsRequest(**fields),
+    frozenset({"stats"}),
+)
+ZOOKEEPER = Kind(
+    "zookeeper",
+    400,
+    Schema.bundled("zookeeper"),
+    lambda fields, _: ZookeeperRequest(**fields),
+    frozenset({"action", "domain", "hits", "window", "scale"}),
+)
+KINDS = (SCRAPER, ACTION, STATS, ZOOKEEPER)
+
+
+def decode(raw: bytes | None, *, limits: RequestLimits = _DEFAULT_LIMITS) -> Request:
+    """The request in a record's value.
+
+    InvalidRequest, whatever the bytes are, if there is none: its reason is a ``Refusal``, its
+    problems are sentences with their JSON path.
+    """
+    fields = parse_object(raw, limits)
+    for kind in KINDS:
+        if kind.schema.fits(fields):
+            return kind.build(fields, limits)
+    kind = likeliest(fields)
+    title = kind.schema.title.lower()
+    problems = [f"{problem} (read as {title})" for problem in kind.schema.problems(fields)]
+    raise InvalidRequest(Refusal.BAD_REQUEST, problems)
+
+
+def encode(request: ActionRequest | StatsRequest | ZookeeperRequest) -> bytes:
+    """The JSON of a request, in one spelling; ``decode`` reads it."""
+    record: dict[str, object] = {"uuid": request.uuid, "appid": request.appid}
+    if isinstance(request, ActionRequest):
+        record |= {"action": request.name, "spiderid": request.spiderid, "crawlid": request.crawlid}
+    elif isinstance(request, StatsRequest):
+        record |= {"stats": request.stats}
+    else:
+        record |= {
+            "action": request.action,
+            "domain": request.domain,
+            "hits": request.hits,
+            "window": request.window,
+            "scale": request.scale,
+        }
+    return jsontext.dumps(record)
+
+
+def likeliest(fields: Mapping[str, Any]) -> Kind:
+    """The kind that an object was most likely meant to be, by the fields it has."""
+    if "url" in fields:
+        return SCRAPER
+    if "action" in fields and fields["action"] in ZOOKEEPER.schema.properties["action"]["enum"]:
+        return ZOOKEEPER
+    return max(KINDS, key=lambda kind: _likeness(kind, fields))
+
+
+def _likeness(kind: Kind, fields: Mapping[str, Any]) -> tuple[int, int, int]:
+    known = sum(name in kind.schema.properties for name in fields)
+    return len(kind.marks & fields.keys()), known, -kind.rank
+
+
+def readable_ids(raw: bytes | None) -> Mapping[str, str]:
+    """The ids in a record that was refused, cut to 100 characters; what cannot be read is absent.
+
+    They are for the reply only: nothing vouches for them.
+    """
+    text = (raw or b"").removeprefix(b"\xef\xbb\xbf")
+    fields = None if is_deeper(text, _DEFAULT_LIMITS.max_levels) else _leniently(text)
+    if not isinstance(fields, dict):
+        return {}
+    found = {name: fields[name] for name in IDS if isinstance(fields.get(name), str)}
+    return {name: _UNPRINTABLE.sub("?", text[:_LONGEST_ID]) for name, text in found.items()}
+
+
+def _leniently(text: bytes) -> object:
+    """Any JSON, NaN and lone surrogates included; None for what is none."""
+    try:
+        value: object = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(text.decode("utf-8", "replace"))
+        except ValueError:
+            return None
+    return value

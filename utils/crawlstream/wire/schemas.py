@@ -1,0 +1,106 @@
+"""A JSON Schema (draft 2020-12) as a yes or no, as sentences, and as a source of defaults.
+
+Stricter than the specification in one point: ``5.0`` is not an integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from importlib import resources
+from itertools import islice
+from typing import Any
+
+import orjson
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+
+from crawlstream.wire.compiled import compile_schema, is_unique
+from crawlstream.wire.strict import type_name
+
+MAX_PROBLEMS = 10
+"""Sentences about one value; the rest would not help anybody."""
+
+_LONGEST_QUOTE = 100
+
+
+class Schema:
+    """One kind of object. ``jsonschema.SchemaError`` tells what is wrong with a schema itself."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        Draft202012Validator.check_schema(schema)
+        self.title: str = schema.get("title", "")
+        self.properties: Mapping[str, Any] = schema.get("properties", {})
+        self._validator = _Validator(schema)
+        self.fits: Callable[[Any], bool] = compile_schema(schema) or self._validator.is_valid
+        """Whether a value is of this kind."""
+
+    @classmethod
+    def bundled(cls, name: str) -> Schema:
+        """One of the schemas that come with the program."""
+        text = resources.files(__package__).joinpath("schema", f"{name}.json").read_bytes()
+        return cls(orjson.loads(text))
+
+    def problems(self, value: object) -> list[str]:
+        """Why a value is not of this kind: sentences that begin with the JSON path, ten at most."""
+        errors = islice(self._validator.iter_errors(value), MAX_PROBLEMS)
+        sentences = (sentence for error in errors for sentence in _sentences(error))
+        return list(dict.fromkeys(sentences))[:MAX_PROBLEMS]
+
+    def filled(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy with the defaults of absent fields; a field that is null stays null."""
+        absent = {
+            name: deepcopy(rule["default"])
+            for name, rule in self.properties.items()
+            if "default" in rule and name not in value
+        }
+        return {**value, **absent}
+
+
+def _unique_items(
+    _validator: object, wanted: bool, items: object, _schema: object
+) -> Iterator[ValidationError]:
+    """In linear time: jsonschema's own check takes quadratic time on mixed types."""
+    if wanted and isinstance(items, list) and not is_unique(items):
+        yield ValidationError("an entry stands in it twice")
+
+
+_Validator: Any = extend(
+    Draft202012Validator,
+    validators={"uniqueItems": _unique_items},
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
+
+
+def _sentences(error: ValidationError) -> list[str]:
+    """What is wrong in one place, without repeating a value that may be huge or secret."""
+    path = error.json_path[:_LONGEST_QUOTE]
+    rule, value = error.validator_value, error.instance
+    if error.validator == "required":
+        return [f"{path}: {name!r} is missing" for name in rule if name not in value]
+    if error.validator == "additionalProperties" and rule is False:
+        known = error.schema.get("properties", {})
+        unknown = (name for name in value if name not in known)
+        return [
+            f"{path}: {name[:_LONGEST_QUOTE]!r} is not a field of it"
+            for name in islice(unknown, MAX_PROBLEMS)
+        ]
+    sentence = _SENTENCES.get(error.validator)
+    return [f"{path}: {sentence(rule, value) if sentence else error.message[:_LONGEST_QUOTE]}"]
+
+
+def _listed(names: str | list[Any]) -> str:
+    return names if isinstance(names, str) else ", ".join(map(str, names))
+
+
+_SENTENCES: Mapping[str, Callable[[Any, Any], str]] = {
+    "type": lambda rule, value: f"it is {type_name(value)}, not {_listed(rule)}",
+    "enum": lambda rule, _: f"it is none of {_listed(rule)}",
+    "minimum": lambda rule, _: f"it is less than {rule}",
+    "maximum": lambda rule, _: f"it is more than {rule}",
+    "minLength": lambda rule, _: f"it has less than {rule} characters",
+    "maxLength": lambda rule, _: f"it has more than {rule} characters",
+    "not": lambda _, __: "control characters are not allowed in it",
+}

@@ -1,0 +1,131 @@
+"""What a schema cannot say about a crawl request: that its seed, expressions and headers work."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from crawlstream.errors import InvalidRequest, InvalidUrl
+from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
+from crawlstream.model.url import seed_url
+
+_LISTS = ("allowed_domains", "allow_regex", "deny_regex", "deny_extensions")
+_EXPRESSIONS = frozenset({"allow_regex", "deny_regex"})
+_PAIRS = frozenset({"headers", "cookies"})
+_UNLIMITED = frozenset({"domain_max_pages", "max_pages"})
+"""Fields in which 0 means the same as null."""
+_TIMES = frozenset({"expires", "not_before"})
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What ends a header, or reaches the wire unasked; a tab is allowed."""
+_NOT_IN_COOKIE = re.compile(r"[\x00-\x1f\x7f;]")
+_LONGEST_VALUE = 8192
+"""Characters; servers refuse longer header lines."""
+
+_RESERVED = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that belong to the connection, not to the client; all of ``proxy-*`` too."""
+
+
+def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequest:
+    """The request of an object that fits the schema; InvalidRequest names every problem of a kind.
+
+    ``fields`` is left as it is.
+    """
+    values = dict(fields)
+    _check_depth(values, limits)
+    try:
+        values["url"] = seed_url(values["url"])
+    except InvalidUrl as error:
+        raise InvalidRequest(Refusal.BAD_URL, [f"$.url: {error}"]) from error
+    for name in _LISTS:
+        if values.get(name) is not None:
+            values[name] = tuple(values[name])
+    if not _EXPRESSIONS.isdisjoint(values):
+        _refuse_if(Refusal.BAD_REGEX, _bad_expressions(values, limits))
+    if not _PAIRS.isdisjoint(values):
+        _refuse_if(Refusal.BAD_HEADER, _bad_pairs(values, limits))
+    for name in _UNLIMITED & values.keys():
+        values[name] = values[name] or None
+    for name in _TIMES & values.keys():
+        values[name] = max(min(values[name] or 0, LATEST), -LATEST)
+    return CrawlRequest(**values)
+
+
+def _check_depth(values: Mapping[str, Any], limits: RequestLimits) -> None:
+    if values.get("maxdepth", 0) > limits.max_depth:
+        problem = f"$.maxdepth: it is more than {limits.max_depth}, the most this cluster allows"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+
+
+def _refuse_if(reason: Refusal, problems: Iterable[str]) -> None:
+    listed = list(problems)
+    if listed:
+        _refuse(reason, listed)
+
+
+def _refuse(reason: Refusal, problems: list[str]) -> NoReturn:
+    raise InvalidRequest(reason, problems)
+
+
+def _bad_expressions(values: Mapping[str, Any], limits: RequestLimits) -> Iterator[str]:
+    for name in sorted(_EXPRESSIONS):
+        expressions = values.get(name) or ()
+        if len(expressions) > limits.max_expressions:
+            yield f"$.{name}: it has more than {limits.max_expressions} expressions"
+            continue
+        for number, expression in enumerate(expressions):
+            if len(expression) > limits.max_expression_length:
+                yield f"$.{name}[{number}]: more than {limits.max_expression_length} characters"
+            elif problem := _expression_problem(expression):
+                yield f"$.{name}[{number}]: {problem}"
+
+
+@lru_cache(maxsize=4096)
+def _expression_problem(expression: str) -> str:
+    """Why an expression does not compile, or an empty string; seeds of a crawl repeat theirs."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(expression)
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        return f"it is no regular expression ({str(error)[:100]})"
+    return ""
+
+
+def _bad_pairs(values: Mapping[str, Any], limits: RequestLimits) -> Iterator[str]:
+    for field in sorted(_PAIRS):
+        pairs = values.get(field) or {}
+        if len(pairs) > limits.max_headers:
+            yield f"$.{field}: it has more than {limits.max_headers} entries"
+            continue
+        forbidden = _NOT_IN_COOKIE if field == "cookies" else _CONTROL
+        for name, value in pairs.items():
+            if not _TOKEN.fullmatch(name):
+                yield f"$.{field}: {name[:100]!r} is not a name that can be sent"
+            elif field == "headers" and _is_reserved(name.lower()):
+                yield f"$.{field}: {name!r} belongs to the connection"
+            elif len(value) > _LONGEST_VALUE:
+                yield f"$.{field}.{name}: it has more than {_LONGEST_VALUE} characters"
+            elif forbidden.search(value):
+                yield f"$.{field}.{name}: it holds a character that cannot be sent"
+
+
+def _is_reserved(name: str) -> bool:
+    return name in _RESERVED or name.startswith("proxy-")

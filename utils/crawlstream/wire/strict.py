@@ -1,0 +1,102 @@
+"""Bytes to one JSON object, or a refusal with its reason; no bytes whatsoever do anything else.
+
+Depth is measured before parsing, because parsers recurse. What orjson refuses, and numbers that
+it would round, are read again by the standard library: the common case stays fast, the rare one
+exact and explained. Of two equal keys the last counts. A UTF-8 byte order mark is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+import orjson
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.request import Refusal, RequestLimits
+from crawlstream.wire import jsontext
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string, or what begins as one and never ends; possessive, so that time stays linear."""
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def parse_object(raw: bytes | None, limits: RequestLimits) -> dict[str, Any]:
+    """The object in a record's value; InvalidRequest says why there is none."""
+    if not raw:
+        refuse(Refusal.EMPTY)
+    if len(raw) > limits.max_bytes:
+        refuse(Refusal.TOO_LARGE, f"it has {len(raw)} bytes, {limits.max_bytes} are allowed")
+    text = raw.removeprefix(_BYTE_ORDER_MARK)
+    if is_deeper(text, limits.max_levels):
+        refuse(Refusal.TOO_DEEP, f"{limits.max_levels} levels are allowed")
+    value = _parse(text)
+    if not isinstance(value, dict):
+        refuse(Refusal.NOT_AN_OBJECT, f"it is {type_name(value)}")
+    return value
+
+
+def refuse(reason: Refusal, detail: str = "") -> NoReturn:
+    """Raise the refusal of a whole record, in one sentence."""
+    sentence = f"{reason.sentence}: {detail}" if detail else reason.sentence
+    raise InvalidRequest(reason, [f"$: {sentence}"])
+
+
+def is_deeper(text: bytes, levels: int) -> bool:
+    """Whether brackets are nested deeper than ``levels``, valid JSON or not; linear time."""
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    level = 0
+    for bracket in _STRING.sub(b"", text).translate(None, _ALL_BUT_BRACKETS):
+        level += 1 if bracket in b"[{" else -1
+        if level > levels:
+            return True
+    return False
+
+
+def type_name(value: object) -> str:
+    """The JSON type of a value, with its article."""
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+    return names.get(type(value)) or (
+        "null" if value is None else "an array" if isinstance(value, list) else "an object"
+    )
+
+
+def _parse(text: bytes) -> object:
+    try:
+        value: object = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_exactly(text)
+    return _parse_exactly(text) if jsontext.has_long_number(text) else value
+
+
+def _parse_exactly(text: bytes) -> object:
+    """By the standard library, which tells what is wrong and keeps integers whole."""
+    try:
+        value: object = json.loads(
+            text.decode(), parse_constant=_refuse_number, parse_float=_finite
+        )
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        refuse(Refusal.NOT_UTF8, f"byte {error.start} begins no character")
+    except UnicodeEncodeError:
+        refuse(Refusal.BAD_TEXT)
+    except json.JSONDecodeError as error:
+        refuse(Refusal.NOT_JSON, f"{error.msg} at character {error.pos}")
+    except ValueError:
+        refuse(Refusal.BAD_NUMBER, "an integer with more than 4300 digits")
+    return value
+
+
+def _refuse_number(text: str) -> NoReturn:
+    refuse(Refusal.BAD_NUMBER, text[:40])
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        _refuse_number(text)
+    return number
