@@ -206,19 +206,18 @@ def test_any_text_is_a_url_or_is_refused(text: str) -> None:
 
 
 @given(_RESTS)
-@example("/x'?y'#z'")
-@example("/%zz?%#%")
-@example("/?#")
+@example("x'?y'#z'")
+@example("%zz?%#%")
+@example("?#")
 def test_a_seed_is_what_scrapy_would_send(rest: str) -> None:
     """Scrapy's request of a seed leaves the seed's URL as it is, and means the same page."""
-    url = f"http://example.com{rest}"
+    url = f"http://example.com/{rest}"
     try:
         seed = seed_url(url)
     except InvalidUrl:
         return
     assert safe_url_string(seed) == seed
-    if "\\" not in rest:
-        assert seed.removesuffix("#") == safe_url_string(url.strip(" \x01")).removesuffix("#")
+    assert seed == safe_url_string(url)
 
 
 @given(_RESTS)

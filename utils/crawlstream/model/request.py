@@ -17,29 +17,41 @@ LATEST = 253_402_300_799
 
 
 class Refusal(StrEnum):
-    """Why a record is no request: a code for programs, with one sentence for people."""
+    """Why a record is no request: a code for programs, with a sentence for people."""
 
-    sentence: str
+    EMPTY = "empty"
+    TOO_LARGE = "too_large"
+    NOT_UTF8 = "not_utf8"
+    TOO_DEEP = "too_deep"
+    NOT_JSON = "not_json"
+    BAD_NUMBER = "bad_number"
+    BAD_TEXT = "bad_text"
+    NOT_AN_OBJECT = "not_an_object"
+    BAD_REQUEST = "bad_request"
+    BAD_URL = "bad_url"
+    BAD_REGEX = "bad_regex"
+    BAD_HEADER = "bad_header"
 
-    def __new__(cls, code: str, sentence: str) -> Refusal:
-        """A member is its code; the sentence comes along."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.sentence = sentence
-        return member
+    @property
+    def sentence(self) -> str:
+        """What the code means."""
+        return _SENTENCES[self]
 
-    EMPTY = "empty", "the record has no value"
-    TOO_LARGE = "too_large", "the record is larger than a request may be"
-    NOT_UTF8 = "not_utf8", "the record is not UTF-8 text"
-    TOO_DEEP = "too_deep", "the JSON is nested deeper than a request may be"
-    NOT_JSON = "not_json", "the record is not JSON"
-    BAD_NUMBER = "bad_number", "the JSON holds a number that no other program would read alike"
-    BAD_TEXT = "bad_text", "the JSON holds half a character (a lone surrogate)"
-    NOT_AN_OBJECT = "not_an_object", "the record is JSON, but not an object"
-    BAD_REQUEST = "bad_request", "the object fits none of the kinds of request"
-    BAD_URL = "bad_url", "the seed cannot be crawled"
-    BAD_REGEX = "bad_regex", "an expression cannot be used"
-    BAD_HEADER = "bad_header", "a header or cookie cannot be sent"
+
+_SENTENCES = {
+    Refusal.EMPTY: "the record has no value",
+    Refusal.TOO_LARGE: "the record is larger than a request may be",
+    Refusal.NOT_UTF8: "the record is not UTF-8 text",
+    Refusal.TOO_DEEP: "the JSON is nested deeper than a request may be",
+    Refusal.NOT_JSON: "the record is not JSON",
+    Refusal.BAD_NUMBER: "the JSON holds a number that programs would read differently",
+    Refusal.BAD_TEXT: "the JSON holds half a character (a lone surrogate)",
+    Refusal.NOT_AN_OBJECT: "the record is JSON, but not an object",
+    Refusal.BAD_REQUEST: "the object fits none of the kinds of request",
+    Refusal.BAD_URL: "the seed cannot be crawled",
+    Refusal.BAD_REGEX: "an expression cannot be used",
+    Refusal.BAD_HEADER: "a header or cookie cannot be sent",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

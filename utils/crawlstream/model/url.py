@@ -164,6 +164,8 @@ def _take_apart(url: str) -> tuple[str, str, str]:
 
 def _with_scheme(text: str) -> str:
     """The URL that a person means who leaves out ``http:`` or ``http://``."""
+    if not text:
+        raise InvalidUrl("the URL is empty")
     if text.startswith("//"):
         return f"http:{text}"
     if _HOST_AND_PORT.match(text) or not _SCHEME.match(text):

@@ -85,7 +85,7 @@ def _object(rule: _Rule, root: _Rule) -> Check:
     return check
 
 
-def _others(rule: bool | _Rule, root: _Rule) -> Check:
+def _others(rule: Any, root: _Rule) -> Check:
     """The check of fields that have no rule of their own."""
     if isinstance(rule, bool):
         return _anything if rule else _nothing
@@ -125,7 +125,7 @@ def _ref(pointer: str, root: _Rule) -> Check:
     return _compile(rule, root)
 
 
-def _unique_items(wanted: bool, _: _Rule) -> Check:
+def _unique_items(wanted: Any, _: _Rule) -> Check:
     return lambda value: not wanted or type(value) is not list or is_unique(value)
 
 

@@ -58,7 +58,7 @@ class Schema:
 
 
 def _unique_items(
-    _validator: object, wanted: bool, items: object, _schema: object
+    _validator: object, wanted: object, items: object, _schema: object
 ) -> Iterator[ValidationError]:
     """In linear time: jsonschema's own check takes quadratic time on mixed types."""
     if wanted and isinstance(items, list) and not is_unique(items):

@@ -60,7 +60,7 @@ _EXTRAS = {
 _EXTRA_NAMES = {letter: name for name, letter in _EXTRAS.items()}
 
 
-def _defaults(cls: type[Entry] | type[Profile]) -> Mapping[str, Any]:
+def _defaults(cls: type[Entry | Profile]) -> Mapping[str, Any]:
     """Default by field name, for the fields that have one."""
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()

@@ -1,0 +1,521 @@
+"""Any bytes are one of four requests, or are refused with a reason; nothing else can happen."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.request import (
+    LATEST,
+    ActionRequest,
+    CrawlRequest,
+    Refusal,
+    RequestLimits,
+    StatsRequest,
+    ZookeeperRequest,
+)
+from crawlstream.wire.requests import KINDS, SCRAPER, decode, encode, readable_ids
+
+CRAWL: Mapping[str, Any] = {"appid": "app", "crawlid": "job", "url": "http://example.com/x"}
+ACTION: Mapping[str, Any] = {"uuid": "u", "appid": "app", "spiderid": "link", "action": "info"}
+STATS: Mapping[str, Any] = {"uuid": "u", "appid": "app"}
+ZOOKEEPER: Mapping[str, Any] = {
+    "uuid": "u",
+    "appid": "app",
+    "action": "domain-update",
+    "domain": "example.com",
+}
+
+
+def raw(base: Mapping[str, Any], **more: Any) -> bytes:
+    """A record with some fields changed or added."""
+    return json.dumps({**base, **more}).encode()
+
+
+def refusal(record: bytes | None, limits: RequestLimits | None = None) -> InvalidRequest:
+    """The error that a record raises."""
+    with pytest.raises(InvalidRequest) as caught:
+        decode(record, limits=limits or RequestLimits())
+    assert caught.value.problems
+    assert all(problem.startswith("$") for problem in caught.value.problems)
+    return caught.value
+
+
+# The four kinds.
+
+
+def test_the_smallest_crawl_request_has_the_defaults() -> None:
+    """Three fields make a crawl request; the rest is as the predecessor had it."""
+    request = decode(raw(CRAWL))
+    assert request == CrawlRequest(appid="app", crawlid="job", url="http://example.com/x")
+    assert isinstance(request, CrawlRequest)
+    assert (request.spiderid, request.priority, request.maxdepth) == ("link", 1, 0)
+    assert request.crawl == CrawlKey("link", "app", "job")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_values_have_the_defaults_of_the_schemas(kind: Any) -> None:
+    """What a schema documents as default is what an absent field becomes."""
+    cls = {
+        "scraper": CrawlRequest,
+        "action": ActionRequest,
+        "stats": StatsRequest,
+        "zookeeper": ZookeeperRequest,
+    }[kind.name]
+    ours = {field.name: field.default for field in fields(cls)}
+    for name, rule in kind.schema.properties.items():
+        field = "name" if (kind.name, name) == ("action", "action") else name
+        assert field in ours
+        if "default" in rule:
+            absent = 0 if name == "not_before" else None
+            assert ours[field] == (absent if rule["default"] is None else rule["default"])
+    assert kind.schema.filled({}).keys() <= kind.schema.properties.keys()
+
+
+def test_a_crawl_request_carries_every_field() -> None:
+    """Lists become tuples, objects stay objects, nothing is lost."""
+    request = decode(
+        raw(
+            CRAWL,
+            url="Example.com:80/a?b=2&a=1#f",
+            spiderid="wandering",
+            priority=100,
+            maxdepth=100,
+            domain_max_pages=2000,
+            max_pages=10,
+            allowed_domains=["example.com", "example.org:8080"],
+            allow_regex=["a.*"],
+            deny_regex=[r"\d{5}"],
+            deny_extensions=[],
+            expires=2_000_000_000,
+            not_before=1.5,
+            useragent="test-agent",
+            cookie="a=b; c=d",
+            cookies={"a": "b"},
+            headers={"X-Token": "t"},
+            method="POST",
+            body="grüße",
+            attrs={"deep": [{"n": 1}]},
+            obey_robots=True,
+            uuid="u-1",
+        )
+    )
+    assert request == CrawlRequest(
+        appid="app",
+        crawlid="job",
+        url="http://example.com/a?b=2&a=1#f",
+        spiderid="wandering",
+        priority=100,
+        maxdepth=100,
+        domain_max_pages=2000,
+        max_pages=10,
+        allowed_domains=("example.com", "example.org:8080"),
+        allow_regex=("a.*",),
+        deny_regex=(r"\d{5}",),
+        deny_extensions=(),
+        expires=2_000_000_000,
+        not_before=1.5,
+        useragent="test-agent",
+        cookie="a=b; c=d",
+        cookies={"a": "b"},
+        headers={"X-Token": "t"},
+        method="POST",
+        body="grüße",
+        attrs={"deep": [{"n": 1}]},
+        obey_robots=True,
+        uuid="u-1",
+    )
+
+
+def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
+    """A client may spell out that it wants no limit, no cookie, no attrs."""
+    nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
+    assert len(nulls) == 15
+    assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
+    assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
+    assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
+
+
+def _default_is_null(rule: Mapping[str, Any]) -> bool:
+    return rule.get("default", rule.get("$ref") == "#/$defs/header" and None) is None
+
+
+@pytest.mark.parametrize("name", ["priority", "maxdepth", "expires", "spiderid", "method"])
+def test_null_is_refused_where_the_default_is_a_value(name: str) -> None:
+    """Null does not stand for a number or a name."""
+    assert refusal(raw(CRAWL, **{name: None})).reason == "bad_request"
+
+
+def test_the_other_kinds_are_told_apart_by_their_fields() -> None:
+    """All four share one topic; the first schema that fits decides, by rank."""
+    assert decode(raw(ACTION)) == ActionRequest(
+        name="info", uuid="u", appid="app", spiderid="link", crawlid=None
+    )
+    assert decode(raw(ACTION, action="stop", crawlid="job")) == ActionRequest(
+        name="stop", uuid="u", appid="app", spiderid="link", crawlid="job"
+    )
+    assert decode(raw(STATS)) == StatsRequest(uuid="u", appid="app", stats="all")
+    assert decode(raw(STATS, stats="queue")) == StatsRequest(uuid="u", appid="app", stats="queue")
+    assert decode(raw(ZOOKEEPER, hits=60, window=60, scale=0.5)) == ZookeeperRequest(
+        uuid="u",
+        appid="app",
+        action="domain-update",
+        domain="example.com",
+        hits=60,
+        window=60,
+        scale=0.5,
+    )
+    assert isinstance(decode(raw(ZOOKEEPER, hits=-1)), ZookeeperRequest)
+
+
+@pytest.mark.parametrize("record", [ACTION, {**ACTION, "crawlid": "x"}, STATS, ZOOKEEPER])
+def test_a_request_in_one_spelling_is_the_same_request(record: Mapping[str, Any]) -> None:
+    """What is handed on inside the cluster means what the client said."""
+    request = decode(raw(record))
+    assert not isinstance(request, CrawlRequest)
+    assert decode(encode(request)) == request
+
+
+# Types and bounds.
+
+REFUSED = [
+    (CRAWL, {"appid": "ap"}),
+    (CRAWL, {"appid": "a" * 41}),
+    (CRAWL, {"appid": 123}),
+    (CRAWL, {"crawlid": ""}),
+    (CRAWL, {"crawlid": "c" * 41}),
+    (CRAWL, {"crawlid": "a\nb"}),
+    (CRAWL, {"crawlid": "a\n"}),
+    (CRAWL, {"crawlid": "a\x85b"}),
+    (CRAWL, {"crawlid": "a\u2028b"}),
+    (CRAWL, {"spiderid": "a\x00"}),
+    (CRAWL, {"url": None}),
+    (CRAWL, {"url": ["http://example.com"]}),
+    (CRAWL, {"priority": 0}),
+    (CRAWL, {"priority": 101}),
+    (CRAWL, {"priority": 5.0}),
+    (CRAWL, {"priority": True}),
+    (CRAWL, {"priority": "5"}),
+    (CRAWL, {"maxdepth": -1}),
+    (CRAWL, {"maxdepth": 101}),
+    (CRAWL, {"maxdepth": 10**30}),
+    (CRAWL, {"domain_max_pages": 2001}),
+    (CRAWL, {"domain_max_pages": -1}),
+    (CRAWL, {"max_pages": -1}),
+    (CRAWL, {"expires": 1.5}),
+    (CRAWL, {"expires": "0"}),
+    (CRAWL, {"allowed_domains": "example.com"}),
+    (CRAWL, {"allowed_domains": ["a", "a"]}),
+    (CRAWL, {"allow_regex": [1]}),
+    (CRAWL, {"useragent": "ab"}),
+    (CRAWL, {"useragent": "a" * 1001}),
+    (CRAWL, {"useragent": "abc\r\nX: y"}),
+    (CRAWL, {"cookie": "a=b\x00"}),
+    (CRAWL, {"attrs": []}),
+    (CRAWL, {"attrs": "x"}),
+    (CRAWL, {"headers": {"a": 1}}),
+    (CRAWL, {"method": "get"}),
+    (CRAWL, {"method": "CONNECT"}),
+    (CRAWL, {"obey_robots": 1}),
+    (CRAWL, {"uuid": ""}),
+    (CRAWL, {"ts": 1.0}),
+    (CRAWL, {"unknown": 1}),
+    (ACTION, {"action": "explode"}),
+    (ACTION, {"action": "pause"}),
+    (ACTION, {"uuid": "u" * 41}),
+    (ACTION, {"crawlid": ""}),
+    (STATS, {"stats": "everything"}),
+    (STATS, {"appid": "ab"}),
+    (ZOOKEEPER, {"scale": 1.1}),
+    (ZOOKEEPER, {"scale": -0.1}),
+    (ZOOKEEPER, {"scale": True}),
+    (ZOOKEEPER, {"hits": 1.0}),
+    (ZOOKEEPER, {"domain": None}),
+    (ZOOKEEPER, {"action": "blacklist"}),
+]
+
+
+@pytest.mark.parametrize(("base", "change"), REFUSED, ids=str)
+def test_what_breaks_a_type_or_bound_is_refused(
+    base: Mapping[str, Any], change: Mapping[str, Any]
+) -> None:
+    """The explanation names the field, whichever kind was meant."""
+    error = refusal(raw(base, **change))
+    assert error.reason == "bad_request"
+    assert any(name in problem for name in change for problem in error.problems)
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "missing"),
+    [
+        ({"appid": "app", "url": "http://a.example/"}, "crawl", "crawlid"),
+        ({"appid": "app", "crawlid": "c", "maxdepth": 1}, "crawl", "url"),
+        ({"uuid": "u", "appid": "app", "action": "stop"}, "action", "spiderid"),
+        ({"uuid": "u", "appid": "app", "action": "domain-update"}, "zookeeper", "domain"),
+        ({"uuid": "u", "stats": "all"}, "stats", "appid"),
+        ({}, "crawl", "url"),
+    ],
+)
+def test_the_explanation_is_that_of_the_likeliest_kind(
+    record: Mapping[str, Any], kind: str, missing: str
+) -> None:
+    """A client is told what is wrong with the request that it meant to make."""
+    problems = refusal(raw(record)).problems
+    assert f"$: {missing!r} is missing (read as {kind} request)" in problems
+
+
+def test_ids_may_be_any_printable_text() -> None:
+    """Colons, spaces and letters of any script are names too; bounds count characters."""
+    request = decode(raw(CRAWL, appid="my app", crawlid="job:" + "ü" * 36, spiderid=""))
+    assert isinstance(request, CrawlRequest)
+    assert request.crawlid == "job:" + "ü" * 36
+
+
+def test_the_depth_is_bounded_by_the_operator() -> None:
+    """The predecessor's 3 is no bound any more, the operator's is."""
+    limits = RequestLimits(max_depth=3)
+    assert isinstance(decode(raw(CRAWL, maxdepth=3), limits=limits), CrawlRequest)
+    error = refusal(raw(CRAWL, maxdepth=4), limits)
+    assert error.reason == "bad_request"
+    assert error.problems == ["$.maxdepth: it is more than 3, the most this cluster allows"]
+
+
+@pytest.mark.parametrize("value", [10**30, -(10**30), -1])
+def test_any_whole_number_is_a_time(value: int) -> None:
+    """Far future and past are kept within what every program can hold."""
+    request = decode(raw(CRAWL, expires=value, not_before=value))
+    assert isinstance(request, CrawlRequest)
+    assert abs(request.expires) <= LATEST
+    assert (request.expires > 0) == (value > 0)
+    assert abs(request.not_before) <= LATEST
+
+
+# Bytes that are no request.
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (None, "empty"),
+        (b"", "empty"),
+        (b" ", "not_json"),
+        (b"hello", "not_json"),
+        (b"{", "not_json"),
+        (b"{'a': 1}", "not_json"),
+        (b'{"a": 1,}', "not_json"),
+        (b'{"a": 1} {"b": 2}', "not_json"),
+        (b'{"a": "\x01"}', "not_json"),
+        (b'{"a": 01}', "not_json"),
+        (b"\xff\xfe{\x00}\x00", "not_utf8"),
+        (b'{"a": "\xe9"}', "not_utf8"),
+        (b'{"a": "\xed\xa0\x80"}', "not_utf8"),
+        (b'{"a": "\xc0\x80"}', "not_utf8"),
+        (b'{"a": "\\ud800"}', "bad_text"),
+        (b'{"\\udc00": 1}', "bad_text"),
+        (b'{"a": NaN}', "bad_number"),
+        (b'{"a": -Infinity}', "bad_number"),
+        (b'{"a": 1e400}', "bad_number"),
+        (b'{"a": -1e400}', "bad_number"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "bad_number"),
+        (b"[]", "not_an_object"),
+        (b"null", "not_an_object"),
+        (b'"text"', "not_an_object"),
+        (b"5", "not_an_object"),
+        (b"[" * 100_000, "too_deep"),
+        (b'{"a":' * 100_000, "too_deep"),
+        (b'{"attrs":' + b"[" * 128 + b"]" * 128 + b"}", "too_deep"),
+        (b"{}" + b" " * 2 * 1024 * 1024, "too_large"),
+        (b"{}", "bad_request"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_bytes_that_are_no_request_have_their_reason(record: bytes | None, reason: str) -> None:
+    """Each way of being no request has one code, and one sentence about it."""
+    error = refusal(record)
+    assert error.reason == reason
+    if error.reason != "bad_request":
+        assert error.problems[0].startswith(f"$: {Refusal(reason).sentence}")
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(record: bytes) -> None:
+    """Decoding ends with a request or with its refusal, whatever arrives."""
+    for value in (record, b'{"appid":' + record, b"{" + record + b"}"):
+        try:
+            decode(value)
+        except InvalidRequest as error:
+            assert Refusal(error.reason)  # noqa: PT017
+        assert isinstance(readable_ids(value), dict)
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=10)
+    | st.sampled_from(["info", "link", "all", "GET", "http://a.example", "(", "domain-update"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+_NAMES = sorted({name for kind in KINDS for name in kind.schema.properties})
+_OBJECTS = st.dictionaries(st.sampled_from(_NAMES) | st.text(max_size=5), _VALUES, max_size=6)
+
+
+@given(st.sampled_from([CRAWL, ACTION, STATS, ZOOKEEPER, {}]), _OBJECTS)
+def test_no_object_raises_anything_else(base: Mapping[str, Any], more: Mapping[str, Any]) -> None:
+    """Known fields with any values at all are a request or are refused, with readable ids."""
+    record = json.dumps({**base, **more}).encode("utf-8", "surrogatepass")
+    try:
+        decode(record)
+    except InvalidRequest as error:
+        assert Refusal(error.reason)  # noqa: PT017
+        assert error.problems  # noqa: PT017
+    ids = readable_ids(record)
+    assert all(len(text) <= 100 for text in ids.values())
+    assert orjson.dumps(ids)
+
+
+def test_a_hundred_levels_and_a_mebibyte_are_accepted() -> None:
+    """Large and deep attrs are the client's own business up to there."""
+    deep = b'{"appid":"app","crawlid":"c","url":"a.example","attrs":{"a":' + b"[" * 98
+    wide = raw(CRAWL, attrs={"text": "é" * 170_000, "brackets": "[" * 10_000})
+    assert len(wide) > 1_000_000
+    for record in (deep + b"]" * 98 + b"}}", wide):
+        assert isinstance(decode(record), CrawlRequest)
+
+
+def test_numbers_come_through_whole() -> None:
+    """Integers of any length, and the largest floats, are what the client wrote."""
+    attrs = {"n": 10**400 + 1, "m": 2**63, "k": -(2**64) - 1, "f": 1.7976931348623157e308}
+    request = decode(raw(CRAWL, attrs=attrs))
+    assert isinstance(request, CrawlRequest)
+    assert request.attrs == attrs
+
+
+def test_of_two_equal_keys_the_last_counts() -> None:
+    """As in the predecessor, and whether or not the record needs the exact parser."""
+    for tail in (b"1", b"1" * 30):
+        record = b'{"appid":"app","crawlid":"a","crawlid":"b","url":"a.example","attrs":{"n":%s}}'
+        request = decode(record % tail)
+        assert isinstance(request, CrawlRequest)
+        assert request.crawlid == "b"
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    """Files from some editors begin with one."""
+    assert decode(b"\xef\xbb\xbf" + raw(CRAWL)) == decode(raw(CRAWL))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b'{"a": "' + b'\\"' * 500_000,
+        b'{"a": "' + b"\\" * 1_000_001,
+        b'"' * 1_000_000,
+        b'{"a": [' + b"[]," * 300_000,
+        b'{"appid":"app","crawlid":"c","url":"a.example","allow_regex":['
+        + b'1,"a",' * 100_000
+        + b"1]}",
+        b"{" + b",".join(b'"f%d":1' % number for number in range(100_000)) + b"}",
+        b'{"appid":"app","crawlid":"c","url":"a.example","attrs":{"n":' + b"9" * 4000 + b"}}",
+    ],
+    ids=["escapes", "backslashes", "quotes", "flat", "mixed list", "many fields", "digits"],
+)
+def test_no_megabyte_takes_long(record: bytes) -> None:
+    """No record costs more than its length: a client cannot hold up the others."""
+    started = time.perf_counter()
+    try:
+        decode(record)
+    except InvalidRequest as error:
+        assert sum(map(len, error.problems)) < 5_000  # noqa: PT017
+    assert time.perf_counter() - started < 2
+
+
+# What no schema can say.
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "empty"),
+        ("file:///etc/passwd", "not http"),
+        ("ftp://example.com/", "not http"),
+        ("http://", "no host"),
+        ("http://2130706433/", "number"),
+        ("http://user:pw@example.com/", "user names"),
+        ("http://exa mple.com/", "not a host"),
+        ("a.example/" + "x" * 3000, "longer"),
+    ],
+)
+def test_a_seed_that_cannot_be_crawled_is_refused(url: str, words: str) -> None:
+    """The refusal comes at intake, not as silence later."""
+    error = refusal(raw(CRAWL, url=url))
+    assert error.reason == "bad_url"
+    assert words in error.problems[0]
+
+
+def test_every_bad_expression_is_named() -> None:
+    """Expressions that do not compile, are too long or too many are refused with their place."""
+    error = refusal(raw(CRAWL, allow_regex=["ok", "("], deny_regex=["*", "x" * 1001]))
+    assert error.reason == "bad_regex"
+    assert [problem.split(":")[0] for problem in error.problems] == [
+        "$.allow_regex[1]",
+        "$.deny_regex[0]",
+        "$.deny_regex[1]",
+    ]
+    assert refusal(raw(CRAWL, deny_regex=list(map(str, range(101))))).reason == "bad_regex"
+    for hostile in ("(" * 1000, "(?:a{1,65535}){1,99999999999}", "(?au)x", "(?L)x"):
+        assert refusal(raw(CRAWL, deny_regex=[hostile])).reason == "bad_regex"
+    assert isinstance(decode(raw(CRAWL, deny_regex=["[[a]", ""])), CrawlRequest)
+
+
+@pytest.mark.parametrize(
+    ("field", "pairs"),
+    [
+        ("headers", {"Host": "other.example"}),
+        ("headers", {"content-length": "5"}),
+        ("headers", {"Transfer-Encoding": "chunked"}),
+        ("headers", {"Connection": "close"}),
+        ("headers", {"Proxy-Authorization": "x"}),
+        ("headers", {"X": "a\r\nY: b"}),
+        ("headers", {"X": "a\x00"}),
+        ("headers", {"X Y": "a"}),
+        ("headers", {"": "a"}),
+        ("headers", {"X\n": "a"}),
+        ("headers", {"X": "a" * 8193}),
+        ("headers", {f"X{number}": "a" for number in range(101)}),
+        ("cookies", {"a b": "c"}),
+        ("cookies", {"a": "b; Path=/"}),
+        ("cookies", {"a": "b\n"}),
+    ],
+    ids=str,
+)
+def test_headers_that_cannot_be_sent_are_refused(field: str, pairs: Mapping[str, str]) -> None:
+    """Nothing of a client ends a header line or takes over the connection."""
+    assert refusal(raw(CRAWL, **{field: pairs})).reason == "bad_header"
+
+
+def test_readable_ids_are_cut_and_clean() -> None:
+    """Whatever the ids of a refused record hold, they can be printed and sent."""
+    record = b'{"uuid":"%s","appid":"a\\nb\\ud800","crawlid":5,"x":NaN}' % (b"u" * 500)
+    assert refusal(record).reason == "bad_number"
+    assert readable_ids(record) == {"uuid": "u" * 100, "appid": "a?b?"}
+    assert readable_ids(b"[" * 100_000) == {}
+    assert readable_ids(None) == {}
+    assert readable_ids(b'{"appid":"caf\xe9","crawlid":"c"}') == {
+        "appid": "caf\N{REPLACEMENT CHARACTER}",
+        "crawlid": "c",
+    }
