@@ -1,0 +1,55 @@
+"""``python -m crawling SPIDER``: one crawler process, until SIGTERM.
+
+It waits for Redis and Kafka, crawls what the frontier grants to this spider type, and on TERM
+leases nothing more, finishes what is under way and gives back the rest. A second TERM ends it at
+once; what it held is then given to others after its deadline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.settings import Settings
+
+from crawlstream.boot import log
+from crawlstream.errors import ConfigError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one crawler; answers the exit code."""
+    parser = argparse.ArgumentParser(prog="crawling", description=__doc__)
+    parser.add_argument("spider", nargs="?", default="link", help="name of the spider (link)")
+    name = parser.parse_args(argv).spider
+    try:
+        from crawling import settings  # noqa: PLC0415  reads the environment
+    except ConfigError as error:
+        return _refuse(str(error))
+    log.configure(settings.CRAWLSTREAM, f"crawler-{name}")
+    return _crawl(name)
+
+
+def _crawl(name: str) -> int:
+    settings = Settings()
+    settings.setmodule("crawling.settings", priority="project")
+    process = AsyncCrawlerProcess(settings)
+    logging.getLogger("scrapy").setLevel(logging.WARNING)
+    try:
+        crawler = process.create_crawler(name)
+    except KeyError:
+        known = ", ".join(sorted(process.spider_loader.list()))
+        return _refuse(f"there is no spider {name!r}; there are: {known}")
+    process.crawl(crawler)
+    process.start()
+    return 1 if process.bootstrap_failed else 0
+
+
+def _refuse(sentence: str) -> int:
+    sys.stderr.write(f"crawler: {sentence}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

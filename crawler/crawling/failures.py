@@ -1,0 +1,102 @@
+"""Why a page could not be fetched: from an exception to a reason code of ``page_failed``.
+
+======================== ===== =================================================================
+code                     retry meaning
+======================== ===== =================================================================
+``dns``                  yes   the host has no address
+``refused``              yes   nobody listens there
+``unreachable``          yes   no route, or another error of the network
+``timeout``              yes   no complete response within DOWNLOAD_TIMEOUT
+``connection_lost``      yes   the connection broke before the response was complete
+``tls``                  yes   no encrypted connection came about
+``bad_response``         yes   what came back is not HTTP
+``bad_encoding``         no    the body cannot be decompressed
+``too_large``            no    the body, decompressed, is larger than DOWNLOAD_MAXSIZE
+``address_refused``      no    the guard does not let the crawler go there
+``invalid_request``      no    the request cannot be sent as it is
+``robots``               no    robots.txt asks to leave the page alone
+``robots_unreachable``   no    robots.txt could not be had for very long
+``redirect_loop``        no    a redirect leads back into its own chain
+``too_many_redirects``   no    a chain of redirects without an end
+``spider_error``         no    the spider's own code raised
+``item_error``           no    a pipeline raised, or the item cannot be published
+``ignored``              no    a downloader middleware of the user left it out
+``killed_worker``        no    it was on the CPU when its worker died, three times
+``download_error``       yes   anything else
+======================== ===== =================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from OpenSSL import SSL
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadTimeoutError,
+    NotSupported,
+    ResponseDataLossError,
+    UnsupportedURLSchemeError,
+)
+from service_identity import VerificationError
+from twisted.internet import error as net
+from twisted.web._newclient import ParseError
+
+from crawling.guard import AddressRefused
+
+RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
+"""Statuses that are tried again before they are taken for the page's answer."""
+
+FINAL = frozenset({"address_refused", "bad_encoding", "ignored", "invalid_request", "too_large"})
+"""Reasons that another attempt would meet again."""
+
+
+class TooLarge(Exception):
+    """The body is larger, decompressed, than this crawler accepts."""
+
+
+class BadEncoding(Exception):
+    """The body cannot be decompressed."""
+
+
+_REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+    (AddressRefused, "address_refused"),
+    (TooLarge, "too_large"),
+    (BadEncoding, "bad_encoding"),
+    ((CannotResolveHostError, net.DNSLookupError), "dns"),
+    ((DownloadConnectionRefusedError, net.ConnectionRefusedError), "refused"),
+    ((DownloadTimeoutError, net.TimeoutError, TimeoutError), "timeout"),
+    ((SSL.Error, VerificationError), "tls"),
+    (ParseError, "bad_response"),
+    (DownloadCancelledError, "too_large"),
+    ((ResponseDataLossError, net.ConnectionLost, net.ConnectionDone), "connection_lost"),
+    (net.ConnectError, "unreachable"),
+    ((UnsupportedURLSchemeError, NotSupported, ValueError, TypeError), "invalid_request"),
+)
+"""Checked in this order, on the error itself and on everything it was raised from."""
+
+
+def reason_of(error: BaseException) -> str:
+    """The code of a download that raised."""
+    causes = list(_causes(error))
+    for kinds, reason in _REASONS:
+        if any(isinstance(cause, kinds) for cause in causes):
+            return reason
+    return "download_error"
+
+
+def is_retryable(reason: str) -> bool:
+    """Whether another attempt may end otherwise."""
+    return reason not in FINAL
+
+
+def _causes(error: BaseException | None, depth: int = 8) -> Iterator[BaseException]:
+    """An error, what it was raised from, and what Twisted wrapped in it."""
+    if error is None or depth == 0:
+        return
+    yield error
+    for wrapped in getattr(error, "reasons", None) or ():
+        yield from _causes(getattr(wrapped, "value", None), depth - 1)
+    yield from _causes(error.__cause__, depth - 1)

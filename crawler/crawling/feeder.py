@@ -1,0 +1,212 @@
+"""The feeder: tells the frontier what happened, and leases what may be fetched next.
+
+One exchange is in flight at a time. The next leaves when the former is back and 10 ms have
+passed, or at once if no slot has anything to do. With nothing to tell and nothing due it sleeps,
+until the frontier wakes it or the next domain's time has come.
+
+It runs in a task of its own. The spider's ``start()`` only reads the queue that it fills, so
+cancelling ``start()``, which is how Scrapy ends, cannot lose an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from crawling.holds import Holds, Owed, Page, Phase
+from crawling.robots import Robots, Verdict
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.wake import Sleeper
+from crawlstream.model.effects import Exchanged
+
+PACE_S = 0.010
+"""Least time between two exchanges, so that several pages share one."""
+SENT_PACE_S = 0.025
+"""The same when only departures are to be told: a moderated domain waits for these."""
+IDLE_S = 5.0
+"""A worker looks for itself after so long, should a wake-up have been lost."""
+_NO_ANSWER_PAUSE_S = 0.25
+_NO_RULES_PAUSE_S = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One exchange, until it is answered."""
+
+    owed: Owed
+    want: int
+    left_at: float
+    tries: int = 1
+
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class Feeder:
+    """Keeps the slots of one worker busy with what the frontier grants."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        holds: Holds,
+        robots: Robots,
+        sleeper: Sleeper,
+        *,
+        worker: str,
+        spiderid: str,
+        may_lease: Callable[[], bool],
+        forbid: Callable[[Page], Coroutine[Any, Any, None]],
+        spawn: Spawn,
+    ) -> None:
+        """``forbid`` ends a page that robots.txt forbids; ``spawn`` keeps a task alive."""
+        self.ready: asyncio.Queue[Page] = asyncio.Queue()
+        self._frontier = frontier
+        self._holds = holds
+        self._robots = robots
+        self._sleeper = sleeper
+        self._worker = worker
+        self._spiderid = spiderid
+        self._may_lease = may_lease
+        self._forbid = forbid
+        self._spawn = spawn
+        self._unanswered: _Call | None = None
+        self._left_at = 0.0
+        self._nothing_until = 0.0
+        self._sleeps_until = 0.0
+        self._has_news = False
+        self._life: int | None = None
+        self._draining = False
+
+    def news(self) -> None:
+        """There is something to tell, or a slot has become free."""
+        due_at = self._due_at()
+        if due_at < self._sleeps_until:
+            self._sleeps_until = due_at
+            self._has_news = True
+            self._sleeper.wake()
+
+    def drain(self) -> None:
+        """Lease nothing more, and give back what has not left."""
+        self._draining = True
+        self._holds.release_unsent()
+        self.news()
+
+    async def run(self) -> None:
+        """Exchange until drained and everything is told."""
+        while not (self._draining and self._is_all_told()):
+            await self._rest()
+            await self._exchange()
+
+    def _is_all_told(self) -> bool:
+        return self._unanswered is None and not self._holds.owes
+
+    async def _rest(self) -> None:
+        """Wait until an exchange is worth while."""
+        while (due_at := self._due_at()) > (now := time.monotonic()):
+            self._sleeps_until = due_at
+            await self._sleeper.sleep(due_at - now)
+            if not self._has_news:
+                self._nothing_until = 0.0
+            self._has_news = False
+        self._sleeps_until = 0.0
+
+    def _due_at(self) -> float:
+        if self._unanswered is not None:
+            return self._left_at + _NO_ANSWER_PAUSE_S
+        due_at = self._left_at + IDLE_S
+        if self._holds.owes_ends or self._draining:
+            due_at = self._left_at + PACE_S
+        elif self._holds.owes:
+            due_at = self._left_at + SENT_PACE_S
+        if self._want() > 0:
+            pace_s = 0.0 if self._holds.is_starving else PACE_S
+            due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s))
+        return due_at
+
+    def _want(self) -> int:
+        return 0 if self._draining or not self._may_lease() else self._holds.room()
+
+    async def _exchange(self) -> None:
+        call = self._unanswered or _Call(self._holds.take_owed(), self._want(), time.monotonic())
+        owed = call.owed
+        self._left_at = time.monotonic()
+        if owed.settles:
+            failpoint("before_settle")
+        try:
+            answer = await self._frontier.exchange(
+                self._worker,
+                self._spiderid,
+                settles=owed.settles,
+                requeues=owed.requeues,
+                releases=owed.releases,
+                sent=owed.sent,
+                want=call.want,
+            )
+        except (RedisUnavailable, FrontierFull) as error:
+            log.warning("lease", outcome="no_answer", error=str(error))
+            self._unanswered = replace(call, tries=call.tries + 1)
+            return
+        if owed.settles:
+            failpoint("after_settle")
+        self._unanswered = None
+        self._hear(call, answer)
+
+    def _hear(self, call: _Call, answer: Exchanged) -> None:
+        self._holds.heard(self._left_at)
+        for page in self._holds.told(call.owed, answer.stale):
+            log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
+        if self._life not in {None, answer.life}:
+            log.warning("lease", outcome="redis_restarted", life=answer.life)
+            self._holds.release_unsent()
+        self._life = answer.life
+        self._plan(answer, call.want)
+        holds = answer.holds
+        if call.tries > 1:
+            # Any of the tries may have made the grants: they count from the first.
+            holds = [replace(hold, issued_at=call.left_at) for hold in holds]
+        pages = [self._holds.admit(hold) for hold in holds]
+        if pages:
+            failpoint("after_lease")
+        self._pass_on(pages)
+
+    def _plan(self, answer: Exchanged, want: int) -> None:
+        """When to look again, if there was less than wanted."""
+        if len(answer.holds) >= want:
+            self._nothing_until = 0.0
+        elif not answer.rules_known:
+            log.warning("lease", outcome="no_rules")
+            self._nothing_until = time.monotonic() + _NO_RULES_PAUSE_S
+        elif answer.next_due_ms is None:
+            self._nothing_until = time.monotonic() + IDLE_S
+        else:
+            pause_s = max(answer.next_due_ms / 1000, PACE_S)
+            self._nothing_until = time.monotonic() + pause_s
+
+    def _pass_on(self, pages: Sequence[Page]) -> None:
+        if self._draining:
+            self._holds.release_unsent()
+            return
+        unknown = []
+        for page in pages:
+            verdict = self._robots.verdict(page)
+            if verdict is Verdict.ALLOWED:
+                self.ready.put_nowait(page)
+            elif verdict is Verdict.FORBIDDEN:
+                self._spawn(self._forbid(page))
+            else:
+                unknown.append(page)
+        if unknown:
+            self._spawn(self._ask_robots(unknown))
+
+    async def _ask_robots(self, pages: Sequence[Page]) -> None:
+        await self._robots.find_out(pages)
+        self._pass_on([page for page in pages if page.phase is Phase.UNSENT])

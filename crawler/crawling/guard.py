@@ -1,0 +1,243 @@
+"""The guard: which addresses this crawler may connect to.
+
+It sits in the reactor's name resolver, and Twisted's endpoints ask that resolver for literal
+addresses too; so pages, redirects, robots.txt and whatever a spider fetches through Scrapy pass
+it, and only addresses that passed are ever connected to. A name that changes its answer between
+check and connect (DNS rebinding) gains nothing: the answer that was checked is the one used.
+
+The table lists what IANA calls special, not what ``ipaddress`` calls private: that one lets
+through multicast, a cloud's metadata behind carrier-grade NAT, and several of the ways to write
+an IPv4 address as IPv6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import CannotResolveHostError
+from twisted.internet import address
+from twisted.internet.interfaces import (
+    IAddress,
+    IHostnameResolver,
+    IHostResolution,
+    IResolutionReceiver,
+)
+from zope.interface import implementer
+
+from crawlstream.boot.settings import Network
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+Address = IPv4Address | IPv6Address
+
+WEB_PORTS = frozenset({80, 443, 8000, 8008, 8080, 8081, 8443, 8888})
+"""Ports that web servers listen on; behind others live databases, brokers and consoles."""
+
+_LOOKUP_S = 10.0
+_LOOKUPS_AT_ONCE = 32
+"""Threads that wait for the system's resolver: a few dead names must not stall the rest."""
+_ANSWER_S = 60.0
+"""How long an answer is remembered: spares most lookups, follows a host that moves."""
+_NO_ANSWER_S = 5.0
+_ANSWERS = 10_000
+
+_SPECIAL = tuple(
+    ip_network(text)
+    for text in (
+        "0.0.0.0/8",  # this network; the kernel takes it for loopback
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # carrier-grade NAT, and a cloud's metadata
+        "127.0.0.0/8",
+        "169.254.0.0/16",  # link-local, and most clouds' metadata
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # protocol assignments, and a cloud's metadata
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "::/8",  # unspecified, loopback, IPv4 in disguise
+        "100::/64",
+        "2001::/23",  # Teredo and other protocol assignments
+        "2001:db8::/32",
+        "2002::/16",  # 6to4: any IPv4 address in disguise
+        "2620:4f:8000::/48",
+        "3fff::/20",
+        "5f00::/16",
+        "fc00::/7",
+        "fe80::/10",
+        "fec0::/10",
+        "ff00::/8",
+    )
+)
+_DISGUISES = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+"""IPv6 ranges whose last 32 bits are the IPv4 address that a connection ends at."""
+
+
+class AddressRefused(Exception):
+    """The address or port is none that this crawler may connect to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Decides about addresses and ports; ``opened`` are the ranges that the operator allows."""
+
+    opened: tuple[Network, ...] = ()
+
+    def vet(self, addresses: Sequence[Address], port: int) -> list[Address]:
+        """The addresses of one name that may be connected to; AddressRefused tells why none.
+
+        One internal address among public ones refuses the name: that is how rebinding looks. In
+        a range that the operator opened every port is open, and the name's other addresses are
+        passed over (``localhost`` has two).
+        """
+        plain = [_undisguised(each) for each in addresses]
+        opened = [each for each in plain if any(each in network for network in self.opened)]
+        if opened:
+            return opened
+        for each in plain:
+            if any(each in network for network in _SPECIAL):
+                raise AddressRefused(f"{each} is not a public address")
+        if port not in WEB_PORTS:
+            raise AddressRefused(f"port {port} is not a web port")
+        return plain
+
+
+def _undisguised(each: Address) -> Address:
+    if isinstance(each, IPv6Address) and any(each in network for network in _DISGUISES):
+        return IPv4Address(int(each) & 0xFFFFFFFF)
+    return each
+
+
+class GuardedResolver:
+    """Scrapy's DNS resolver (``TWISTED_DNS_RESOLVER``): looks up, remembers, and vets."""
+
+    def __init__(self, guard: Guard, reactor: Any) -> None:
+        self._guard = guard
+        self._reactor = reactor
+        self._threads = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, "dns")
+        self._answers: OrderedDict[str, tuple[float, Sequence[Address]]] = OrderedDict()
+        self._lookups: dict[str, asyncio.Future[Sequence[Address]]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, reactor: Any) -> GuardedResolver:
+        """Scrapy calls this with its process, which has settings as a crawler has."""
+        return cls(Guard(crawler.settings["CRAWLSTREAM"].allow_networks), reactor)
+
+    @classmethod
+    def in_force(cls, crawler: Crawler, reactor: Any) -> GuardedResolver:
+        """The resolver of this reactor; one that was started without it gets it now."""
+        if not isinstance(reactor.nameResolver, _HostnameResolver):
+            cls.from_crawler(crawler, reactor).install_on_reactor()
+        resolver: GuardedResolver = reactor.nameResolver.guarded
+        return resolver
+
+    def install_on_reactor(self) -> None:
+        """Make every connection of Twisted's endpoints pass the guard."""
+        self._reactor.installNameResolver(_HostnameResolver(self))
+
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        """Where ``host:port`` may be connected to; CannotResolveHostError or AddressRefused."""
+        found = await self._find(host.strip("[]"))
+        if not found:
+            raise CannotResolveHostError(f"no address found for {host!r}")
+        return self._guard.vet(found, port)
+
+    async def _find(self, host: str) -> Sequence[Address]:
+        try:
+            return (ip_address(host),)
+        except ValueError:
+            pass
+        until, known = self._answers.get(host, (0.0, ()))
+        if until > time.monotonic():
+            return known
+        try:
+            async with asyncio.timeout(_LOOKUP_S):
+                return await asyncio.shield(self._lookup(host))
+        except TimeoutError as error:
+            raise CannotResolveHostError(f"looking up {host!r} took too long") from error
+
+    def _lookup(self, host: str) -> asyncio.Future[Sequence[Address]]:
+        """Ask the system once for a name, however many requests wait for it."""
+        lookup = self._lookups.get(host)
+        if lookup is None:
+            loop = asyncio.get_running_loop()
+            lookup = loop.run_in_executor(self._threads, _system_lookup, host)
+            lookup.add_done_callback(lambda done: self._remember(host, done.result()))
+            self._lookups[host] = lookup
+        return lookup
+
+    def _remember(self, host: str, found: Sequence[Address]) -> None:
+        del self._lookups[host]
+        self._answers[host] = (time.monotonic() + (_ANSWER_S if found else _NO_ANSWER_S), found)
+        self._answers.move_to_end(host)
+        if len(self._answers) > _ANSWERS:
+            self._answers.popitem(last=False)
+
+
+def _system_lookup(host: str) -> Sequence[Address]:
+    """Every address that the system knows for a name; none if it knows none."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found)
+
+
+@implementer(IHostnameResolver)
+class _HostnameResolver:
+    """The resolver in the shape that Twisted's endpoints ask for."""
+
+    def __init__(self, guarded: GuardedResolver) -> None:
+        self.guarded = guarded
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def resolveHostName(  # noqa: N802  Twisted's name
+        self,
+        resolutionReceiver: IResolutionReceiver,  # noqa: N803
+        hostName: str,  # noqa: N803
+        portNumber: int = 0,  # noqa: N803
+        addressTypes: Sequence[type[IAddress]] | None = None,  # noqa: N803
+        transportSemantics: str = "TCP",  # noqa: N803
+    ) -> IHostResolution:
+        """Tell the vetted addresses: none where the name is unknown or refused."""
+        resolution = _Resolution(hostName)
+        resolutionReceiver.resolutionBegan(resolution)
+
+        async def tell() -> None:
+            try:
+                for each in await self.guarded.resolve(hostName, portNumber):
+                    kind = address.IPv4Address if each.version == 4 else address.IPv6Address
+                    resolutionReceiver.addressResolved(kind("TCP", str(each), portNumber))
+            except (AddressRefused, CannotResolveHostError):
+                pass
+            resolutionReceiver.resolutionComplete()
+
+        task = asyncio.ensure_future(tell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+        return resolution
+
+
+@implementer(IHostResolution)
+class _Resolution:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def cancel(self) -> None:
+        """Nothing to stop: others may wait for the same answer."""

@@ -1,0 +1,103 @@
+"""The last gate before a request leaves: paid for, allowed to go there, and in time.
+
+What Scrapy's handler does not show is the moment before the bytes are written, and politeness is
+counted from that moment. Twisted asks its connection pool for a connection and writes in the same
+turn, so :class:`_Gate` stands in for the pool.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+from scrapy import Request
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.http import Response
+from twisted.web.client import HTTPConnectionPool
+
+from crawling.guard import GuardedResolver
+from crawling.holds import GrantExpired, Holds, Page, Phase
+from crawling.to_scrapy import PAGE
+from crawling.worker import Worker
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_PORTS = {"http": 80, "https": 443}
+
+_leaving: ContextVar[Page] = ContextVar("leaving")
+
+
+class NotGranted(Exception):
+    """No grant of the frontier pays for this request: yield it, and it will be crawled."""
+
+
+class GatedHandler(HTTP11DownloadHandler):
+    """Scrapy's handler for http and https behind the gate."""
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        from twisted.internet import reactor  # noqa: PLC0415  an import would install another
+
+        super().__init__(crawler)
+        self._holds = Worker.of(crawler).holds
+        self._resolver = GuardedResolver.in_force(crawler, reactor)
+        # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
+        self._pool = cast(HTTPConnectionPool, _Gate(self._pool, self._holds))
+
+    async def download_request(self, request: Request) -> Response:
+        """Send one request; GrantExpired, AddressRefused, or what Scrapy's handler raises."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is None:
+            raise NotGranted(f"{request} was not granted by the frontier")
+        await self._resolver.resolve(*_goes_to(request))
+        if not self._holds.is_due(page):
+            raise GrantExpired
+        _leaving.set(page)
+        try:
+            return await super().download_request(request)
+        finally:
+            self._holds.receive(page)
+
+
+def _goes_to(request: Request) -> tuple[str, int]:
+    """Host and port that the connection for a request is made to."""
+    proxy = request.meta.get("proxy")
+    url = urlsplit(
+        proxy if proxy and "://" in proxy else f"http://{proxy}" if proxy else request.url
+    )
+    return url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
+
+
+class _Gate:
+    """Stands in for Twisted's HTTPConnectionPool, and sees each connection before its request."""
+
+    persistent = True
+
+    def __init__(self, pool: Any, holds: Holds) -> None:
+        self._pool = pool
+        self._holds = holds
+        self._shaken: WeakSet[Any] = WeakSet()
+        # Twisted would send a GET a second time, unpaid, when a kept connection turns out dead.
+        pool.retryAutomatically = False
+
+    def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
+        """A connection, made or kept; the request is written right after it is given."""
+        page = _leaving.get()
+        return self._pool.getConnection(key, endpoint).addCallback(self._let_go, page, key[0])
+
+    def _let_go(self, connection: Any, page: Page, scheme: bytes) -> Any:
+        if page.phase is not Phase.UNSENT or not self._holds.may_send():
+            connection.abort()
+            raise GrantExpired
+        is_written_now = scheme != b"https" or connection in self._shaken
+        self._shaken.add(connection)
+        self._holds.depart(page, at_once=is_written_now)
+        return connection
+
+    def closeCachedConnections(self) -> Any:  # noqa: N802  Twisted's name
+        """End the kept connections."""
+        return self._pool.closeCachedConnections()

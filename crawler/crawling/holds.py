@@ -1,0 +1,298 @@
+"""The holds of this process: what is under way, and what the frontier must be told of it.
+
+A hold becomes a :class:`Page` here. It is *unsent* until its request leaves, *sent* until its
+response is there, *received* while it is parsed and published, and *ended* once its end is owed
+to the frontier. It is forgotten when the frontier has taken that end, or said that the hold is
+stale: then it is in other hands, and whatever still happens to it here is nobody's business.
+
+Everything here is plain state, on one thread; :mod:`crawling.feeder` carries it to the frontier.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from scrapy.exceptions import IgnoreRequest
+
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.url import entry_id, fingerprint
+
+START_BY_S = 0.5
+"""A request that has not left so long after its grant was asked for is given back."""
+FENCE_S = 25.0
+"""Without word from Redis for so long nothing is sent: at 30 s it gives the holds to others."""
+HOLDS_PER_SLOT = 4
+"""Open holds for each download slot: parsing and publishing must not starve the downloads."""
+ENDS_PER_EXCHANGE = 200
+LINKS_PER_EXCHANGE = 1_000
+"""Together they keep the script of one exchange near 5 ms."""
+
+
+class GrantExpired(IgnoreRequest):
+    """The request did not leave in time; its page is given back."""
+
+
+class Phase(Enum):
+    """How far a page has come."""
+
+    UNSENT = auto()
+    SENT = auto()
+    RECEIVED = auto()
+    ENDED = auto()
+    STALE = auto()
+    """The frontier does not know the hold any more."""
+
+
+_DOWNLOADING = frozenset({Phase.UNSENT, Phase.SENT})
+
+
+@dataclass(slots=True, eq=False)
+class Page:
+    """One hold on its way through this process."""
+
+    hold: Hold
+    id: str
+    """The entry's name for ever: Kafka key and ``id`` of its records."""
+    phase: Phase = Phase.UNSENT
+    sent_ms: int | None = None
+    """When its request left, counted from the call that asked for the grant."""
+    left_at: float = 0
+    latency_ms: int = 0
+    """From the request's leaving to the last byte of its response."""
+    received_at: float = 0
+    """Epoch seconds."""
+    links: Sequence[Links] = ()
+    filtered: Counter[str] = field(default_factory=Counter)
+    items: int = 0
+    """Items of its spider that are still in the pipelines."""
+    parsed: bool = False
+    """The spider has yielded everything it will."""
+    failure: str = ""
+    """Reason code, once its spider or a pipeline has raised."""
+    status: int = 0
+    body_bytes: int = 0
+
+    @property
+    def token(self) -> str:
+        """Names the hold."""
+        return self.hold.token
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its end is still to come from here."""
+        return self.phase not in {Phase.ENDED, Phase.STALE}
+
+
+End = Settle | Requeue | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What one exchange tells the frontier."""
+
+    settles: Sequence[Settle] = ()
+    requeues: Sequence[Requeue] = ()
+    releases: Sequence[Release] = ()
+    sent: Sequence[Sent] = ()
+
+    @property
+    def ends(self) -> Iterator[End]:
+        """Everything that ends a hold."""
+        yield from self.settles
+        yield from self.requeues
+        yield from self.releases
+
+
+class Holds:
+    """All holds of this process. ``on_owed`` is called when there is news for the frontier."""
+
+    def __init__(
+        self,
+        slots: int,
+        on_owed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slots = slots
+        self._on_owed = on_owed
+        self._clock = clock
+        self._pages: dict[str, Page] = {}
+        self._by_id: dict[str, Page] = {}
+        self._ends: deque[End] = deque()
+        self._sent: dict[str, Sent] = {}
+        self._downloading = 0
+        self._heard_at = clock()
+
+    # Coming in.
+
+    def admit(self, hold: Hold) -> Page:
+        """Take on a hold that the frontier granted."""
+        entry = hold.entry
+        identity = fingerprint(
+            entry.url, entry.method, (entry.body or "").encode(), entry.salt or ""
+        )
+        page = Page(hold, entry_id(hold.crawl, hold.run, identity, entry.origin))
+        self._pages[hold.token] = page
+        self._by_id[page.id] = page
+        self._downloading += 1
+        return page
+
+    def room(self) -> int:
+        """How many more holds may be asked for: one for each slot that nothing is meant for."""
+        free = self._slots - self._downloading
+        return max(0, min(free, HOLDS_PER_SLOT * self._slots - len(self._pages)))
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether no slot has anything to do."""
+        return self._downloading == 0
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def by_id(self, page_id: str) -> Page | None:
+        """The page that a record belongs to; None if it has gone."""
+        return self._by_id.get(page_id)
+
+    def alive(self) -> Collection[str]:
+        """Tokens that this process still answers for."""
+        return list(self._pages)
+
+    # Under way.
+
+    def heard(self, at: float) -> None:
+        """Redis answered a call that left at ``at``, so the deadline has moved."""
+        self._heard_at = max(self._heard_at, at)
+
+    def may_send(self) -> bool:
+        """Whether the holds are still surely this worker's."""
+        return self._clock() - self._heard_at < FENCE_S
+
+    def is_due(self, page: Page) -> bool:
+        """Whether the page's request may still leave on its grant."""
+        in_time = self._clock() - page.hold.issued_at <= START_BY_S
+        return page.phase is Phase.UNSENT and in_time and self.may_send()
+
+    def depart(self, page: Page, *, at_once: bool = True) -> None:
+        """The request leaves: now, or at some time until its response if not ``at_once``.
+
+        Until it is reported, the frontier takes it for leaving at every next moment.
+        """
+        page.phase = Phase.SENT
+        page.left_at = self._clock()
+        if at_once:
+            self._report(page, received=False)
+
+    def receive(self, page: Page) -> None:
+        """The response is there, or it has become clear that none will come."""
+        if page.phase is Phase.SENT:
+            self._move(page, Phase.RECEIVED)
+            page.latency_ms = int((self._clock() - page.left_at) * 1000)
+            page.received_at = time.time()
+            self._report(page, received=True)
+
+    def _report(self, page: Page, *, received: bool) -> None:
+        if page.sent_ms is None:
+            page.sent_ms = int((self._clock() - page.hold.issued_at) * 1000) + 1
+        self._sent[page.token] = Sent(page.token, page.sent_ms, received)
+        self._on_owed()
+
+    # Ends.
+
+    def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
+        """The page has its result, its failure or its redirect, acknowledged by Kafka."""
+        self._end(
+            page,
+            Settle(
+                token=page.token,
+                outcome=outcome,
+                reason=reason,
+                links=page.links,
+                filtered=dict(page.filtered),
+                sent_ms=page.sent_ms,
+                body_bytes=page.body_bytes,
+            ),
+        )
+
+    def requeue(self, page: Page, delay_ms: int) -> None:
+        """Another attempt later, at a lower priority."""
+        self._end(page, Requeue(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
+
+    def release(self, page: Page, *, delay_ms: int = 0, robots: bool = False) -> None:
+        """Give the page back, unmarked."""
+        end = Release(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms, robots=robots)
+        self._end(page, end)
+
+    def release_unsent(self) -> None:
+        """Give back everything whose request has not left."""
+        for page in list(self._pages.values()):
+            if page.phase is Phase.UNSENT:
+                self.release(page)
+
+    def _end(self, page: Page, end: End) -> None:
+        if page.is_open:
+            self._move(page, Phase.ENDED)
+            self._sent.pop(page.token, None)
+            self._ends.append(end)
+            self._on_owed()
+
+    def _move(self, page: Page, phase: Phase) -> None:
+        self._downloading -= page.phase in _DOWNLOADING
+        page.phase = phase
+
+    # To the frontier and back.
+
+    @property
+    def owes_ends(self) -> bool:
+        """Whether some end has not been told yet."""
+        return bool(self._ends)
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._ends or self._sent)
+
+    def take_owed(self) -> Owed:
+        """What the next exchange tells; it must be told, or told again, until it is answered."""
+        settles: list[Settle] = []
+        requeues: list[Requeue] = []
+        releases: list[Release] = []
+        links = 0
+        while self._ends and len(settles) + len(requeues) + len(releases) < ENDS_PER_EXCHANGE:
+            end = self._ends[0]
+            if isinstance(end, Settle):
+                more = sum(len(group.entries) for group in end.links)
+                if settles and links + more > LINKS_PER_EXCHANGE:
+                    break
+                links += more
+                settles.append(end)
+            else:
+                (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
+            self._ends.popleft()
+        sent, self._sent = tuple(self._sent.values()), {}
+        return Owed(settles, requeues, releases, sent)
+
+    def told(self, owed: Owed, stale: Collection[str]) -> Sequence[Page]:
+        """The frontier has answered; the pages that it does not know any more come back."""
+        for end in owed.ends:
+            self._forget(end.token)
+        return self.lose(stale)
+
+    def lose(self, tokens: Collection[str]) -> Sequence[Page]:
+        """Holds that went to other hands; the pages among them that were still under way."""
+        pages = [page for token in tokens if (page := self._pages.get(token))]
+        lost = [page for page in pages if page.is_open]
+        for page in lost:
+            self._move(page, Phase.STALE)
+            self._forget(page.token)
+        return lost
+
+    def _forget(self, token: str) -> None:
+        page = self._pages.pop(token, None)
+        self._sent.pop(token, None)
+        if page and self._by_id.get(page.id) is page:
+            del self._by_id[page.id]

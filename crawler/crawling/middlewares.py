@@ -1,0 +1,138 @@
+"""Where the rooms are plugged into Scrapy: middlewares of both kinds, and the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
+from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.http import Response
+
+from crawling.failures import BadEncoding, TooLarge
+from crawling.holds import Page
+from crawling.outlinks import Children, Outlinks
+from crawling.recorder import Recorder
+from crawling.robots import ROBOTS
+from crawling.to_scrapy import PAGE, page_of
+from crawling.worker import Worker
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.model.result import CrawlResult
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class OutcomeMiddleware:
+    """The outermost downloader middleware: sees a response when the others are done with it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._outcomes = worker.outcomes
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> OutcomeMiddleware:
+        """Scrapy's way to make one."""
+        return cls(Worker.of(crawler))
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Let through what is for the spider."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is not None and ROBOTS not in request.meta:
+            failpoint("after_fetch")
+            await self._outcomes.judge(page, response)
+        return response
+
+
+class WatchedCompression:
+    """Scrapy's decompression, noted by the flight recorder, its errors told apart."""
+
+    def __init__(self, inner: HttpCompressionMiddleware, recorder: Recorder) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self.process_request = inner.process_request
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> WatchedCompression:
+        """Scrapy's way to make one."""
+        return cls(HttpCompressionMiddleware.from_crawler(crawler), Worker.of(crawler).recorder)
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Decompress; TooLarge and BadEncoding tell why not."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is None or b"Content-Encoding" not in response.headers:
+            return response
+        self._recorder.note(page)
+        try:
+            return self._inner.process_response(request, response)
+        except IgnoreRequest as error:
+            raise TooLarge(str(error)) from error
+        except Exception as error:
+            raise BadEncoding(str(error)) from error
+        finally:
+            self._recorder.clear()
+
+
+class OutlinksMiddleware:
+    """The outermost spider middleware: takes the children out, counts the items that pass."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> OutlinksMiddleware:
+        """Scrapy's way to make one."""
+        return cls(Worker.of(crawler))
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass the items on; the page ends when they have left the pipelines."""
+        page = page_of(response)
+        children = Children(page)
+        try:
+            async for each in self._worker.recorder.watched(page, result):
+                if isinstance(each, Outlinks):
+                    children.follow(each.urls, response)
+                elif isinstance(each, Request):
+                    self._take(each, response, children)
+                else:
+                    page.items += 1
+                    yield each
+        finally:
+            page.links = children.groups
+        failpoint("after_parse")
+        page.parsed = True
+        self._worker.finish(page)
+
+    def _take(self, request: Request, response: Response, children: Children) -> None:
+        hold = page_of(response).hold
+        bounded = getattr(self._worker.spider, "obeys_maxdepth", True)
+        if bounded and hold.entry.depth >= hold.profile.maxdepth:
+            page_of(response).filtered["depth"] += 1
+        else:
+            children.request(request, response)
+
+
+class ResultPipeline:
+    """Publishes results, and lets an item leave when Kafka has acknowledged it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ResultPipeline:
+        """Scrapy's way to make one."""
+        return cls(Worker.of(crawler))
+
+    async def process_item(self, item: Any) -> Any:
+        """Publish one; KafkaUnavailable only where the worker is about to end."""
+        if not isinstance(item, CrawlResult):
+            raise TypeError(f"{type(item).__name__} is no result: yield self.result(response)")
+        page = self._worker.holds.by_id(item.id)
+        if page is None or not page.is_open:
+            raise DropItem("the page is in other hands")
+        await self._worker.publisher.result(item)
+        failpoint("after_publish")
+        page.body_bytes = len(item.body)
+        return item

@@ -1,0 +1,106 @@
+"""What becomes of a download: a page for the spider, another attempt, a redirect, or a failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from crawling.failures import RETRY_CODES, is_retryable, reason_of
+from crawling.holds import GrantExpired, Page
+from crawling.outlinks import Children
+from crawling.redirects import redirect_of
+from crawling.to_scrapy import page_of
+from crawlstream.model.crawl import Entry
+from crawlstream.model.effects import Outcome
+
+if TYPE_CHECKING:
+    from twisted.python.failure import Failure
+
+    from crawling.worker import Worker
+
+_FIRST_PAUSE_MS = 1_000
+_LONGEST_PAUSE_MS = 60_000
+_LONGEST_RETRY_AFTER_S = 600
+"""A site may ask for more; the page then meets the same answer once more, and says so."""
+
+log = structlog.get_logger()
+
+
+class Ended(IgnoreRequest):
+    """The page has come to its end; nothing of it is left for the spider."""
+
+
+class Outcomes:
+    """Decides what a response or an error means for its page."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._holds = worker.holds
+
+    async def judge(self, page: Page, response: Response) -> None:
+        """Return if the response is for the spider; raise Ended if it is not."""
+        page.status = response.status
+        self._worker.count_response(response.status)
+        if response.status in RETRY_CODES and self._may_retry(page):
+            self._retry(page, f"http_{response.status}", response)
+            raise Ended
+        target = redirect_of(page, response)
+        if isinstance(target, Entry):
+            self._redirect(page, target)
+            raise Ended
+        if target is not None:
+            await self._worker.fail(page, target)
+            raise Ended
+
+    async def failed(self, failure: Failure) -> None:
+        """The errback of every page: no response came, or none that can be read."""
+        page, error = page_of(failure.request), failure.value  # type: ignore[attr-defined]
+        if not page.is_open or error is None or isinstance(error, Ended):
+            return
+        if isinstance(error, GrantExpired):
+            log.debug("release", url=page.hold.entry.url, reason="grant_expired")
+            self._holds.release(page)
+            return
+        await self.give_up(page, error)
+
+    async def give_up(self, page: Page, error: BaseException) -> None:
+        """Try a page again whose download failed, or fail it for good."""
+        reason = "ignored" if isinstance(error, IgnoreRequest) else reason_of(error)
+        self._worker.count_response(504)
+        if is_retryable(reason) and self._may_retry(page):
+            self._retry(page, reason)
+        else:
+            await self._worker.fail(page, reason, str(error))
+
+    def _may_retry(self, page: Page) -> bool:
+        return page.hold.retries < self._worker.settings.RETRY_TIMES
+
+    def _retry(self, page: Page, reason: str, response: Response | None = None) -> None:
+        delay_ms = _pause_ms(page.hold.retries, response)
+        log.info(
+            "requeue",
+            url=page.hold.entry.url,
+            reason=reason,
+            attempt=page.hold.attempt,
+            delay_ms=delay_ms,
+        )
+        self._holds.requeue(page, delay_ms)
+
+    def _redirect(self, page: Page, target: Entry) -> None:
+        children = Children(page)
+        children.add(target, page.hold.priority, counts=False)
+        page.links = children.groups
+        log.info("settle", url=page.hold.entry.url, outcome="redirected", to=target.url)
+        self._holds.settle(page, Outcome.REDIRECTED, f"{page.status // 100}xx")
+
+
+def _pause_ms(retries: int, response: Response | None) -> int:
+    """How long to wait before the next attempt: doubling, or as long as the site asks."""
+    pause_ms = min(_FIRST_PAUSE_MS << retries, _LONGEST_PAUSE_MS)
+    asked = (response.headers.get(b"Retry-After") if response else None) or b""
+    if asked.isdigit() and len(asked) < 10:
+        pause_ms = max(pause_ms, min(int(asked), _LONGEST_RETRY_AFTER_S) * 1000)
+    return pause_ms

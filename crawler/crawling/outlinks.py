@@ -1,0 +1,193 @@
+"""What a page leads to, on its way into the frontier.
+
+A spider hands over a whole page's worth of links as :class:`Outlinks`; they never become
+``scrapy.Request`` objects in the process that found them. The requests of a user's own spider
+are batched here as well. Either way the children travel in the call that ends their parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.settings import Settings
+from scrapy.spidermiddlewares.referer import RefererMiddleware
+
+from crawling.holds import Page
+from crawling.to_scrapy import INHERITED_META, PAGE
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Entry
+from crawlstream.model.effects import Links
+from crawlstream.model.url import canonical, domain_key, fingerprint, host_of
+from crawlstream.wire.stored import encode_entry
+
+LEVEL_STEP = -10
+"""What one level of depth costs in priority: breadth comes first within a domain."""
+
+_SCRAPYS = frozenset(
+    {
+        PAGE,
+        "depth",
+        "download_latency",
+        "download_slot",
+        "download_timeout",
+        "is_start_request",
+        "redirect_reasons",
+        "redirect_times",
+        "redirect_ttl",
+        "redirect_urls",
+        "retry_times",
+    }
+)
+"""Keys of meta that tell about a download; a child has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlinks:
+    """Absolute URLs to follow from a page with GET, one level deeper, by the same callback."""
+
+    urls: Sequence[str]
+
+
+class Children:
+    """The children of one page, grouped as the frontier takes them."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._groups: dict[tuple[str, int, str | None, bool], Links] = {}
+        self._seen: set[str] = set()
+        self._ordinal = 0
+
+    @property
+    def groups(self) -> Sequence[Links]:
+        """One group for each domain, priority and spider."""
+        return list(self._groups.values())
+
+    def follow(self, urls: Iterable[str], response: Response) -> None:
+        """Add plain links."""
+        page, hold = self._page, self._page.hold
+        referrer_of = referrers(response)
+        for url in urls:
+            try:
+                clean = canonical(url)
+            except InvalidUrl:
+                page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
+                continue
+            entry = Entry(
+                url=clean,
+                depth=hold.entry.depth + 1,
+                parent_url=response.url,
+                callback=hold.entry.callback,
+                headers=referrer_of(clean),
+            )
+            self.add(entry, hold.priority + LEVEL_STEP)
+
+    def request(self, request: Request, response: Response) -> None:
+        """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
+        page, hold = self._page, self._page.hold
+        try:
+            url = canonical(request.url)
+        except InvalidUrl:
+            page.filtered["url"] += 1
+            return
+        entry = Entry(
+            url=url,
+            depth=hold.entry.depth + 1,
+            parent_url=response.url,
+            callback=_name_of(request),
+            method=request.method,
+            headers=_headers_of(request) | referrers(response)(url),
+            body=request.body.decode() or None,
+            cookies=_cookies_of(request),
+            meta=_meta_of(request),
+            salt=self._salt(request, url) if request.dont_filter else None,
+        )
+        priority = hold.priority + LEVEL_STEP + request.priority
+        spiderid = request.meta.get("spiderid") or None
+        own = spiderid in {None, hold.crawl.spiderid}
+        self.add(entry, priority, spiderid=None if own else spiderid)
+
+    def add(
+        self, entry: Entry, priority: int, *, spiderid: str | None = None, counts: bool = True
+    ) -> None:
+        """Add one entry, unless this page has led to the same before."""
+        body = (entry.body or "").encode()
+        identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
+        if identity in self._seen:
+            self._page.filtered["duplicate"] += 1
+            return
+        self._seen.add(identity)
+        domain = domain_key(host_of(entry.url))
+        key = (domain, priority, spiderid, counts)
+        group = self._groups.get(key)
+        if group is None:
+            group = Links(domain=domain, priority=priority, spiderid=spiderid, counts=counts)
+            self._groups[key] = group
+        group.fingerprints.append(identity)
+        group.entries.append(encode_entry(entry))
+
+    def _salt(self, request: Request, url: str) -> str:
+        """What sets an undeduplicated request apart, the same when its page is fetched again."""
+        self._ordinal += 1
+        plain = fingerprint(url, request.method, request.body)
+        text = f"{self._page.id} {plain} {self._ordinal}"
+        return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _name_of(request: Request) -> str | None:
+    if request.callback is None:
+        return None
+    name: str | None = getattr(request.callback, "__name__", None)
+    if getattr(request.callback, "__self__", None) is None or name is None:
+        raise TypeError(f"the callback of {request} is no method of the spider")
+    if request.cb_kwargs:
+        raise TypeError(f"cb_kwargs of {request} cannot travel: use meta")
+    return name
+
+
+def _headers_of(request: Request) -> dict[str, str]:
+    return {
+        name.decode("latin-1"): b", ".join(values).decode("utf-8", "replace")
+        for name, values in request.headers.items()
+    }
+
+
+def _cookies_of(request: Request) -> dict[str, str]:
+    cookies: Any = request.cookies
+    if isinstance(cookies, list):
+        return {each["name"]: str(each["value"]) for each in cookies}
+    return {str(name): str(value) for name, value in cookies.items()}
+
+
+def _meta_of(request: Request) -> dict[str, object]:
+    return {
+        key: value
+        for key, value in request.meta.items()
+        if key not in _SCRAPYS and key not in INHERITED_META
+    }
+
+
+def referrers(response: Response) -> Callable[[str], dict[str, str]]:
+    """The header by which a child's referrer differs from what it is told anyway."""
+    if b"Referrer-Policy" not in response.headers:
+        return _as_usual
+
+    def by_policy(url: str) -> dict[str, str]:
+        policy = _policies().policy(response, Request(url))
+        return {"Referer": policy.referrer(response.url, url) or ""}
+
+    return by_policy
+
+
+def _as_usual(_url: str) -> dict[str, str]:
+    return {}
+
+
+@lru_cache(1)
+def _policies() -> RefererMiddleware:
+    return RefererMiddleware(Settings())

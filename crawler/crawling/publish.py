@@ -1,0 +1,109 @@
+"""Results and failures on their way to Kafka; nothing ends here before Kafka has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.keys import Topics
+from crawlstream.model.event import PageFailed
+from crawlstream.model.result import CrawlResult, ResultLimits
+from crawlstream.wire import events
+from crawlstream.wire.results import encode_result
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
+_HURRY_S = 20.0
+"""How long a worker that is to end waits for Kafka before it gives its pages back."""
+_ROOM_FOR_KEY_AND_HEADERS = 64 * 1024
+_SMALLEST_RECORD = 16 * 1024
+
+log = structlog.get_logger()
+
+
+class Publisher:
+    """Sends records until Kafka has acknowledged them, however long that takes."""
+
+    def __init__(self, sink: KafkaSink, settings: Settings) -> None:
+        self._sink = sink
+        self._topics = Topics(settings.KAFKA_TOPIC_PREFIX)
+        self._to_apps = settings.KAFKA_APPID_TOPICS
+        self._limits = ResultLimits(
+            max_body_bytes=settings.max_body_bytes,
+            max_record_bytes=settings.max_record_bytes - _ROOM_FOR_KEY_AND_HEADERS,
+            base64_always=settings.KAFKA_BASE_64_ENCODE,
+        )
+        self._waiting = 0
+        self._gives_up_at: float | None = None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether Kafka has left records unacknowledged: then nothing more should be leased."""
+        return self._waiting > 0
+
+    def hurry(self) -> None:
+        """The worker is to end: give up on a Kafka that does not come back soon."""
+        self._gives_up_at = asyncio.get_running_loop().time() + _HURRY_S
+
+    async def result(self, result: CrawlResult) -> None:
+        """Publish a page. A topic that takes less than it should gets a shorter body."""
+        limits = self._limits
+        while True:
+            value = encode_result(result, limits)
+            try:
+                await self._send(self._records(result, value))
+            except RecordTooLarge:
+                limits = replace(limits, max_record_bytes=len(value) // 2)
+                if limits.max_record_bytes < _SMALLEST_RECORD:
+                    raise
+                log.warning("publish", outcome="cut", id=result.id, bytes=len(value))
+            else:
+                return
+
+    async def failure(self, event: PageFailed) -> None:
+        """Publish that a page will have no result."""
+        await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
+
+    def _records(self, result: CrawlResult, value: bytes) -> Sequence[Out]:
+        key = result.id.encode()
+        records = [Out(self._topics.crawled, value, key)]
+        if self._to_apps and (topic := self._topics.crawled_for(result.crawl.appid)):
+            records.append(Out(topic, value, key, optional=True))
+        return records
+
+    async def _send(self, records: Sequence[Out]) -> None:
+        try:
+            await self._sink.send(records)
+        except KafkaUnavailable as error:
+            self._waiting += 1
+            try:
+                await self._insist(records, error)
+            finally:
+                self._waiting -= 1
+
+    async def _insist(self, records: Sequence[Out], error: KafkaUnavailable) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            if isinstance(error, NotAcknowledged):
+                records = error.records
+            log.warning("publish", outcome="waiting", error=str(error), pause_s=pause_s)
+            if self._must_give_up():
+                raise error
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            try:
+                await self._sink.send(records)
+            except KafkaUnavailable as again:
+                error = again
+            else:
+                return
+
+    def _must_give_up(self) -> bool:
+        gives_up_at = self._gives_up_at
+        return gives_up_at is not None and asyncio.get_running_loop().time() > gives_up_at

@@ -1,0 +1,121 @@
+"""Redirects: a response that sends to another URL becomes a request of its own.
+
+Its target waits in the frontier like any link, is charged to its own domain, and is fetched once
+a crawl however many pages point to it. It keeps the depth of its source and carries the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from urllib.parse import urljoin
+
+from scrapy.http import Response
+from w3lib.url import safe_url_string
+
+from crawling.holds import Page
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Entry
+from crawlstream.model.url import fingerprint, host_of, seed_url
+
+MAX_REDIRECTS = 10
+"""Hops of one chain; browsers stop at 20, and each hop here is paid for."""
+
+_KEEPS_METHOD = frozenset({307, 308})
+_STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
+_OF_THE_BODY = frozenset(
+    {"content-type", "content-length", "content-encoding", "content-language", "content-location"}
+)
+_OF_THE_HOST = frozenset({"authorization", "cookie"})
+_COOKIES_KEPT = 50
+"""Cookies of one host on one chain; more is no login but an attack."""
+
+
+def redirect_of(page: Page, response: Response) -> Entry | str | None:
+    """Where a response sends to: an entry, the reason why the chain ends here, or None.
+
+    None means that the response is the page's result: no redirect, or none that can be followed.
+    """
+    target = _target(page.hold.entry.url, response)
+    if target is None:
+        return None
+    entry = page.hold.entry
+    chain = (*entry.redirect_urls, entry.url)
+    if len(chain) > MAX_REDIRECTS:
+        return "too_many_redirects"
+    cookies = _cookies(entry, target, response)
+    was_here = fingerprint(target) in map(fingerprint, chain)
+    if was_here and target in chain and cookies == entry.cookies:
+        return "redirect_loop"
+    salted = was_here or entry.salt is not None
+    followed = replace(
+        _with_method(entry, response.status),
+        url=target,
+        origin=None,
+        redirect_urls=chain,
+        cookies=cookies,
+        salt=_salt(page, len(chain)) if salted else None,
+    )
+    return followed if host_of(target) == host_of(entry.url) else _abroad(followed)
+
+
+def _target(url: str, response: Response) -> str | None:
+    location = response.headers.get(b"Location")
+    if response.status not in _STATUSES or not location:
+        return None
+    try:
+        return seed_url(urljoin(url, safe_url_string(location)))
+    except (InvalidUrl, ValueError):
+        return None
+
+
+def _with_method(entry: Entry, status: int) -> Entry:
+    """Only 307 and 308 send the body again; a POST becomes a GET, as browsers do it."""
+    becomes_get = (status in {301, 302} and entry.method == "POST") or (
+        status == 303 and entry.method not in {"GET", "HEAD"}
+    )
+    if not becomes_get:
+        return entry
+    return replace(entry, method="GET", body=None, headers=_without(entry.headers, _OF_THE_BODY))
+
+
+def _abroad(entry: Entry) -> Entry:
+    """On another host, what identifies the requester stays at home."""
+    return replace(entry, headers=_without(entry.headers, _OF_THE_HOST), cookies={})
+
+
+def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in names}
+
+
+def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]:
+    """What the chain's cookies are for the target: those before, and those set here."""
+    if host_of(target) != host_of(entry.url):
+        return {}
+    if entry.url.startswith("https:") and not target.startswith("https:"):
+        return {}
+    cookies = dict(entry.cookies)
+    for header in response.headers.getlist(b"Set-Cookie"):
+        pair, _, attributes = header.decode("utf-8", "replace").partition(";")
+        name, has_value, value = pair.strip().partition("=")
+        if not has_value or not name:
+            continue
+        if _is_deletion(attributes):
+            cookies.pop(name, None)
+        elif name in cookies or len(cookies) < _COOKIES_KEPT:
+            cookies[name] = value
+    return cookies
+
+
+def _is_deletion(attributes: str) -> bool:
+    for attribute in attributes.lower().split(";"):
+        name, _, value = attribute.strip().partition("=")
+        if name == "max-age" and value.strip().lstrip("-").isdigit() and int(value) <= 0:
+            return True
+    return False
+
+
+def _salt(page: Page, hops: int) -> str:
+    """Sets a target apart that the crawl has seen in this very chain."""
+    return blake2b(f"{page.id} {hops}".encode(), digest_size=8).hexdigest()

@@ -1,0 +1,345 @@
+"""robots.txt: obeyed, fetched once a host for the whole cluster, and paid for like a page.
+
+One Redis key for each origin tells what the cluster knows; its time to live tells for how long:
+
+``fetching``            somebody fetches it right now
+``rules <zlib>``        its text, at most 500 KiB of it
+``open``                there is none (RFC 9309: a 4xx other than 429)
+``moved <hops> <url>``  it is elsewhere on the same domain: the next grant buys that
+``later <n>``           the host said 5xx or 429 for the n-th time in a row: not now
+
+Whoever holds a page of an unknown host and sets ``fetching`` first spends that page's grant on
+robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
+grants last, and are given back after that. A host that cannot be reached at all is the page's own
+failure, so a dead host ends its pages by name and soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+from urllib.parse import urljoin
+
+import structlog
+from protego import Protego
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, WatchError
+from scrapy import Request
+from scrapy.exceptions import DownloadCancelledError
+from scrapy.http import Response
+from w3lib.url import safe_url_string
+
+from crawling.failures import TooLarge
+from crawling.holds import START_BY_S, GrantExpired, Holds, Page
+from crawling.to_scrapy import PAGE
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import InvalidUrl
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import Profile
+from crawlstream.model.url import canonical, domain_key, host_of, origin_of
+
+ROBOTS = "crawlstream_robots"
+"""Key in ``request.meta`` that marks a request for robots.txt."""
+
+_KEPT_S = 24 * 3600
+"""RFC 9309: no copy should be used for longer."""
+_FETCHING_S = 30
+"""After so long a fetch is taken for lost with its worker."""
+_MOVED_S = 600
+_MAX_BYTES = 500 * 1024
+"""RFC 9309: at least so much has to be read; more is passed over."""
+_DOWNLOAD_MAX_BYTES = 4 * _MAX_BYTES
+"""A larger file is no robots.txt; its host is taken to forbid everything."""
+_MAX_HOPS = 5
+_WAIT_MS = 500
+"""Pause of a page that meets a fetch under way."""
+_FIRST_LATER_S = 5
+_LONGEST_LATER_S = 900
+_MAX_LATER = 105
+"""Refusals in a row until the host's pages fail: about a day."""
+_PARSED = 2_000
+"""Parsed files remembered in this process."""
+
+log = structlog.get_logger()
+
+
+class Verdict(Enum):
+    """What is known about a page's permission."""
+
+    ALLOWED = auto()
+    FORBIDDEN = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What this process remembers of an origin; without rules everything is allowed."""
+
+    rules: Protego | None
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What Redis tells of an origin, and for how many seconds more."""
+
+    raw: bytes | None
+    left_s: float
+
+    @property
+    def word(self) -> bytes:
+        """Its kind; empty: nothing is known."""
+        return (self.raw or b"").partition(b" ")[0]
+
+    @property
+    def rest(self) -> bytes:
+        """What follows the kind."""
+        return (self.raw or b"").partition(b" ")[2]
+
+
+class RobotsBook:
+    """What the cluster knows about robots.txt files, in Redis."""
+
+    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
+        self._redis: Any = redis
+        self._keys = keys
+
+    async def read(self, origins: Sequence[str]) -> list[_Note]:
+        """What is known of some origins, in one round trip."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for origin in origins:
+                pipe.get(self._keys.robots(origin)).pttl(self._keys.robots(origin))
+            answers = await pipe.execute()
+        return [_Note(raw, left / 1000) for raw, left in zip(*[iter(answers)] * 2, strict=True)]
+
+    async def claim(self, origin: str, seen: bytes | None) -> bool:
+        """Say that this process fetches; False if something has changed since it was ``seen``."""
+        key = self._keys.robots(origin)
+        async with self._redis.pipeline() as pipe:
+            await pipe.watch(key)
+            if await pipe.get(key) != seen:
+                return False
+            pipe.multi()
+            pipe.set(key, b"fetching", ex=_FETCHING_S)
+            try:
+                await pipe.execute()
+            except WatchError:
+                return False
+        return True
+
+    async def write(self, origin: str, note: bytes, for_s: float) -> None:
+        """Let everybody know."""
+        await self._redis.set(self._keys.robots(origin), note, px=int(for_s * 1000))
+
+    async def forget(self, origin: str) -> None:
+        """Nothing is known after all."""
+        await self._redis.delete(self._keys.robots(origin))
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How pages end whose robots.txt does not let them go on."""
+
+    holds: Holds
+    fail: Callable[[Page, str], Awaitable[None]]
+    """By a reason code."""
+    give_up: Callable[[Page, BaseException], Awaitable[None]]
+    """By an error of the download: another attempt, or none."""
+
+
+class Robots:
+    """Says whether a page may be fetched; buys the robots.txt that nobody has yet."""
+
+    def __init__(
+        self,
+        book: RobotsBook,
+        settings: Settings,
+        ends: Ends,
+        fetch: Callable[[Request], Awaitable[Response]],
+    ) -> None:
+        self._book = book
+        self._settings = settings
+        self._ends = ends
+        self._fetch = fetch
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._under_way: dict[str, asyncio.Event] = {}
+
+    def verdict(self, page: Page) -> Verdict:
+        """What can be said at once."""
+        profile, url = page.hold.profile, page.hold.entry.url
+        if not self._must_obey(profile):
+            return Verdict.ALLOWED
+        known = self._known.get(origin_of(url))
+        if known is None or known.until < time.monotonic():
+            return Verdict.UNKNOWN
+        agent = profile.useragent or self._settings.USER_AGENT
+        if known.rules is None or known.rules.can_fetch(url, agent):
+            return Verdict.ALLOWED
+        return Verdict.FORBIDDEN
+
+    def _must_obey(self, profile: Profile) -> bool:
+        if profile.obey_robots is None:
+            return self._settings.ROBOTSTXT_OBEY
+        return profile.obey_robots or not self._settings.allow_ignore_robots
+
+    async def find_out(self, pages: Iterable[Page]) -> None:
+        """Make the verdict of some pages known; pages for which it stays unknown are ended."""
+        by_origin: dict[str, list[Page]] = defaultdict(list)
+        for page in pages:
+            by_origin[origin_of(page.hold.entry.url)].append(page)
+        try:
+            notes = await self._book.read(list(by_origin))
+            await asyncio.gather(*map(self._act, by_origin, by_origin.values(), notes))
+        except RedisError as error:
+            log.warning("robots", outcome="unknown", error=str(error))
+        for page in (page for some in by_origin.values() for page in some):
+            if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
+                self._ends.holds.release(page, delay_ms=_WAIT_MS)
+
+    async def _act(self, origin: str, pages: list[Page], note: _Note) -> None:
+        if note.word in {b"rules", b"open"}:
+            self._remember(origin, note)
+        elif note.word == b"later" and (pause_s := _still(note)) > 0:
+            await self._put_off(pages, int(note.rest), pause_s)
+        elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
+            await self._buy(origin, pages, note)
+        elif origin in self._under_way:
+            await _within_grant(self._under_way[origin], pages)
+
+    async def _buy(self, origin: str, pages: list[Page], before: _Note) -> None:
+        """Fetch with the grant of the first page while the others wait for the answer."""
+        arrived = self._under_way[origin] = asyncio.Event()
+        buyer, *others = pages
+        try:
+            await asyncio.gather(
+                self._fetch_for(buyer, origin, before), _within_grant(arrived, others)
+            )
+        finally:
+            arrived.set()
+            del self._under_way[origin]
+
+    async def _fetch_for(self, page: Page, origin: str, before: _Note) -> None:
+        hops, url = _where(origin, before)
+        try:
+            response = await self._fetch(_request(url, page, self._settings))
+        except (DownloadCancelledError, TooLarge):
+            note = _rules(b"User-agent: *\nDisallow: /")
+        except GrantExpired:
+            await self._book.forget(origin)
+            self._ends.holds.release(page)
+            return
+        except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
+            await self._book.forget(origin)
+            await self._ends.give_up(page, error)
+            return
+        else:
+            note = _note_of(response, hops, before)
+        await self._publish(origin, note, page)
+
+    async def _publish(self, origin: str, note: _Note, page: Page) -> None:
+        """Tell the cluster, wake the pages that wait here, and give the buyer back."""
+        await self._book.write(origin, note.raw or b"", note.left_s)
+        log.info("robots", origin=origin, outcome=note.word.decode())
+        if note.word == b"later":
+            await self._put_off([page], int(note.rest), _still(note))
+            return
+        if note.word != b"moved":
+            self._remember(origin, note)
+        if arrived := self._under_way.get(origin):
+            arrived.set()
+        self._ends.holds.release(page, robots=True)
+
+    async def _put_off(self, pages: Iterable[Page], refusals: int, pause_s: float) -> None:
+        for page in pages:
+            if refusals >= _MAX_LATER:
+                await self._ends.fail(page, "robots_unreachable")
+            else:
+                self._ends.holds.release(page, delay_ms=int(pause_s * 1000))
+
+    def _remember(self, origin: str, note: _Note) -> None:
+        rules = _parsed(note.rest) if note.word == b"rules" else None
+        self._known[origin] = _Known(rules, time.monotonic() + note.left_s)
+        self._known.move_to_end(origin)
+        if len(self._known) > _PARSED:
+            self._known.popitem(last=False)
+
+
+def _where(origin: str, before: _Note) -> tuple[int, str]:
+    """Redirects so far, and the URL to fetch next."""
+    if before.word != b"moved":
+        return 0, canonical(f"{origin}/robots.txt")
+    hops, _, url = before.rest.partition(b" ")
+    return int(hops), url.decode()
+
+
+def _request(url: str, page: Page, settings: Settings) -> Request:
+    agent = page.hold.profile.useragent or settings.USER_AGENT
+    return Request(
+        url,
+        headers={"User-Agent": agent},
+        meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
+        priority=page.hold.priority,
+        dont_filter=True,
+    )
+
+
+def _note_of(response: Response, hops: int, before: _Note) -> _Note:
+    """What a response tells about the origin that was asked."""
+    status = response.status
+    if 200 <= status < 300:
+        return _rules(response.body[:_MAX_BYTES])
+    if status == 429 or status >= 500:
+        refusals = int(before.rest) + 1 if before.word == b"later" else 1
+        return _Note(b"later %d" % refusals, 2 * _pause_s(refusals))
+    if 300 <= status < 400 and (target := _target(response)) and hops < _MAX_HOPS:
+        return _Note(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
+    return _Note(b"open", _KEPT_S)
+
+
+def _target(response: Response) -> str | None:
+    """Where a redirect leads, if the grant's domain covers it; elsewhere, other rules hold."""
+    try:
+        location = safe_url_string(response.headers.get(b"Location") or b"")
+        target = canonical(urljoin(response.url, location))
+    except (InvalidUrl, ValueError):
+        return None
+    same = domain_key(host_of(target)) == domain_key(host_of(response.url))
+    return target if same and target != response.url else None
+
+
+def _rules(text: bytes) -> _Note:
+    return _Note(b"rules " + zlib.compress(text), _KEPT_S)
+
+
+def _parsed(packed: bytes) -> Protego | None:
+    try:
+        return Protego.parse(zlib.decompress(packed).decode("utf-8-sig", "ignore"))
+    except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
+        log.warning("robots", outcome="unreadable", error=str(error)[:200])
+        return None
+
+
+def _pause_s(refusals: int) -> float:
+    return float(min(_FIRST_LATER_S << min(refusals - 1, 10), _LONGEST_LATER_S))
+
+
+def _still(note: _Note) -> float:
+    """Seconds until a host that refused may be asked again: the key lives twice the pause."""
+    return note.left_s - _pause_s(int(note.rest))
+
+
+async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:
+    """Wait for an answer as long as the grants of the waiting pages last."""
+    if pages:
+        ends_at = min(page.hold.issued_at for page in pages) + START_BY_S * 0.8
+        try:
+            async with asyncio.timeout(max(ends_at - time.monotonic(), 0)):
+                await arrived.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,120 @@
+"""Scrapy's settings of every crawler process, each with its reason.
+
+What an operator sets is in :mod:`crawlstream.boot.settings`; here is what follows from it, and
+what must be so because the frontier, not Scrapy, decides who is asked, when, and how often.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawlstream.boot.settings import load_settings
+
+CRAWLSTREAM = load_settings()
+"""The startup settings, for the rooms of this package."""
+
+BOT_NAME = "crawlstream"
+SPIDER_MODULES = ["crawling.spiders"]
+
+# One event loop for everything, the fast one.
+TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+ASYNCIO_EVENT_LOOP = "uvloop.Loop"
+
+# Concurrency: the frontier counts a domain's requests across the cluster; a limit of this process
+# would hold granted requests back until their grants are forfeit.
+CONCURRENT_REQUESTS = CRAWLSTREAM.CONCURRENT_REQUESTS
+CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
+DOWNLOAD_DELAY = 0
+# A page yields one result as a rule; Scrapy starts so many tasks for each response.
+CONCURRENT_ITEMS = 1
+# Bodies that wait for Kafka; beyond this nothing more is downloaded, and nothing leased.
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024
+
+# Limits of one download.
+DOWNLOAD_TIMEOUT = CRAWLSTREAM.DOWNLOAD_TIMEOUT
+DOWNLOAD_MAXSIZE = CRAWLSTREAM.download_max_bytes
+DOWNLOAD_WARNSIZE = 0
+USER_AGENT = CRAWLSTREAM.USER_AGENT
+
+# Only the web, and only through the gate: file:, ftp:, s3: and data: would read from elsewhere.
+DOWNLOAD_HANDLERS: dict[str, Any] = {
+    "http": "crawling.handler.GatedHandler",
+    "https": "crawling.handler.GatedHandler",
+    "data": None,
+    "file": None,
+    "ftp": None,
+    "s3": None,
+}
+TWISTED_DNS_RESOLVER = "crawling.guard.GuardedResolver"
+
+# The local queue holds granted requests for moments: strictly by priority, then in lease order.
+SCHEDULER_PRIORITY_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
+SCHEDULER_MEMORY_QUEUE = "scrapy.squeues.FifoMemoryQueue"
+DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
+
+EXTENSIONS: dict[str, Any] = {
+    "crawling.worker.Worker": 0,
+    # An HTTP server that runs Python, and a console that does: never on a machine that crawls.
+    "scrapy.extensions.remote_control.RemoteControl": None,
+    "scrapy.extensions.telnet.TelnetConsole": None,
+    # Made for crawls with an end, or done better elsewhere.
+    "scrapy.extensions.closespider.CloseSpider": None,
+    "scrapy.extensions.corestats.CoreStats": None,
+    "scrapy.extensions.feedexport.FeedExporter": None,
+    "scrapy.extensions.logcount.LogCount": None,
+    "scrapy.extensions.logstats.LogStats": None,
+    "scrapy.extensions.memdebug.MemoryDebugger": None,
+    "scrapy.extensions.memusage.MemoryUsage": None,
+    "scrapy.extensions.spiderstate.SpiderState": None,
+    "scrapy.extensions.throttle.AutoThrottle": None,
+}
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
+STATS_DUMP = False
+
+_DOWNLOADER = "scrapy.downloadermiddlewares"
+DOWNLOADER_MIDDLEWARES: dict[str, Any] = {
+    "crawling.middlewares.OutcomeMiddleware": 1,
+    "crawling.middlewares.WatchedCompression": 590,
+    f"{_DOWNLOADER}.httpcompression.HttpCompressionMiddleware": None,
+    # Retries, redirects and robots.txt are paid for: they go through the frontier.
+    f"{_DOWNLOADER}.retry.RetryMiddleware": None,
+    f"{_DOWNLOADER}.redirect.RedirectMiddleware": None,
+    f"{_DOWNLOADER}.redirect.MetaRefreshMiddleware": None,
+    f"{_DOWNLOADER}.robotstxt.RobotsTxtMiddleware": None,
+    # A jar or a filter of the process would mix what belongs to different crawls.
+    f"{_DOWNLOADER}.cookies.CookiesMiddleware": None,
+    f"{_DOWNLOADER}.offsite.OffsiteMiddleware": None,
+    f"{_DOWNLOADER}.httpauth.HttpAuthMiddleware": None,
+    f"{_DOWNLOADER}.httpcache.HttpCacheMiddleware": None,
+    # A proxy from the environment would be a way around the guard.
+    f"{_DOWNLOADER}.httpproxy.HttpProxyMiddleware": None,
+    f"{_DOWNLOADER}.stats.DownloaderStats": None,
+}
+COOKIES_ENABLED = False
+HTTPPROXY_ENABLED = False
+REDIRECT_ENABLED = False
+METAREFRESH_ENABLED = False
+RETRY_ENABLED = False
+ROBOTSTXT_OBEY = False
+
+_SPIDER = "scrapy.spidermiddlewares"
+SPIDER_MIDDLEWARES: dict[str, Any] = {
+    "crawling.middlewares.OutlinksMiddleware": 1,
+    # Every status is a result.
+    f"{_SPIDER}.httperror.HttpErrorMiddleware": None,
+    # Depth, length and referrer of a child are decided when it is put into the frontier.
+    f"{_SPIDER}.depth.DepthMiddleware": None,
+    f"{_SPIDER}.urllength.UrlLengthMiddleware": None,
+    f"{_SPIDER}.referer.RefererMiddleware": None,
+    f"{_SPIDER}.metacopy.MetaCopyDetectionMiddleware": None,
+    f"{_SPIDER}.start.StartSpiderMiddleware": None,
+}
+REFERER_ENABLED = False
+HTTPERROR_ALLOW_ALL = True
+
+ITEM_PIPELINES: dict[str, Any] = {"crawling.middlewares.ResultPipeline": 900}
+
+# Our own events tell what happens; of Scrapy only warnings are of interest.
+LOG_INSTALL_ROOT_HANDLER = False
+LOG_VERSIONS: list[str] = []

@@ -1,0 +1,1 @@
+"""Spiders: what is made of a page once it is there."""

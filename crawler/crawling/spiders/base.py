@@ -1,0 +1,78 @@
+"""The base of every spider of the cluster: implement ``parse``, nothing else is needed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Headers, Response, TextResponse
+
+from crawling.to_scrapy import page_of
+from crawling.worker import Worker
+from crawlstream.model.result import CrawlResult
+
+_AS_ASKED: Any = object()
+
+
+class ClusterSpider(Spider):
+    """A spider that the frontier feeds; its ``name`` is what requests call ``spiderid``.
+
+    ``parse`` yields results (:meth:`result`), requests, or whole pages of links
+    (:class:`~crawling.outlinks.Outlinks`). Requests wait in the frontier and may be fetched by any
+    worker: callbacks are methods of the spider, ``meta`` holds JSON values only. A request whose
+    ``meta["spiderid"]`` names another spider is handed over to that one.
+    """
+
+    obeys_maxdepth = True
+    """Whether requests below the crawl's ``maxdepth`` are left out."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Everything that the frontier grants to this worker."""
+        requests: AsyncIterator[Request] = Worker.of(self.crawler).requests()
+        async for request in requests:
+            yield request
+
+    def result(
+        self,
+        response: Response,
+        links: Sequence[tuple[str, str]] = (),
+        *,
+        attrs: Mapping[str, object] | None = _AS_ASKED,
+    ) -> CrawlResult:
+        """The record of a page, as the topic of results carries it."""
+        page = page_of(response)
+        hold, entry, profile = page.hold, page.hold.entry, page.hold.profile
+        request = response.request
+        return CrawlResult(
+            id=page.id,
+            crawl=hold.crawl,
+            run=hold.run,
+            attrs=profile.attrs if attrs is _AS_ASKED else attrs,
+            url=entry.url,
+            response_url=response.url,
+            status_code=response.status,
+            request_headers=_all_of(request.headers) if request else {},
+            response_headers=_all_of(response.headers),
+            body=response.body,
+            encoding=response.encoding if isinstance(response, TextResponse) else None,
+            links=links,
+            timestamp=page.received_at,
+            depth=entry.depth,
+            seed_url=profile.seed_url or (*entry.redirect_urls, entry.url)[0],
+            attempt=hold.attempt,
+            latency_ms=page.latency_ms,
+            ip=str(response.ip_address) if response.ip_address else None,
+            parent_url=entry.parent_url,
+            redirect_urls=entry.redirect_urls,
+            uuid=profile.uuid,
+            recovered=hold.recovered,
+        )
+
+
+def _all_of(headers: Headers) -> Mapping[bytes, Sequence[bytes]]:
+    return {name: headers.getlist(name) for name in headers}
+
+
+RedisSpider = ClusterSpider
+"""The name that spiders written for the predecessor know."""

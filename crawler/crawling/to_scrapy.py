@@ -1,0 +1,115 @@
+"""From a hold to the request that Scrapy downloads.
+
+Whatever a request carries is bound to somebody: user agent and cookies to the crawl, cookies and
+extra headers to the registrable domain of its seed as well, cookies of a redirect to one host.
+Nothing outlives the request in a jar of the process, so nothing leaks between crawls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy.spidermiddlewares.referer import DefaultReferrerPolicy
+
+from crawling.holds import Page
+from crawlstream.model.crawl import Hold
+from crawlstream.model.url import domain_key, host_of
+
+PAGE = "crawlstream"
+"""Key in ``request.meta`` under which the page travels through Scrapy."""
+
+_OURS = frozenset({"connection", "content-length", "host", "te", "transfer-encoding", "upgrade"})
+"""Headers that HTTP itself needs; a request cannot set them."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NO_CONTROLS = dict.fromkeys((*range(32), 127))
+"""Control characters end a header, or reach the wire; neither is a header's business."""
+
+_referrer = DefaultReferrerPolicy().referrer
+
+
+def page_of(carrier: Request | Response) -> Page:
+    """The page that a request or response belongs to."""
+    page: Page = carrier.meta[PAGE]
+    return page
+
+
+def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Request:
+    """The request of a page; ValueError or TypeError if it cannot be made into one."""
+    hold = page.hold
+    entry = hold.entry
+    return Request(
+        entry.url,
+        callback=_callback(spider, entry.callback),
+        errback=errback,
+        method=entry.method,
+        headers=_headers(hold),
+        body=entry.body,
+        meta={**entry.meta, **_meta(hold), PAGE: page},
+        priority=hold.priority,
+        dont_filter=True,
+    )
+
+
+def _callback(spider: Spider, name: str | None) -> Callable[..., Any] | None:
+    if name is None:
+        return None
+    callback: Callable[..., Any] | None = getattr(spider, name, None)
+    if not callable(callback):
+        raise TypeError(f"the spider {spider.name!r} has no callback {name[:100]!r}")
+    return callback
+
+
+def _meta(hold: Hold) -> dict[str, Any]:
+    """What spiders written for the predecessor look up in ``response.meta``."""
+    return {
+        "appid": hold.crawl.appid,
+        "crawlid": hold.crawl.crawlid,
+        "spiderid": hold.crawl.spiderid,
+        "attrs": hold.profile.attrs,
+        "priority": hold.priority,
+        "curdepth": hold.entry.depth,
+        "maxdepth": hold.profile.maxdepth,
+    }
+
+
+INHERITED_META = frozenset(
+    {"appid", "crawlid", "spiderid", "attrs", "priority", "curdepth", "maxdepth"}
+)
+"""Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
+
+
+def _headers(hold: Hold) -> dict[str, str]:
+    entry, profile = hold.entry, hold.profile
+    host = host_of(entry.url)
+    at_home = profile.site is None or domain_key(host) == profile.site
+    headers = dict(profile.headers or {}) if at_home else {}
+    if profile.useragent:
+        headers["User-Agent"] = profile.useragent
+    if entry.parent_url and (referrer := _referrer(entry.parent_url, entry.url)):
+        headers["Referer"] = referrer
+    if cookie := _cookie(hold, at_home=at_home):
+        headers["Cookie"] = cookie
+    headers.update(entry.headers)
+    return {
+        name: value.translate(_NO_CONTROLS)
+        for name, value in headers.items()
+        if value and _NAME.fullmatch(name) and name.lower() not in _OURS
+    }
+
+
+def _cookie(hold: Hold, *, at_home: bool) -> str:
+    """The Cookie header: the crawl's text, then its cookies as changed along the redirects."""
+    profile = hold.profile
+    pairs: Mapping[str, str] = {
+        **((profile.cookies or {}) if at_home else {}),
+        **hold.entry.cookies,
+    }
+    parts = [f"{name}={value}" for name, value in pairs.items()]
+    if at_home and profile.cookie:
+        parts.insert(0, profile.cookie.strip().rstrip(";"))
+    return "; ".join(parts)

@@ -1,0 +1,203 @@
+"""One crawler process between a real frontier and a real Kafka, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer
+from redis.asyncio import Redis
+
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.crawl import CrawlKey, Entry, Profile
+from crawlstream.model.effects import IntakeBatch, Seed
+from crawlstream.model.state import CrawlState
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.url import domain_key, fingerprint, host_of
+from crawlstream.wire.stored import encode_entry
+
+WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
+
+
+class CrawlerCluster:
+    """Feeds the frontier as kafka-monitor does, and reads what the crawler brings."""
+
+    def __init__(self, redis: Redis, redis_port: int, kafka_port: int, prefix: str, home: Path) -> None:
+        self.frontier = Frontier(redis, FrontierKeys(), FrontierLimits(finish_grace_ms=300))
+        self.topics = Topics(prefix)
+        self._kafka = f"127.0.0.1:{kafka_port}"
+        self._offset = 0
+        self._rules = 0
+        self.home = home
+        self.env = {
+            **os.environ,
+            "REDIS_HOST": "127.0.0.1",
+            "REDIS_PORT": str(redis_port),
+            "KAFKA_HOSTS": self._kafka,
+            "KAFKA_TOPIC_PREFIX": prefix,
+            "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+            "CRAWLSTREAM_HOME": str(home),
+            "ROBOTSTXT_OBEY": "false",
+            "DOWNLOAD_TIMEOUT": "3",
+            "LOG_JSON": "true",
+            "LOG_LEVEL": "DEBUG",
+        }
+
+    async def prepare(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:
+        """Create the topics and let rules of politeness hold; domains by their key."""
+        await ensure_topics(
+            [self._kafka], self.topics, partitions=1, replication=1, max_record_bytes=8 << 20
+        )
+        await self.set_rules(default, rules)
+
+    async def set_rules(self, default: ThrottleRule, rules: dict[str, ThrottleRule]) -> None:
+        """Replace the rules."""
+        self._rules += 1
+        table = ThrottleTable(default=default, rules=rules, czxid=1, mzxid=self._rules)
+        assert await self.frontier.copy_rules(table)
+
+    async def feed(self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any) -> CrawlKey:
+        """Admit seeds of one crawl."""
+        crawl = CrawlKey(profile.pop("spiderid", "link"), "tests", crawlid)
+        seeds = []
+        for url in urls:
+            domain = domain_key(host_of(url))
+            extra = profile.pop("entry", {})
+            entry = Entry(url=url, origin=f"in-0-{self._offset + len(seeds)}", **extra)
+            seeds.append(
+                Seed(
+                    offset=self._offset + len(seeds),
+                    timestamp_ms=1,
+                    crawl=crawl,
+                    domain=domain,
+                    priority=priority,
+                    fingerprint=fingerprint(url),
+                    entry=encode_entry(entry),
+                    profile=Profile(seed_url=url, site=domain, **profile),
+                )
+            )
+        end = self._offset + len(seeds)
+        await self.frontier.intake(
+            IntakeBatch(
+                topic_id="in", kafka_partition=0, start=self._offset, next=end, records=seeds
+            )
+        )
+        self._offset = end
+        return crawl
+
+    @contextmanager
+    def worker(self, spider: str = "link", **env: str) -> Iterator[Crawler]:
+        """Run one crawler process for the length of the block."""
+        crawler = Crawler(spider, {**self.env, **env}, self.home / f"{spider}.log")
+        crawler.start()
+        try:
+            yield crawler
+        finally:
+            crawler.kill()
+
+    async def ended(self, crawl: CrawlKey) -> CrawlState | None:
+        """The ledger of a crawl once nothing of it is under way; None before."""
+        state = await self.frontier.crawl_state(crawl)
+        if state is None or not state.admitted or state.pending or state.held:
+            return None
+        assert state.residual == 0
+        return state
+
+    def records(self, topic: str) -> list[dict[str, Any]]:
+        """Everything that a topic holds."""
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._kafka, enable_auto_commit=False, auto_offset_reset="earliest",
+            fetch_max_bytes=64 << 20, max_partition_fetch_bytes=64 << 20,
+        )  # fmt: skip
+        try:
+            from kafka import TopicPartition
+
+            place = TopicPartition(topic, 0)
+            consumer.assign([place])
+            end = consumer.end_offsets([place])[place]
+            consumer.seek_to_beginning(place)
+            found: list[dict[str, Any]] = []
+            while consumer.position(place) < end:
+                for records in consumer.poll(timeout_ms=500).values():
+                    found += [json.loads(record.value) for record in records]
+            return found
+        finally:
+            consumer.close()
+
+    def results(self) -> list[dict[str, Any]]:
+        """Every page that was published."""
+        return self.records(self.topics.crawled)
+
+    def failures(self) -> dict[str, str]:
+        """Reason by URL of the pages that failed."""
+        return {e["url"]: e["reason"] for e in self.records(self.topics.events)}
+
+
+class Crawler:
+    """A crawler process that a test may end in every way."""
+
+    def __init__(self, spider: str, env: dict[str, str], log: Path) -> None:
+        self._argv = [sys.executable, "-m", "crawling", spider]
+        self._env = env
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._argv, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.log.parent,
+            )
+
+    def signal(self, how: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(how)
+
+    def wait(self, timeout_s: float = 20) -> int:
+        """Its exit code."""
+        assert self._process is not None
+        return self._process.wait(timeout_s)
+
+    def is_running(self) -> bool:
+        """Whether it lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def events(self) -> list[dict[str, Any]]:
+        """What it has logged so far."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def counted(records: list[dict[str, Any]]) -> Counter[str]:
+    """How often each URL is among some records."""
+    return Counter(record["url"] for record in records)
+
+
+def spread_ms(times: list[float]) -> list[float]:
+    """Milliseconds between neighbours."""
+    ordered = sorted(times)
+    return [1000 * (b - a) for a, b in zip(ordered, ordered[1:], strict=False)]
+
+
+def now() -> float:
+    """Monotonic seconds, as visits have them."""
+    return time.monotonic()
