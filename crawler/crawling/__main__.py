@@ -35,6 +35,8 @@ def _crawl(name: str) -> int:
     settings = Settings()
     settings.setmodule("crawling.settings", priority="project")
     process = AsyncCrawlerProcess(settings)
+    from crawling.worker import Worker  # noqa: PLC0415  its imports need the reactor installed
+
     logging.getLogger("scrapy").setLevel(logging.WARNING)
     try:
         crawler = process.create_crawler(name)
@@ -43,7 +45,7 @@ def _crawl(name: str) -> int:
         return _refuse(f"there is no spider {name!r}; there are: {known}")
     process.crawl(crawler)
     process.start()
-    return 1 if process.bootstrap_failed else 0
+    return 1 if process.bootstrap_failed or Worker.of(crawler).is_broken else 0
 
 
 def _refuse(sentence: str) -> int:

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
-from crawling.holds import Holds, Owed, Page, Phase
-from crawling.robots import Robots, Verdict
+from crawling.holds import Holds, Owed, Page
+from crawling.robots import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
@@ -48,9 +47,6 @@ class _Call:
     tries: int = 1
 
 
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
-
-
 class Feeder:
     """Keeps the slots of one worker busy with what the frontier grants."""
 
@@ -64,10 +60,8 @@ class Feeder:
         worker: str,
         spiderid: str,
         may_lease: Callable[[], bool],
-        forbid: Callable[[Page], Coroutine[Any, Any, None]],
-        spawn: Spawn,
     ) -> None:
-        """``forbid`` ends a page that robots.txt forbids; ``spawn`` keeps a task alive."""
+        """``may_lease`` is asked whether this process can take on anything more."""
         self.ready: asyncio.Queue[Page] = asyncio.Queue()
         self._frontier = frontier
         self._holds = holds
@@ -76,8 +70,6 @@ class Feeder:
         self._worker = worker
         self._spiderid = spiderid
         self._may_lease = may_lease
-        self._forbid = forbid
-        self._spawn = spawn
         self._unanswered: _Call | None = None
         self._left_at = 0.0
         self._nothing_until = 0.0
@@ -176,7 +168,10 @@ class Feeder:
         pages = [self._holds.admit(hold) for hold in holds]
         if pages:
             failpoint("after_lease")
-        self._pass_on(pages)
+        if self._draining:
+            self._holds.release_unsent()
+        else:
+            self._robots.screen(pages, self.ready.put_nowait)
 
     def _plan(self, answer: Exchanged, want: int) -> None:
         """When to look again, if there was less than wanted."""
@@ -190,23 +185,3 @@ class Feeder:
         else:
             pause_s = max(answer.next_due_ms / 1000, PACE_S)
             self._nothing_until = time.monotonic() + pause_s
-
-    def _pass_on(self, pages: Sequence[Page]) -> None:
-        if self._draining:
-            self._holds.release_unsent()
-            return
-        unknown = []
-        for page in pages:
-            verdict = self._robots.verdict(page)
-            if verdict is Verdict.ALLOWED:
-                self.ready.put_nowait(page)
-            elif verdict is Verdict.FORBIDDEN:
-                self._spawn(self._forbid(page))
-            else:
-                unknown.append(page)
-        if unknown:
-            self._spawn(self._ask_robots(unknown))
-
-    async def _ask_robots(self, pages: Sequence[Page]) -> None:
-        await self._robots.find_out(pages)
-        self._pass_on([page for page in pages if page.phase is Phase.UNSENT])

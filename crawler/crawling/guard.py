@@ -24,12 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import CannotResolveHostError
 from twisted.internet import address
-from twisted.internet.interfaces import (
-    IAddress,
-    IHostnameResolver,
-    IHostResolution,
-    IResolutionReceiver,
-)
+from twisted.internet.interfaces import IHostnameResolver, IHostResolution
 from zope.interface import implementer
 
 from crawlstream.boot.settings import Network
@@ -209,12 +204,12 @@ class _HostnameResolver:
 
     def resolveHostName(  # noqa: N802  Twisted's name
         self,
-        resolutionReceiver: IResolutionReceiver,  # noqa: N803
+        resolutionReceiver: Any,  # noqa: N803
         hostName: str,  # noqa: N803
         portNumber: int = 0,  # noqa: N803
-        addressTypes: Sequence[type[IAddress]] | None = None,  # noqa: N803
+        addressTypes: Sequence[type[Any]] | None = None,  # noqa: N803
         transportSemantics: str = "TCP",  # noqa: N803
-    ) -> IHostResolution:
+    ) -> Any:
         """Tell the vetted addresses: none where the name is unknown or refused."""
         resolution = _Resolution(hostName)
         resolutionReceiver.resolutionBegan(resolution)

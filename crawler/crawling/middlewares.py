@@ -10,6 +10,7 @@ from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddlewa
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import Response
 
+from crawling.charset import with_charset
 from crawling.failures import BadEncoding, TooLarge
 from crawling.holds import Page
 from crawling.outlinks import Children, Outlinks
@@ -41,6 +42,7 @@ class OutcomeMiddleware:
         if page is not None and ROBOTS not in request.meta:
             failpoint("after_fetch")
             await self._outcomes.judge(page, response)
+            return with_charset(response)
         return response
 
 
@@ -102,8 +104,7 @@ class OutlinksMiddleware:
         finally:
             page.links = children.groups
         failpoint("after_parse")
-        page.parsed = True
-        self._worker.finish(page)
+        self._worker.endings.parsed(page)
 
     def _take(self, request: Request, response: Response, children: Children) -> None:
         hold = page_of(response).hold

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import structlog
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
+from crawling.endings import Endings
 from crawling.failures import RETRY_CODES, is_retryable, reason_of
-from crawling.holds import GrantExpired, Page
+from crawling.holds import GrantExpired, Holds, Page
 from crawling.outlinks import Children
 from crawling.redirects import redirect_of
 from crawling.to_scrapy import page_of
+from crawlstream.boot.settings import Settings
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Outcome
-
-if TYPE_CHECKING:
-    from twisted.python.failure import Failure
-
-    from crawling.worker import Worker
 
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
@@ -36,14 +34,19 @@ class Ended(IgnoreRequest):
 class Outcomes:
     """Decides what a response or an error means for its page."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._holds = worker.holds
+    def __init__(
+        self, endings: Endings, holds: Holds, settings: Settings, count: Callable[[int], None]
+    ) -> None:
+        """``count`` takes the status of each response, 504 where there was none."""
+        self.endings = endings
+        self.holds = holds
+        self.settings = settings
+        self._count = count
 
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""
         page.status = response.status
-        self._worker.count_response(response.status)
+        self._count(response.status)
         if response.status in RETRY_CODES and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
             raise Ended
@@ -52,7 +55,7 @@ class Outcomes:
             self._redirect(page, target)
             raise Ended
         if target is not None:
-            await self._worker.fail(page, target)
+            await self.endings.fail(page, target)
             raise Ended
 
     async def failed(self, failure: Failure) -> None:
@@ -62,21 +65,21 @@ class Outcomes:
             return
         if isinstance(error, GrantExpired):
             log.debug("release", url=page.hold.entry.url, reason="grant_expired")
-            self._holds.release(page)
+            self.holds.release(page)
             return
         await self.give_up(page, error)
 
     async def give_up(self, page: Page, error: BaseException) -> None:
         """Try a page again whose download failed, or fail it for good."""
         reason = "ignored" if isinstance(error, IgnoreRequest) else reason_of(error)
-        self._worker.count_response(504)
+        self._count(504)
         if is_retryable(reason) and self._may_retry(page):
             self._retry(page, reason)
         else:
-            await self._worker.fail(page, reason, str(error))
+            await self.endings.fail(page, reason, str(error))
 
     def _may_retry(self, page: Page) -> bool:
-        return page.hold.retries < self._worker.settings.RETRY_TIMES
+        return page.hold.retries < self.settings.RETRY_TIMES
 
     def _retry(self, page: Page, reason: str, response: Response | None = None) -> None:
         delay_ms = _pause_ms(page.hold.retries, response)
@@ -87,14 +90,14 @@ class Outcomes:
             attempt=page.hold.attempt,
             delay_ms=delay_ms,
         )
-        self._holds.requeue(page, delay_ms)
+        self.holds.requeue(page, delay_ms)
 
     def _redirect(self, page: Page, target: Entry) -> None:
         children = Children(page)
         children.add(target, page.hold.priority, counts=False)
         page.links = children.groups
         log.info("settle", url=page.hold.entry.url, outcome="redirected", to=target.url)
-        self._holds.settle(page, Outcome.REDIRECTED, f"{page.status // 100}xx")
+        self.holds.settle(page, Outcome.REDIRECTED, f"{page.status // 100}xx")
 
 
 def _pause_ms(retries: int, response: Response | None) -> int:

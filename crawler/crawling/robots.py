@@ -36,7 +36,9 @@ from scrapy.http import Response
 from w3lib.url import safe_url_string
 
 from crawling.failures import TooLarge
-from crawling.holds import START_BY_S, GrantExpired, Holds, Page
+from crawling.holds import START_BY_S, GrantExpired, Page, Phase
+from crawling.outcome import Outcomes
+from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import InvalidUrl
@@ -142,33 +144,46 @@ class RobotsBook:
         await self._redis.delete(self._keys.robots(origin))
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """How pages end whose robots.txt does not let them go on."""
-
-    holds: Holds
-    fail: Callable[[Page, str], Awaitable[None]]
-    """By a reason code."""
-    give_up: Callable[[Page, BaseException], Awaitable[None]]
-    """By an error of the download: another attempt, or none."""
-
-
 class Robots:
     """Says whether a page may be fetched; buys the robots.txt that nobody has yet."""
 
     def __init__(
         self,
         book: RobotsBook,
-        settings: Settings,
-        ends: Ends,
+        outcomes: Outcomes,
+        tasks: Tasks,
         fetch: Callable[[Request], Awaitable[Response]],
     ) -> None:
+        """``fetch`` downloads what the page in the request's meta pays for."""
         self._book = book
-        self._settings = settings
-        self._ends = ends
+        self._outcomes = outcomes
+        self._endings = outcomes.endings
+        self._holds = outcomes.holds
+        self._settings = outcomes.settings
+        self._tasks = tasks
         self._fetch = fetch
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._under_way: dict[str, asyncio.Event] = {}
+
+    def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
+        """Let pages through that may be fetched, now or once that is known; end the others."""
+        unknown = []
+        for page in pages:
+            verdict = self.verdict(page)
+            if verdict is Verdict.ALLOWED:
+                let_through(page)
+            elif verdict is Verdict.FORBIDDEN:
+                self._endings.fail_soon(page, "robots")
+            else:
+                unknown.append(page)
+        if unknown:
+            self._tasks.spawn(self._screen_later(unknown, let_through))
+
+    async def _screen_later(
+        self, pages: Sequence[Page], let_through: Callable[[Page], None]
+    ) -> None:
+        await self._find_out(pages)
+        self.screen([page for page in pages if page.phase is Phase.UNSENT], let_through)
 
     def verdict(self, page: Page) -> Verdict:
         """What can be said at once."""
@@ -188,7 +203,7 @@ class Robots:
             return self._settings.ROBOTSTXT_OBEY
         return profile.obey_robots or not self._settings.allow_ignore_robots
 
-    async def find_out(self, pages: Iterable[Page]) -> None:
+    async def _find_out(self, pages: Iterable[Page]) -> None:
         """Make the verdict of some pages known; pages for which it stays unknown are ended."""
         by_origin: dict[str, list[Page]] = defaultdict(list)
         for page in pages:
@@ -200,7 +215,7 @@ class Robots:
             log.warning("robots", outcome="unknown", error=str(error))
         for page in (page for some in by_origin.values() for page in some):
             if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
-                self._ends.holds.release(page, delay_ms=_WAIT_MS)
+                self._holds.release(page, delay_ms=_WAIT_MS)
 
     async def _act(self, origin: str, pages: list[Page], note: _Note) -> None:
         if note.word in {b"rules", b"open"}:
@@ -232,11 +247,11 @@ class Robots:
             note = _rules(b"User-agent: *\nDisallow: /")
         except GrantExpired:
             await self._book.forget(origin)
-            self._ends.holds.release(page)
+            self._holds.release(page)
             return
         except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
             await self._book.forget(origin)
-            await self._ends.give_up(page, error)
+            await self._outcomes.give_up(page, error)
             return
         else:
             note = _note_of(response, hops, before)
@@ -253,14 +268,14 @@ class Robots:
             self._remember(origin, note)
         if arrived := self._under_way.get(origin):
             arrived.set()
-        self._ends.holds.release(page, robots=True)
+        self._holds.release(page, robots=True)
 
     async def _put_off(self, pages: Iterable[Page], refusals: int, pause_s: float) -> None:
         for page in pages:
             if refusals >= _MAX_LATER:
-                await self._ends.fail(page, "robots_unreachable")
+                await self._endings.fail(page, "robots_unreachable")
             else:
-                self._ends.holds.release(page, delay_ms=int(pause_s * 1000))
+                self._holds.release(page, delay_ms=int(pause_s * 1000))
 
     def _remember(self, origin: str, note: _Note) -> None:
         rules = _parsed(note.rest) if note.word == b"rules" else None

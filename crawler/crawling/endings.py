@@ -1,0 +1,113 @@
+"""How a page ends once Kafka has what there is to tell of it: done or failed, then settled.
+
+A page is done when its spider has yielded everything and every item has left the pipelines. Which
+signal tells that depends on how the page ends; Scrapy has one for each way, and all come here.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from crawling.holds import Holds, Page
+from crawling.publish import Publisher
+from crawling.tasks import Tasks
+from crawling.to_scrapy import PAGE
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.model.effects import Outcome
+from crawlstream.model.event import PageFailed
+
+log = structlog.get_logger()
+
+
+class Endings:
+    """Brings the pages of this process to their end."""
+
+    def __init__(self, holds: Holds, publisher: Publisher, tasks: Tasks) -> None:
+        self._holds = holds
+        self._publisher = publisher
+        self._tasks = tasks
+
+    async def fail(self, page: Page, reason: str, detail: str = "") -> None:
+        """The page will have no result: say so in Kafka, then in the frontier."""
+        if not page.is_open:
+            return
+        hold = page.hold
+        event = PageFailed(
+            id=page.id,
+            crawl=hold.crawl,
+            run=hold.run,
+            server_time=int(time.time()),
+            url=hold.entry.url,
+            reason=reason,
+            attempts=hold.attempt,
+            depth=hold.entry.depth,
+            parent_url=hold.entry.parent_url,
+            uuid=hold.profile.uuid,
+        )
+        await self._publisher.failure(event)
+        failpoint("after_publish")
+        log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail[:200])
+        self._holds.settle(page, Outcome.FAILED, reason)
+
+    def fail_soon(self, page: Page, reason: str, detail: str = "") -> None:
+        """The same, where nobody can wait for Kafka."""
+        self._tasks.spawn(self.fail(page, reason, detail))
+
+    def parsed(self, page: Page) -> None:
+        """The spider has yielded everything it will."""
+        page.parsed = True
+        self._settle_if_over(page)
+
+    def item_left(self, response: Any) -> None:
+        """An item has passed the last pipeline, or was dropped by one of the user's."""
+        if page := _page_behind(response):
+            page.items -= 1
+            self._settle_if_over(page)
+
+    def item_failed(self, response: Any, failure: Failure) -> None:
+        """A pipeline raised. If it only gave up waiting for Kafka, the page stays open."""
+        page = _page_behind(response)
+        if page and not isinstance(failure.value, KafkaUnavailable):
+            page.failure = "item_error"
+            self.item_left(response)
+
+    def spider_failed(self, response: Any) -> None:
+        """The spider raised; what it had yielded before takes its course."""
+        if page := _page_behind(response):
+            page.failure = "spider_error"
+            self.parsed(page)
+
+    def dropped(self, request: Request) -> None:
+        """Scrapy did not take the request."""
+        if page := request.meta.get(PAGE):
+            self._holds.release(page)
+
+    def _settle_if_over(self, page: Page) -> None:
+        if not page.parsed or page.items or not page.is_open:
+            return
+        if page.failure:
+            self.fail_soon(page, page.failure)
+            return
+        log.info(
+            "settle",
+            outcome="done",
+            url=page.hold.entry.url,
+            status=page.status,
+            attempt=page.hold.attempt,
+            links=sum(len(group.entries) for group in page.links),
+            latency_ms=page.latency_ms,
+        )
+        self._holds.settle(page, Outcome.DONE, f"{page.status // 100}xx")
+
+
+def _page_behind(response: Any) -> Page | None:
+    """The page of a signal's response; none where an errback or ``start()`` was at work."""
+    page: Page | None = response.meta.get(PAGE) if isinstance(response, Response) else None
+    return page
