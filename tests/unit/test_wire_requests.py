@@ -363,7 +363,7 @@ _VALUES = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats()
-    | st.text(max_size=10)
+    | st.text(st.characters() | st.just("\ud800"), max_size=10)
     | st.sampled_from(["info", "link", "all", "GET", "http://a.example", "(", "domain-update"]),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)

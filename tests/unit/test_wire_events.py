@@ -1,0 +1,124 @@
+"""Events and rejections say what happened, completely."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Any
+
+import orjson
+import pytest
+
+from crawlstream import __version__
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import CrawlEvent, PageFailed, Rejection
+from crawlstream.wire import events, rejects
+
+CRAWL = CrawlKey("link", "app", "job")
+COMMON = {"appid": "app", "crawlid": "job", "spiderid": "link", "run": 3, "server_time": 1795251152}
+
+
+def ending(name: str, **more: Any) -> dict[str, Any]:
+    """The record of an event about a crawl."""
+    event = CrawlEvent(event=name, crawl=CRAWL, run=3, server_time=1795251152, **more)
+    record = orjson.loads(events.encode(event))
+    assert isinstance(record, dict)
+    return record
+
+
+def test_a_beginning_names_its_run() -> None:
+    """Nothing has been counted yet."""
+    assert ending("crawl_started") == {"event": "crawl_started", **COMMON}
+
+
+@pytest.mark.parametrize("name", ["crawl_finished", "crawl_stopped", "crawl_expired"])
+def test_an_ending_has_the_ledger(name: str) -> None:
+    """One object of counters: the sums, and what was filtered, failed and done by reason."""
+    record = ending(
+        name,
+        started_at=1795251000.5,
+        counters={"admitted": 4, "done": 2, "failed": 1, "redirected": 1, "bytes": 77},
+        reasons={"filtered": {"duplicate": 9}, "failed": {"dns": 1}, "done": {"2xx": 2}},
+    )
+    assert record == {
+        "event": name,
+        **COMMON,
+        "started": 1795251000,
+        "counters": {
+            "admitted": 4,
+            "done": 2,
+            "failed": 1,
+            "redirected": 1,
+            "stopped": 0,
+            "expired": 0,
+            "bytes": 77,
+            "filtered": {"duplicate": 9},
+            "failed_by_reason": {"dns": 1},
+            "done_by_status": {"2xx": 2},
+        },
+    }
+
+
+def test_a_failed_page_says_which_and_why() -> None:
+    """With the id that its result would have had."""
+    event = PageFailed(
+        id="0" * 32,
+        crawl=CRAWL,
+        run=3,
+        server_time=1795251152,
+        url="http://a.example/x",
+        reason="dns",
+        attempts=4,
+        depth=1,
+        parent_url="http://a.example/",
+    )
+    assert orjson.loads(events.encode(event)) == {
+        "event": "page_failed",
+        **COMMON,
+        "id": "0" * 32,
+        "url": "http://a.example/x",
+        "reason": "dns",
+        "attempts": 4,
+        "depth": 1,
+        "parent": "http://a.example/",
+    }
+
+
+def test_a_rejection_keeps_the_record_whole() -> None:
+    """The raw bytes come back from base64 as they were, whatever they were."""
+    rejection = Rejection(
+        reason="not_utf8",
+        errors=["$: the record is not UTF-8 text"],
+        raw=b"\xff\x00{",
+        topic="demo.incoming",
+        partition=2,
+        offset=17,
+        timestamp_ms=1795251152000,
+    )
+    record = orjson.loads(rejects.encode(rejection))
+    assert b64decode(record.pop("raw")) == b"\xff\x00{"
+    assert record == {
+        "reason": "not_utf8",
+        "errors": ["$: the record is not UTF-8 text"],
+        "topic": "demo.incoming",
+        "partition": 2,
+        "offset": 17,
+        "timestamp": 1795251152000,
+        "version": __version__,
+    }
+
+
+@pytest.mark.parametrize("raw", [None, b""])
+def test_a_rejection_of_nothing_has_null(raw: bytes | None) -> None:
+    """An empty value is no bytes."""
+    rejection = Rejection(reason="empty", errors=["$: the record has no value"], raw=raw)
+    assert orjson.loads(rejects.encode(rejection))["raw"] is None
+
+
+def test_a_huge_rejection_is_cut_to_fit_its_topic() -> None:
+    """And says how large it was."""
+    raw = b"x" * (rejects.MAX_RAW_BYTES + 1)
+    encoded = rejects.encode(Rejection(reason="too_large", errors=["$: too large"], raw=raw))
+    record = orjson.loads(encoded)
+    assert len(encoded) < 8 * 1024 * 1024
+    assert (record["raw_truncated"], record["raw_size"]) == (True, len(raw))
+    assert b64decode(record["raw"]) == raw[:-1]

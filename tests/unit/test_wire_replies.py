@@ -1,0 +1,315 @@
+"""Replies have the keys and types of the predecessor's, quirks included, and more beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
+from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.wire import replies, stats
+
+NOW = 1795251152
+CRAWL = CrawlKey("link", "app", "job")
+INFO = ActionRequest(name="info", uuid="u", appid="app", spiderid="link", crawlid="job")
+INFO_APP = ActionRequest(name="info", uuid="u", appid="app", spiderid="link")
+STOP = ActionRequest(name="stop", uuid="u", appid="app", spiderid="link", crawlid="job")
+WEEK = {"900": 1, "3600": 2, "lifetime": 3}
+
+
+def state(crawlid: str = "job", **changes: Any) -> CrawlState:
+    """A crawl under way with three pages waiting in one domain."""
+    values: dict[str, Any] = {
+        "crawl": CrawlKey("link", "app", crawlid),
+        "run": 2,
+        "state": "running",
+        "started_at": 1795251000.25,
+        "last_activity": 1795251150.75,
+        "expires": 0,
+        "admitted": 12,
+        "queued": 2,
+        "delayed": 1,
+        "held": 4,
+        "done": 3,
+        "failed": 1,
+        "redirected": 1,
+        "stopped": 0,
+        "expired": 0,
+        "failed_by_reason": {"dns": 1},
+        "filtered_by_reason": {"duplicate": 7},
+        "domains": [
+            DomainBacklog(domain="127.0.0.5", total=3, high_priority=12, low_priority=10),
+            DomainBacklog(domain="empty.example", total=0, high_priority=0, low_priority=0),
+        ],
+    }
+    return CrawlState(**{**values, **changes})
+
+
+def read(reply: bytes) -> dict[str, Any]:
+    """A reply as its client reads it."""
+    record = orjson.loads(reply)
+    assert isinstance(record, dict)
+    return record
+
+
+def types_of(record: dict[str, Any], *names: str) -> dict[str, type]:
+    """The type of some fields, or of all."""
+    return {name: type(record[name]) for name in names or record}
+
+
+def test_info_about_an_application() -> None:
+    """Crawls with something waiting, by domain; ``expires`` is a number, and only where it is."""
+    crawls = [state("a", expires=1795251752), state("b"), state("idle", queued=0, delayed=0)]
+    assert read(replies.info_app(INFO_APP, crawls, server_time=NOW)) == {
+        "uuid": "u",
+        "appid": "app",
+        "spiderid": "link",
+        "total_pending": 6,
+        "total_domains": 1,
+        "total_crawlids": 2,
+        "server_time": NOW,
+        "crawlids": {
+            "a": {
+                "total": 3,
+                "distinct_domains": 1,
+                "domains": {"127.0.0.5": {"total": 3, "high_priority": 12, "low_priority": 10}},
+                "expires": 1795251752,
+            },
+            "b": {
+                "total": 3,
+                "distinct_domains": 1,
+                "domains": {"127.0.0.5": {"total": 3, "high_priority": 12, "low_priority": 10}},
+            },
+        },
+    }
+
+
+def test_info_about_an_application_without_work() -> None:
+    """Empty, not absent."""
+    record = read(replies.info_app(INFO_APP, [], server_time=NOW))
+    assert record["crawlids"] == {}
+    assert (record["total_pending"], record["total_domains"], record["total_crawlids"]) == (0, 0, 0)
+
+
+def test_info_about_a_crawl() -> None:
+    """The predecessor's keys, no ``action``, and the ledger beside them."""
+    record = read(replies.info_crawl(INFO, state(), server_time=NOW))
+    known = {
+        "uuid": "u",
+        "appid": "app",
+        "crawlid": "job",
+        "spiderid": "link",
+        "total_pending": 3,
+        "total_domains": 1,
+        "domains": {"127.0.0.5": {"total": 3, "high_priority": 12, "low_priority": 10}},
+        "server_time": NOW,
+    }
+    ledger = {
+        "state": "running",
+        "run": 2,
+        "admitted": 12,
+        "pending": 3,
+        "in_flight": 4,
+        "done": 3,
+        "redirected": 1,
+        "failed": {"dns": 1},
+        "filtered": {"duplicate": 7},
+        "started": 1795251000,
+        "last_activity": 1795251150,
+    }
+    assert record == known | ledger
+
+
+def test_expires_of_a_crawl_is_text() -> None:
+    """As in the predecessor, which passed on what Redis held."""
+    record = read(replies.info_crawl(INFO, state(expires=1795251752), server_time=NOW))
+    assert record["expires"] == "1795251752"
+
+
+def test_info_about_an_unknown_crawl_has_zeros() -> None:
+    """The client is answered, with the same keys."""
+    record = read(replies.info_crawl(INFO, None, server_time=NOW))
+    assert (record["total_pending"], record["total_domains"], record["domains"]) == (0, 0, {})
+    assert record["state"] == "unknown"
+
+
+def test_a_stop_is_answered_with_what_it_took_out() -> None:
+    """Seven keys, as ever."""
+    assert read(replies.stop(STOP, purged=4, server_time=NOW)) == {
+        "action": "stop",
+        "appid": "app",
+        "crawlid": "job",
+        "spiderid": "link",
+        "total_purged": 4,
+        "server_time": NOW,
+        "uuid": "u",
+    }
+    assert "error" not in read(replies.stop(STOP, purged=0, server_time=NOW))
+
+
+def test_a_stop_that_stops_nothing_says_so() -> None:
+    """An unknown crawl, or none named: the same keys, and an error."""
+    unknown = read(replies.stop(STOP, purged=None, server_time=NOW))
+    assert unknown["error"] == "no such crawl is under way"
+    assert (unknown["total_purged"], unknown["crawlid"], unknown["uuid"]) == (0, "job", "u")
+    nameless = ActionRequest(name="stop", uuid="u", appid="app", spiderid="link")
+    record = read(replies.stop(nameless, purged=None, server_time=NOW))
+    assert record["error"] == "stop needs a crawlid"
+    assert record["crawlid"] is None
+
+
+def test_an_action_that_failed_is_answered_by_its_own_uuid() -> None:
+    """What an action is answered with when nothing else can be said."""
+    record = read(replies.action_error(STOP, "it broke", server_time=NOW))
+    assert set(record) == {
+        "action",
+        "appid",
+        "spiderid",
+        "crawlid",
+        "uuid",
+        "server_time",
+        "error",
+    }
+
+
+def test_an_expiry_has_no_uuid() -> None:
+    """Nobody asked for it."""
+    assert read(replies.expired(CRAWL, total_expired=3, server_time=NOW)) == {
+        "action": "expired",
+        "appid": "app",
+        "crawlid": "job",
+        "spiderid": "link",
+        "total_expired": 3,
+        "server_time": NOW,
+    }
+
+
+def test_a_zookeeper_reply_has_an_error_only_where_there_is_one() -> None:
+    """Five keys, and the error."""
+    request = ZookeeperRequest(uuid="u", appid="app", action="domain-update", domain="a.example")
+    known = {
+        "uuid": "u",
+        "appid": "app",
+        "action": "domain-update",
+        "domain": "a.example",
+        "server_time": NOW,
+    }
+    assert read(replies.zookeeper(request, server_time=NOW)) == known
+    failed = read(replies.zookeeper(request, server_time=NOW, error="no"))
+    assert failed == known | {"error": "no"}
+
+
+def test_an_accepted_seed_is_told_its_run() -> None:
+    """Only where the request had a uuid."""
+    assert read(replies.accepted(CRAWL, uuid="u", run=2, server_time=NOW)) == {
+        "action": "accepted",
+        "appid": "app",
+        "crawlid": "job",
+        "spiderid": "link",
+        "uuid": "u",
+        "run": 2,
+        "server_time": NOW,
+    }
+
+
+def test_a_rejection_echoes_the_ids_that_could_be_read() -> None:
+    """With the reason as a code and as sentences."""
+    reply = replies.rejected(
+        {"uuid": "u", "appid": "app"}, reason="bad_url", errors=["$.url: empty"], server_time=NOW
+    )
+    assert read(reply) == {
+        "action": "rejected",
+        "uuid": "u",
+        "appid": "app",
+        "reason": "bad_url",
+        "errors": ["$.url: empty"],
+        "server_time": NOW,
+    }
+
+
+# Stats.
+
+
+def ask(kind: str, section: replies.Section) -> dict[str, Any]:
+    """The reply to a stats request, without the four keys that all have."""
+    request = StatsRequest(uuid="u", appid="app", stats=kind)
+    record = read(replies.stats(request, section, server_time=NOW))
+    common = {"stats": kind, "appid": "app", "uuid": "u", "server_time": NOW}
+    assert record.items() >= common.items()
+    return {name: value for name, value in record.items() if name not in common}
+
+
+MONITOR = stats.monitor(
+    {("total",): WEEK, ("fail",): {"900": 1}, ("plugins", "ScraperHandler"): WEEK},
+    {"host": ["d04fc705f669"]},
+)
+SPIDERS = stats.spider(
+    {("link", "200"): WEEK, ("link", "404"): WEEK, ("gone", "200"): WEEK}, {"link": 2, "new": 1}
+)
+MACHINES = stats.machine({("host", "200"): WEEK})
+QUEUES = stats.queue({"link": {"a.example": 20, "b.example": 1}, "other": {}})
+
+
+def test_stats_of_a_monitor() -> None:
+    """Windows are keyed by their seconds as text; what was never counted is absent."""
+    assert ask("kafka-monitor", MONITOR) == {
+        "total": WEEK,
+        "fail": {"900": 1},
+        "plugins": {"ScraperHandler": WEEK},
+        "nodes": {"host": ["d04fc705f669"]},
+    }
+    assert ask("rest", stats.monitor({}, {"host": ["x"]})) == {"nodes": {"host": ["x"]}}
+    assert ask("rest", stats.monitor({}, {})) == {}
+
+
+def test_stats_of_spiders() -> None:
+    """By spider and status, with the number of processes."""
+    assert ask("spider", SPIDERS) == {
+        "spiders": {
+            "link": {"200": WEEK, "404": WEEK, "count": 2},
+            "gone": {"200": WEEK, "count": 0},
+            "new": {"count": 1},
+            "unique_spider_count": 2,
+            "total_spider_count": 3,
+        }
+    }
+
+
+def test_stats_of_machines() -> None:
+    """By host and status."""
+    assert ask("machine", MACHINES) == {"machines": {"host": {"200": WEEK}, "count": 1}}
+
+
+def test_stats_of_queues() -> None:
+    """By spider and domain; an empty queue is there with zeros."""
+    assert ask("queue", QUEUES) == {
+        "queues": {
+            "queue_link": {
+                "spider_backlog": 21,
+                "num_domains": 2,
+                "domains": [
+                    {"domain": "a.example", "backlog": 20},
+                    {"domain": "b.example", "backlog": 1},
+                ],
+            },
+            "queue_other": {"spider_backlog": 0, "num_domains": 0, "domains": []},
+            "total_backlog": 21,
+        }
+    }
+
+
+def test_stats_of_crawlers_call_the_queues_queue() -> None:
+    """A quirk that clients know."""
+    record = ask("crawler", stats.crawler(SPIDERS, MACHINES, QUEUES))
+    assert set(record) == {"spiders", "machines", "queue"}
+    assert record["queue"]["total_backlog"] == 21
+
+
+def test_stats_of_everything_nest_the_parts() -> None:
+    """Each part as it stands alone."""
+    crawlers = stats.crawler(SPIDERS, MACHINES, QUEUES)
+    record = ask("all", stats.everything(MONITOR, MONITOR, crawlers, stats.monitor({}, {})))
+    assert set(record) == {"kafka-monitor", "redis-monitor", "crawler", "rest"}
+    assert record["crawler"] == ask("crawler", crawlers)
