@@ -1,0 +1,95 @@
+"""The command ``kafka-monitor``: ``run`` moves requests, ``feed`` sends one.
+
+The predecessor's flags are accepted; its settings files are not: settings come from the
+environment and ``.env``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.errors import ConfigError, InvalidRequest, KafkaUnavailable
+from crawlstream.keys import Topics
+from crawlstream.model.request import RequestLimits
+from crawlstream.wire import requests
+from crawlstream.wire.strict import parse_object
+from kafka_monitor.process import run
+
+EXIT_FAILED, EXIT_CONFIG = 1, 2
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code says how it went."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = load_settings(**_overrides(options))
+        if options.command == "run":
+            asyncio.run(run(settings))
+            return 0
+        return asyncio.run(feed(settings, options.json))
+    except ConfigError as error:
+        print(f"kafka-monitor: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+
+
+async def feed(settings: Settings, text: str) -> int:
+    """Send one record as it is; 0 when Kafka has it. Whether it is a request is told on topics."""
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+        parse_object(raw, RequestLimits())
+    except InvalidRequest as error:
+        print(f"kafka-monitor feed: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
+    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-feed")
+    try:
+        async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
+            await sink.start()
+        await sink.send([Out(topics.incoming, raw, _key(raw))])
+    except (KafkaUnavailable, TimeoutError) as error:
+        print(f"kafka-monitor feed: Kafka did not take it: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    finally:
+        await sink.stop()
+    print(f"fed to {topics.incoming}")
+    return 0
+
+
+def _key(raw: bytes) -> bytes | None:
+    """Keeps the requests about one crawl in their order."""
+    ids = requests.readable_ids(raw)
+    if "appid" in ids and "crawlid" in ids:
+        return f"{ids['appid']}:{ids['crawlid']}".encode()
+    return None
+
+
+def _parser() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-s", "--settings", metavar="FILE", help="accepted and ignored")
+    common.add_argument("-ll", "--log-level", choices=_LEVELS, help="default: LOG_LEVEL")
+    common.add_argument("-lf", "--log-file", action="store_true", help="accepted and ignored")
+    common.add_argument("-lj", "--log-json", action="store_true", help="write logs as JSON lines")
+    parser = argparse.ArgumentParser(
+        prog="kafka-monitor", description="Requests from Kafka into the frontier."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", parents=[common], help="move requests until stopped")
+    feeding = commands.add_parser("feed", parents=[common], help="send one request")
+    feeding.add_argument("json", help="the request, as a JSON object")
+    return parser
+
+
+def _overrides(options: argparse.Namespace) -> Mapping[str, object]:
+    given = {"LOG_LEVEL": options.log_level, "LOG_JSON": options.log_json or None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

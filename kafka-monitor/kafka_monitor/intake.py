@@ -1,0 +1,124 @@
+"""A batch of records on its way in: judged one by one, put together.
+
+One try stands around bytes, JSON, schema and handler. A permanent fault rejects the record, a
+transient one (``Unavailable``) goes up to the loop and is waited for, an unknown one is tried
+three times and then rejects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from crawlstream.bus.records import Batch, Record
+from crawlstream.errors import (
+    CrawlstreamError,
+    FrontierFull,
+    InvalidRequest,
+    InvalidUrl,
+    Unavailable,
+)
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.effects import IntakeAnswer, IntakeBatch
+from crawlstream.model.request import Refusal
+from kafka_monitor.plugins.door import Effect, Router
+
+TRIES = 3
+"""Attempts at something that fails for a reason nobody knows."""
+
+PAUSE_S = 0.1
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that took no effect, and why."""
+
+    record: Record
+    reason: str
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A batch whose every record is an effect, or rejected, or was all done by its handler."""
+
+    batch: Batch
+    effects: Sequence[Effect]
+    rejected: Sequence[Rejected]
+    handled: Mapping[str, int]
+    """Records by the class name of their handler, for the counters."""
+
+
+class Intake:
+    """Judges batches and puts them into the frontier."""
+
+    def __init__(self, frontier: Frontier, router: Router) -> None:
+        self._frontier = frontier
+        self._router = router
+
+    async def judge(self, batch: Batch) -> Judged:
+        """Decide what becomes of each record; Unavailable where a handler needs a service."""
+        effects: list[Effect] = []
+        rejected: list[Rejected] = []
+        handled: Counter[str] = Counter()
+        for record in batch.records:
+            verdict = await self._judge_one(record, handled)
+            if isinstance(verdict, Rejected):
+                rejected.append(verdict)
+            elif verdict is not None:
+                effects.append(verdict)
+        return Judged(batch, effects, rejected, handled)
+
+    async def put(self, judged: Judged) -> IntakeAnswer:
+        """Let the effects and the position take hold, both or neither.
+
+        PositionGap, FrontierFull, Unavailable: nothing was done. Whatever else comes up three
+        times in a row goes up too.
+        """
+        batch = judged.batch
+        intake = IntakeBatch(
+            topic_id=batch.topic_id,
+            kafka_partition=batch.partition,
+            start=batch.start,
+            next=batch.next,
+            records=judged.effects,
+        )
+        return await _thrice("put", lambda: self._frontier.intake(intake))
+
+    async def _judge_one(self, record: Record, handled: Counter[str]) -> Effect | Rejected | None:
+        try:
+            handler, request = self._router.route(record.value)
+            handled[type(handler).__name__] += 1
+            return await _thrice("route", lambda: handler.handle(request, record))
+        except InvalidRequest as error:
+            return Rejected(record, error.reason, error.problems)
+        except InvalidUrl as error:
+            return Rejected(record, Refusal.BAD_URL, [f"$.url: {error}"])
+        except (Unavailable, FrontierFull):
+            raise
+        except Exception as error:
+            log.exception("route", outcome="failed", offset=record.offset)
+            return Rejected(record, "handler_failed", [f"$: {type(error).__name__}: {error}"])
+
+
+async def _thrice(step_name: str, step: Callable[[], Awaitable[T]]) -> T:
+    """Try something up to three times; the errors that we know go up at once."""
+    for left in reversed(range(TRIES)):
+        try:
+            return await step()
+        except CrawlstreamError:
+            raise
+        except Exception as error:
+            if not left:
+                raise
+            log.warning(step_name, outcome="failed", error=repr(error), tries_left=left)
+            await asyncio.sleep(PAUSE_S)
+    raise AssertionError

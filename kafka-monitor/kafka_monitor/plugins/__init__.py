@@ -1,0 +1,1 @@
+"""The kinds of request: each a schema and a handler. ``door`` tells how one is added."""

@@ -1,0 +1,94 @@
+"""The door for kinds of request, ours and a user's alike.
+
+A user adds a kind, without touching ours, by the entry point group ``crawlstream.requests``: a
+class that is a :class:`Handler` and is made without arguments.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from crawlstream.bus.records import Record
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.effects import Command, Seed
+from crawlstream.model.request import Request, RequestLimits
+from crawlstream.wire import requests
+from crawlstream.wire.requests import Kind
+from crawlstream.wire.schemas import Schema
+from crawlstream.wire.strict import parse_object
+
+GROUP = "crawlstream.requests"
+
+Effect = Seed | Command
+
+
+class Handler(ABC):
+    """One kind of request: what it looks like, and what becomes of it.
+
+    ``rank`` orders the kinds: the first one whose schema a record fits gets it. Ours have 100
+    (crawl), 200 (action), 300 (stats) and 400 (zookeeper).
+    """
+
+    name: str
+    rank: int
+    schema: Schema
+
+    def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Any:
+        """The request as ``handle`` gets it: the object with its defaults, unless overridden.
+
+        InvalidRequest refuses it for what a schema cannot say.
+        """
+        del limits
+        return self.schema.filled(fields)
+
+    @abstractmethod
+    async def handle(self, request: Any, record: Record) -> Effect | None:
+        """What the request does to the frontier; None: nothing, all was done in here.
+
+        A record may be handled more than once: what is done in here must be safe to repeat.
+        InvalidRequest and InvalidUrl refuse the record, Unavailable has it tried again until it
+        passes, any other error three times.
+        """
+
+
+class Bundled(Handler):
+    """A kind that comes with the program: ``class ActionHandler(Bundled, kind=ACTION)``."""
+
+    def __init_subclass__(cls, *, kind: Kind) -> None:
+        cls.name, cls.rank, cls.schema = kind.name, kind.rank, kind.schema
+        cls._build = staticmethod(kind.build)
+
+    _build: Callable[[Mapping[str, Any], RequestLimits], Request]
+
+    def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Request:
+        """The request as a value of the model."""
+        return self._build(fields, limits)
+
+
+class Router:
+    """Finds the kind that a record is of."""
+
+    def __init__(self, handlers: Sequence[Handler], limits: RequestLimits) -> None:
+        self._handlers = sorted(handlers, key=lambda handler: handler.rank)
+        self._limits = limits
+
+    def route(self, raw: bytes | None) -> tuple[Handler, Any]:
+        """The handler for a record's value, and the request for the handler.
+
+        InvalidRequest tells why it is none; the problems are told as of the built-in kind that it
+        most likely was meant to be.
+        """
+        fields = parse_object(raw, self._limits)
+        for handler in self._handlers:
+            if handler.schema.fits(fields):
+                return handler, handler.build(fields, self._limits)
+        requests.decode(raw, limits=self._limits)
+        raise InvalidRequest("bad_request", ["$: no kind of request is installed for it"])
+
+
+def installed() -> Sequence[Handler]:
+    """The kinds that users added; one that cannot be loaded stops the start, not the cluster."""
+    return [entry.load()() for entry in entry_points(group=GROUP)]

@@ -1,0 +1,139 @@
+"""One kafka-monitor process: its clients, its loop, its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import structlog
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.health import Health, serve
+from crawlstream.boot.log import configure
+from crawlstream.boot.retry import until_ready
+from crawlstream.boot.settings import Settings
+from crawlstream.boot.signals import Stop
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.source import KafkaSource
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.request import RequestLimits
+from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.stats.tally import Tally
+from kafka_monitor.gaps import Gaps
+from kafka_monitor.intake import Intake
+from kafka_monitor.loop import Loop
+from kafka_monitor.plugins.action import ActionHandler
+from kafka_monitor.plugins.door import Router, installed
+from kafka_monitor.plugins.scraper import ScraperHandler
+from kafka_monitor.plugins.stats import StatsHandler
+from kafka_monitor.plugins.zookeeper import ZookeeperHandler
+from kafka_monitor.rejects import Rejects
+
+DRAIN_S = 10.0
+"""How long the batch at hand may take after a stop; cut off, it is simply read again."""
+
+log = structlog.get_logger()
+
+
+async def run(settings: Settings) -> None:
+    """Move requests until SIGTERM or SIGINT."""
+    configure(settings, "kafka-monitor")
+    stop = Stop()
+    topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
+    await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
+    keys = FrontierKeys(settings.namespace, settings.partitions)
+    async with redis_client(settings) as redis, _sink(settings) as sink:
+        await until_ready("redis", redis.ping, stop=stop)
+        frontier, tally = Frontier(redis, keys), Tally(redis, keys)
+        async with _source(settings, topics, frontier=frontier, sink=sink) as source:
+            loop = Loop(source, _intake(settings, frontier), Rejects(sink, topics), tally)
+            heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
+            async with (
+                serve(settings.metrics_port, partial(_health, loop)),
+                _beside(tally.run(), heartbeat.run()),
+            ):
+                log.info("start", node=heartbeat.process.node, topic=topics.incoming)
+                await _until(stop, loop.run(stop))
+    log.info("end")
+
+
+async def _make_topics(settings: Settings, topics: Topics) -> None:
+    await ensure_topics(
+        settings.KAFKA_HOSTS,
+        topics,
+        partitions=settings.incoming_partitions,
+        replication=settings.replication,
+        max_record_bytes=settings.max_record_bytes,
+    )
+
+
+def _intake(settings: Settings, frontier: Frontier) -> Intake:
+    ours = (ScraperHandler(), ActionHandler(), StatsHandler(), ZookeeperHandler())
+    return Intake(
+        frontier, Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
+    )
+
+
+@asynccontextmanager
+async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
+    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor")
+    await sink.start()
+    try:
+        yield sink
+    finally:
+        await sink.stop()
+
+
+@asynccontextmanager
+async def _source(
+    settings: Settings, topics: Topics, *, frontier: Frontier, sink: KafkaSink
+) -> AsyncIterator[KafkaSource]:
+    async def locate(topic_id: str, partition: int) -> int | None:
+        return await until_ready("redis", partial(frontier.position, topic_id, partition))
+
+    source = KafkaSource(
+        settings.KAFKA_HOSTS,
+        topics.incoming,
+        group=settings.KAFKA_GROUP,
+        locate=locate,
+        on_out_of_range=Gaps(frontier, sink, topics).decide,
+        client_id="kafka-monitor",
+    )
+    await source.start()
+    try:
+        yield source
+    finally:
+        await source.stop()
+
+
+@asynccontextmanager
+async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run helpers for the length of the block; they never end by themselves."""
+    helpers = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Await work that ends soon after ``stop``; what takes longer is cut off."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await asyncio.wait({working}, timeout=DRAIN_S)
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
+def _health(loop: Loop) -> Health:
+    return Health(alive=not loop.pulse.is_stuck, waiting_for=loop.pulse.waiting_for)

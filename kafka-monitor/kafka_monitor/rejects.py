@@ -1,0 +1,62 @@
+"""What cannot take effect goes back: whole and with its reason, and to the client as a reply."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from crawlstream.bus.records import Out, RecordTooLarge
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.keys import Topics
+from crawlstream.model.event import Rejection
+from crawlstream.wire import rejects, replies, requests
+from kafka_monitor.intake import Rejected
+
+log = structlog.get_logger()
+
+
+class Rejects:
+    """Publishes rejections; a repeated one has the same key: topic, partition and offset."""
+
+    def __init__(self, sink: KafkaSink, topics: Topics) -> None:
+        self._sink = sink
+        self._topics = topics
+
+    async def publish(self, rejected: Sequence[Rejected]) -> None:
+        """Return when Kafka has all of them; KafkaUnavailable if it has not, then repeat."""
+        records = [record for one in rejected for record in self._records(one)]
+        if not records:
+            return
+        try:
+            await self._sink.send(records)
+        except RecordTooLarge as error:
+            log.warning("decode", outcome="cut", error=str(error))
+            cut = [replace(one, record=replace(one.record, value=None)) for one in rejected]
+            await self._sink.send([record for one in cut for record in self._records(one)])
+
+    def _records(self, rejected: Rejected) -> list[Out]:
+        record = rejected.record
+        rejection = Rejection(
+            reason=rejected.reason,
+            errors=rejected.problems,
+            raw=record.value,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+        )
+        key = f"{record.topic}-{record.partition}-{record.offset}".encode()
+        records = [Out(self._topics.rejected, rejects.encode(rejection), key)]
+        ids = requests.readable_ids(record.value)
+        if "uuid" in ids or ("appid" in ids and "crawlid" in ids):
+            reply = replies.rejected(
+                ids,
+                reason=rejected.reason,
+                errors=rejected.problems,
+                server_time=int(time.time()),
+            )
+            records.append(Out(self._topics.outbound, reply))
+        return records

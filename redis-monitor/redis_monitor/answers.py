@@ -1,0 +1,135 @@
+"""Answering: actions from the stream, replies to Kafka, and only then the acknowledgement."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from crawlstream.bus.records import Out, RecordTooLarge
+from crawlstream.frontier.streams import Streams
+from crawlstream.model.effects import PendingAction
+from crawlstream.stats.pulse import Pulse
+from crawlstream.stats.tally import Tally
+from crawlstream.wire import replies, requests
+from redis_monitor.actions.door import Action, Reply
+from redis_monitor.outbound import Outbound
+
+COUNT = 20
+"""Few, so that all are answered before another monitor takes their reader for dead."""
+
+BLOCK_MS = 1000
+"""Longest wait for actions, and so for the notice of a stop."""
+
+TRIES = 3
+"""Attempts at an action that fails for a reason nobody knows."""
+
+TAKEN_OVER_TIMES = 5
+"""An action that was taken over so often kills its monitors: it is answered without a try."""
+
+PAUSE_S = 0.1
+
+log = structlog.get_logger()
+
+
+class Answers:
+    """Answers each action under its own uuid, at least once.
+
+    Actions of one kind are done one after the other, in the order of the stream.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        actions: Mapping[str, Action],
+        *,
+        outbound: Outbound,
+        tally: Tally,
+        pulse: Pulse,
+    ) -> None:
+        self._streams = streams
+        self._actions = actions
+        self._outbound = outbound
+        self._tally = tally
+        self._pulse = pulse
+
+    async def step(self) -> float:
+        """Take a few actions; answer and acknowledge all of them."""
+        pending = await self._streams.actions(count=COUNT, block_ms=BLOCK_MS)
+        names = {action.name for action in pending}
+        lanes = [[action for action in pending if action.name == name] for name in names]
+        await asyncio.gather(*map(self._serve, lanes))
+        return 0.0
+
+    async def _serve(self, lane: Sequence[PendingAction]) -> None:
+        records: list[Out] = []
+        for action in lane:
+            reply = await self._answer(action)
+            records += self._outbound.reply(reply.appid, reply.body)
+        ids = [action.id for action in lane]
+        await self._pulse.patiently(lambda: self._publish(records))
+        await self._pulse.patiently(lambda: self._streams.answered(ids))
+
+    async def _answer(self, action: PendingAction) -> Reply:
+        begun = time.monotonic()
+        reply, failure = None, f"no such action: {action.name}"
+        if action.attempts > TAKEN_OVER_TIMES:
+            failure = "the action ended its monitor each time it was tried"
+        elif action.name in self._actions:
+            reply, failure = await self._try(self._actions[action.name], action)
+        name = type(self._actions.get(action.name)).__name__
+        self._tally.count("redis-monitor", "total")
+        self._tally.count("redis-monitor", "plugins", name)
+        if reply is None:
+            self._tally.count("redis-monitor", "fail")
+            reply = _failed(action, failure)
+        log.info(
+            action.name,
+            id=action.id,
+            appid=reply.appid,
+            outcome=failure or "answered",
+            ms=round((time.monotonic() - begun) * 1000, 1),
+        )
+        return reply
+
+    async def _try(self, handler: Action, action: PendingAction) -> tuple[Reply | None, str]:
+        """The reply, or why there is none after three attempts; services are waited for."""
+        failure = ""
+        for _ in range(TRIES):
+            try:
+                return await self._pulse.patiently(lambda: handler.answer(action)), ""
+            except Exception as error:
+                log.exception(action.name, id=action.id, outcome="failed")
+                failure = f"{type(error).__name__}: {error}"
+            await asyncio.sleep(PAUSE_S)
+        return None, failure
+
+    async def _publish(self, records: Sequence[Out]) -> None:
+        try:
+            await self._outbound.send(records)
+        except RecordTooLarge as error:
+            log.exception("answer", outcome="too_large")
+            cut = [_too_large(record) for record in error.records]
+            await self._outbound.send(cut)
+
+
+def _failed(action: PendingAction, failure: str) -> Reply:
+    """The reply to an action that could not be done; it names the ids that can be read."""
+    ids = requests.readable_ids(action.request)
+    body = replies.rejected(
+        ids, reason="action_failed", errors=[f"$: {failure}"], server_time=int(time.time())
+    )
+    return Reply(ids.get("appid", ""), body)
+
+
+def _too_large(reply: Out) -> Out:
+    """In place of a reply that no record can hold."""
+    ids = requests.readable_ids(reply.value)
+    problem = f"$: the reply has {len(reply.value)} bytes, more than a record may hold"
+    body = replies.rejected(
+        ids, reason="reply_too_large", errors=[problem], server_time=int(time.time())
+    )
+    return replace(reply, value=body)

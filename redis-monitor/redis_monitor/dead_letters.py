@@ -1,0 +1,63 @@
+"""A page that ended each worker that held it: told as a failure, kept as a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from crawlstream.bus.records import Out
+from crawlstream.keys import Topics
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Owed
+from crawlstream.model.event import PageFailed, Rejection
+from crawlstream.model.url import entry_id, fingerprint
+from crawlstream.wire import events, jsontext, rejects
+
+_NOT_A_FIELD = {"seed_url", "site", "uuid"}
+"""What a profile has beyond a crawl request."""
+
+
+def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
+    """The event ``page_failed``, and a record on ``<prefix>.rejected`` that can be fed again."""
+    entry = hold.entry
+    body = (entry.body or "").encode()
+    mark = fingerprint(entry.url, entry.method, body, entry.salt or "")
+    failed = PageFailed(
+        id=entry_id(owed.crawl, owed.run, mark, entry.origin),
+        crawl=owed.crawl,
+        run=owed.run,
+        server_time=owed.server_time,
+        url=entry.url,
+        reason=owed.reason,
+        attempts=hold.attempt,
+        depth=entry.depth,
+        parent_url=entry.parent_url,
+        uuid=hold.profile.uuid,
+    )
+    rejection = Rejection(
+        reason=owed.reason,
+        errors=[f"$.url: {entry.url} ended each worker that held it"],
+        raw=_as_request(owed, hold),
+    )
+    key = failed.id.encode()
+    return [
+        Out(topics.events, events.encode(failed), key),
+        Out(topics.rejected, rejects.encode(rejection), key),
+    ]
+
+
+def _as_request(owed: Owed, hold: Hold) -> bytes:
+    """A crawl request that would fetch the page again, with what is left of its depth."""
+    inherited = asdict(hold.profile)
+    fields = {name: value for name, value in inherited.items() if name not in _NOT_A_FIELD}
+    request = {
+        "appid": owed.crawl.appid,
+        "crawlid": owed.crawl.crawlid,
+        "spiderid": owed.crawl.spiderid,
+        "url": hold.entry.url,
+        "priority": min(max(hold.priority, 1), 100),
+        "method": hold.entry.method,
+        "body": hold.entry.body,
+    }
+    fields |= request | {"maxdepth": max(hold.profile.maxdepth - hold.entry.depth, 0)}
+    return jsontext.dumps({name: value for name, value in fields.items() if value is not None})

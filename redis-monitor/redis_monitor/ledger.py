@@ -1,0 +1,90 @@
+"""The ledger's voice: what the frontier owes the world, on its way from the outbox to Kafka.
+
+An effect and the debt of its record are made by one script, so neither is without the other. The
+record is deleted from the outbox after Kafka has it; a crash in between repeats it with its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from crawlstream.bus.records import Out
+from crawlstream.frontier.streams import Streams
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.effects import Owed
+from crawlstream.model.event import CrawlEvent
+from crawlstream.stats.pulse import Pulse
+from crawlstream.stats.tally import Tally
+from crawlstream.wire import events, replies
+from redis_monitor.dead_letters import dead_letter
+from redis_monitor.outbound import Outbound
+
+COUNT = 100
+BLOCK_MS = 1000
+"""Longest wait for records, and so for the notice of a stop."""
+
+log = structlog.get_logger()
+
+
+class Ledger:
+    """Publishes beginnings, endings, dead letters and acceptances."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        *,
+        outbound: Outbound,
+        tally: Tally,
+        pulse: Pulse,
+    ) -> None:
+        self._streams = streams
+        self._outbound = outbound
+        self._tally = tally
+        self._pulse = pulse
+
+    async def step(self) -> float:
+        """Publish what is owed, in its order, then let the frontier forget it."""
+        owed = await self._streams.owed(count=COUNT, block_ms=BLOCK_MS)
+        records = [record for one in owed for record in self._records(one)]
+        if records:
+            await self._pulse.patiently(lambda: self._outbound.send(records))
+        if owed:
+            await self._pulse.patiently(lambda: self._streams.published([one.id for one in owed]))
+            log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
+        return 0.0
+
+    def _records(self, owed: Owed) -> Sequence[Out]:
+        if owed.kind == "accepted":
+            body = replies.accepted(
+                owed.crawl, uuid=owed.uuid or "", run=owed.run, server_time=owed.server_time
+            )
+            return self._outbound.reply(owed.crawl.appid, body)
+        if owed.hold is not None:
+            return dead_letter(owed, owed.hold, self._outbound.topics)
+        ending = CrawlEvent(
+            event=owed.kind,
+            crawl=owed.crawl,
+            run=owed.run,
+            server_time=owed.server_time,
+            started_at=owed.started_at,
+            counters=owed.counters,
+            reasons=owed.reasons,
+        )
+        key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
+        event = Out(self._outbound.topics.events, events.encode(ending), key)
+        return [event, *self._expired(owed)]
+
+    def _expired(self, owed: Owed) -> Sequence[Out]:
+        """The predecessor's own message about a crawl that reached its time."""
+        if owed.kind != "crawl_expired":
+            return []
+        self._tally.count("redis-monitor", "total")
+        self._tally.count("redis-monitor", "plugins", "ExpireMonitor")
+        body = replies.expired(
+            owed.crawl,
+            total_expired=owed.counters.get("expired", 0),
+            server_time=owed.server_time,
+        )
+        return self._outbound.reply(owed.crawl.appid, body)

@@ -1,0 +1,30 @@
+"""Records on their way out: replies, events, dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.keys import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """Where records go: each reply to the firehose, and to its application's topic if so set."""
+
+    sink: KafkaSink
+    topics: Topics
+    per_app: bool = False
+    """Whether an application has a topic of its own beside the firehose."""
+
+    def reply(self, appid: str, body: bytes) -> Sequence[Out]:
+        """One reply as the records that carry it."""
+        firehose = Out(self.topics.outbound, body)
+        own = self.topics.outbound_for(appid) if self.per_app else None
+        return [firehose] if own is None else [firehose, Out(own, body, optional=True)]
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """Return when Kafka has all of them; KafkaUnavailable if not, then repeat."""
+        await self.sink.send(records)

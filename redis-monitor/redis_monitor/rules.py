@@ -1,0 +1,75 @@
+"""The throttle rules on their way from ZooKeeper into Redis, where they are applied."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import structlog
+
+from crawlstream.errors import BadThrottleConfig
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream.throttle.edit import ThrottleEditor
+
+CHECK_EVERY_S = 5.0
+"""How soon a Redis that lost its rules, and so grants nothing, is given them again."""
+
+log = structlog.get_logger()
+
+
+class Rules:
+    """Copies each version of the table; an older one is refused by the frontier, and said so."""
+
+    def __init__(self, frontier: Frontier, editor: ThrottleEditor) -> None:
+        self._frontier = frontier
+        self._editor = editor
+        self._latest: ThrottleTable | None = None
+        self._refused: ThrottleTable | None = None
+        self._changed = asyncio.Event()
+        self._is_seeded = False
+
+    async def on_table(self, table: ThrottleTable) -> None:
+        """Take note of a new version; ``step`` copies it."""
+        self._latest = table
+        self._changed.set()
+
+    async def step(self) -> float:
+        """Copy what is not in Redis yet, then wait for the next version."""
+        if not self._is_seeded:
+            await self._seed()
+        table = self._latest
+        self._changed.clear()
+        if table is not None and table is not self._refused and not await self._is_known(table):
+            await self._copy(table)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CHECK_EVERY_S):
+                await self._changed.wait()
+        return 0.0
+
+    async def _seed(self) -> None:
+        """Give the node the default rule of the settings, once and only if it has none."""
+        try:
+            await self._editor.seed()
+        except BadThrottleConfig as error:
+            log.error("rules", outcome="unreadable", error=str(error))
+        self._is_seeded = True
+
+    async def _is_known(self, table: ThrottleTable) -> bool:
+        known = await self._frontier.rules()
+        return known is not None and (known.czxid, known.mzxid) == (table.czxid, table.mzxid)
+
+    async def _copy(self, table: ThrottleTable) -> None:
+        copied = await self._frontier.copy_rules(table)
+        versions = {"czxid": table.czxid, "mzxid": table.mzxid, "domains": len(table.rules)}
+        if copied:
+            log.info("rules", outcome="copied", **versions)
+            return
+        self._refused = table
+        log.error(
+            "rules",
+            outcome="refused",
+            error="these rules are older than those in force, or of a node made anew; if they "
+            "shall rule, say `crawlstream throttle adopt`",
+            **versions,
+        )

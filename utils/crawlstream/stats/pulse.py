@@ -1,0 +1,83 @@
+"""The sign of life of one piece of work: it goes on, or it waits for a service, or it is stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlstream.errors import FrontierFull, Unavailable
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+STUCK_S = 60.0
+"""Without a beat for so long the work is taken for dead: all that it does is bounded."""
+
+_WORTH_WAITING = (Unavailable, FrontierFull, RedisConnectionError, RedisTimeoutError)
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    """Neither pause nor resume anything."""
+
+
+class Pulse:
+    """What health asks of one piece of work, and the patience that the work needs.
+
+    ``waiting_for`` names what holds it up, "" if nothing does. ``pause`` is called when the
+    waiting begins, ``resume`` when it ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pause: Callable[[], None] = _nothing,
+        resume: Callable[[], None] = _nothing,
+    ) -> None:
+        self.name = name
+        self.waiting_for = ""
+        self._pause = pause
+        self._resume = resume
+        self._beat_at = time.monotonic()
+
+    def beat(self, *, ahead_s: float = 0) -> None:
+        """Live: the next beat follows soon, or ``ahead_s`` later than that."""
+        self._beat_at = time.monotonic() + ahead_s
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether only a new start of the process helps."""
+        return time.monotonic() - self._beat_at > STUCK_S
+
+    async def patiently(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a step until the services that it needs answer; other errors go up at once."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            self.beat()
+            try:
+                answer = await step()
+            except _WORTH_WAITING as error:
+                self._wait_for(str(error))
+                log.warning(self.name, outcome="waiting", error=str(error), pause_s=pause_s)
+            except BaseException:
+                self._wait_for("")
+                raise
+            else:
+                self._wait_for("")
+                return answer
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _wait_for(self, service: str) -> None:
+        if service and not self.waiting_for:
+            self._pause()
+        elif self.waiting_for and not service:
+            self._resume()
+        self.waiting_for = service
