@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 
+from crawlstream.boot.failpoints import STEPS
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.witness import Witness
 from support.waiting import WaitUntil
-
-from crawlstream.boot.failpoints import STEPS
 
 DONE_FIRST = 5
 """How often a step is passed before it kills: some pages are settled, some are under way."""
@@ -27,7 +26,7 @@ async def test_a_death_at_any_step_loses_no_page(
             for step in STEPS:
                 ended = await cluster.run_crawler({"FAILPOINT": f"{step}:kill:{DONE_FIRST}"})
                 assert ended == -signal.SIGKILL, f"the crawler did not die at {step}"
-        ending = await wait_until(lambda: witness.ending(name["crawlid"]), timeout_s=90)
+        ending = await witness.ended(name["crawlid"], timeout_s=90)
     results = witness.results(name["crawlid"])
     assert ending["event"] == "crawl_finished"
     assert {result["url"]: result["status_code"] for result in results} == truth.delivered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.witness import Witness
@@ -37,7 +38,7 @@ async def test_info_and_stop_of_a_crawl_under_way(
 
         async def ask(**request: Any) -> dict[str, Any]:
             uuid = witness.ask(**request)
-            return await wait_until(lambda: witness.reply(uuid))
+            return await witness.answered(uuid)
 
         crawl = await ask(action="info", **name)
         assert crawl.keys() >= INFO_OF_CRAWL | LEDGER
@@ -57,7 +58,7 @@ async def test_info_and_stop_of_a_crawl_under_way(
         assert stopped.keys() >= STOPPED
         assert stopped["action"] == "stop"
         assert stopped["total_purged"] > 0
-        ending = await wait_until(lambda: witness.ending("held-back"))
+        ending = await witness.ended("held-back")
         fetched = len(served.fetches())
         counters = ending["counters"]
         assert ending["event"] == "crawl_stopped"
@@ -75,7 +76,7 @@ async def test_an_unknown_crawl_is_answered_too(
 ) -> None:
     """Whoever asks about a crawl that nobody knows gets an answer, not silence."""
     uuid = witness.ask(action=action, appid="e2e", spiderid="link", crawlid="never-was")
-    reply = await wait_until(lambda: witness.reply(uuid))
+    reply = await witness.answered(uuid)
     assert reply["crawlid"] == "never-was"
     if action == "stop":
         assert reply["error"]
@@ -99,7 +100,7 @@ async def test_an_expired_crawl_says_so(
         crawlid = f"expired-{served.web.port}"
         name = {"appid": "e2e", "crawlid": crawlid}
         witness.feed({"url": served.web.seed_url, **name, "expires": 1})
-        ending = await wait_until(lambda: witness.ending(crawlid), timeout_s=20)
+        ending = await witness.ended(crawlid, timeout_s=20)
         assert ending["event"] == "crawl_expired"
         assert not served.visits()
     (reply,) = await wait_until(lambda: witness.records("outbound_firehose", crawlid=crawlid))

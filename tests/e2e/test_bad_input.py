@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.witness import Witness
@@ -46,7 +47,7 @@ async def test_bad_records_are_rejected_with_their_reason(
     await wait_until(lambda: len(witness.records("rejected")) > known)
     # A later record has been judged too, so a second rejection would be here by now.
     uuid = witness.ask(action="info", appid="e2e", spiderid="link")
-    await wait_until(lambda: witness.reply(uuid))
+    await witness.answered(uuid)
     (seen,) = witness.records("rejected")[known:]
     assert seen.value["reason"] == reason, seen.value["errors"]
     assert seen.value["errors"]
@@ -58,7 +59,7 @@ async def test_bad_records_are_rejected_with_their_reason(
 async def test_a_client_that_can_be_named_is_told(witness: Witness, wait_until: WaitUntil) -> None:
     """A refused request whose uuid can be read is answered on the outbound topic as well."""
     witness.feed_raw(as_json(uuid="u-refused", url=""))
-    reply = await wait_until(lambda: witness.reply("u-refused"))
+    reply = await witness.answered("u-refused")
     assert reply["action"] == "rejected"
     assert reply["errors"]
     assert (reply["appid"], reply["crawlid"]) == ("e2e", "bad")
@@ -84,7 +85,7 @@ async def test_internal_addresses_are_refused(witness: Witness, wait_until: Wait
     """A private address that nobody allowed is not fetched: page_failed says so."""
     name = {"appid": "e2e", "crawlid": "internal"}
     witness.feed({"url": "http://169.254.169.254/latest/meta-data", **name})
-    await wait_until(lambda: witness.ending("internal"), timeout_s=30)
+    await witness.ended("internal", timeout_s=30)
     (failed,) = witness.events("internal", "page_failed")
     assert failed["reason"] == "address_refused"
     assert not witness.results("internal")

@@ -15,7 +15,7 @@ async def test_a_thousand_seeds_are_one_run(
         name = {"appid": "e2e", "crawlid": f"thousand-{served.web.port}"}
         urls = [served.web.url(page) for page in served.web.pages]
         witness.feed(*({"url": url, **name} for url in urls))
-        ending = await wait_until(lambda: witness.ending(name["crawlid"]), timeout_s=60)
+        ending = await witness.ended(name["crawlid"], timeout_s=60)
         truth = served.truth(maxdepth=99)
         fetched = served.fetches()
     results = witness.results(name["crawlid"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
+from crawlstream.demo.visits import Visit, busiest_windows
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
 from e2e.witness import Witness
 from support.waiting import WaitUntil
-
-from crawlstream.demo.visits import busiest_windows
 
 TOLERANCE_S = 0.002
 """Arrival stamps are good to a millisecond at either end of a window."""
@@ -35,7 +35,7 @@ async def test_a_domain_update_changes_the_rate_at_the_site_within_two_seconds(
         rule = {"action": "domain-update", "domain": host, "window": 1}
         uuid = witness.ask(appid="e2e", hits=30, **rule)
         asked = time.monotonic()
-        reply = await wait_until(lambda: witness.reply(uuid))
+        reply = await witness.answered(uuid)
         assert (reply["action"], reply["domain"]) == ("domain-update", host)
         assert "error" not in reply
         await wait_until(
@@ -44,13 +44,13 @@ async def test_a_domain_update_changes_the_rate_at_the_site_within_two_seconds(
         assert time.monotonic() - asked < 2 + 0.5
 
         uuid = witness.ask(appid="e2e", hits=4, **rule)
-        await wait_until(lambda: witness.reply(uuid))
+        await witness.answered(uuid)
         lowered_ms = time.monotonic() * 1000 + 2000
         await wait_until(lambda: visits_since(served, lowered_ms) >= 8, timeout_s=10)
         late = [visit for visit in served.visits() if visit.mono >= lowered_ms]
         assert busiest_windows(late, 1 - TOLERANCE_S)[host] <= 4
         witness.ask(action="stop", spiderid="link", **name)
-        await wait_until(lambda: witness.ending(crawlid))
+        await witness.ended(crawlid)
 
 
 async def test_no_window_of_any_host_exceeds_its_hits(
@@ -64,7 +64,7 @@ async def test_no_window_of_any_host_exceeds_its_hits(
         crawlid = f"polite-{served.web.port}"
         name = {"appid": "e2e", "crawlid": crawlid}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
-        await wait_until(lambda: witness.ending(crawlid), timeout_s=40)
+        await witness.ended(crawlid, timeout_s=40)
         visits = served.visits()
         assert served.fetches() == served.truth(maxdepth=3).fetches
     assert busiest_windows(visits, 1 - TOLERANCE_S)[even] <= 8
@@ -74,10 +74,10 @@ async def test_no_window_of_any_host_exceeds_its_hits(
     assert all(later - earlier > 125 - 40 for earlier, later in gaps[1:])
 
 
-def arrivals_of(visits: list, host: str) -> list[tuple[float, float]]:  # type: ignore[type-arg]
+def arrivals_of(visits: list[Visit], host: str) -> list[tuple[float, float]]:
     """Consecutive arrivals at a host, as pairs of milliseconds."""
     times = [visit.mono for visit in visits if visit.host == host]
-    return list(zip(times, times[1:], strict=False))
+    return list(pairwise(times))
 
 
 async def test_a_blocked_domain_is_left_alone_until_it_is_unblocked(
@@ -94,9 +94,9 @@ async def test_a_blocked_domain_is_left_alone_until_it_is_unblocked(
         reachable = {served.web.seed_url} & own
         await wait_until(lambda: reachable <= served.fetches().keys(), timeout_s=20)
         uuid = witness.ask(action="info", spiderid="link", **name)
-        info = await wait_until(lambda: witness.reply(uuid))
+        info = await witness.answered(uuid)
         assert blocked in info["domains"]
         assert not any(visit.host == blocked for visit in served.visits())
         await cluster.throttle("unblock", blocked)
-        await wait_until(lambda: witness.ending(crawlid), timeout_s=30)
+        await witness.ended(crawlid, timeout_s=30)
         assert served.fetches() == served.truth(maxdepth=3).fetches

@@ -16,6 +16,8 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from support.waiting import wait_until
+
 OUTPUTS = ("crawled_firehose", "outbound_firehose", "events", "rejected")
 ENDINGS = frozenset(("crawl_finished", "crawl_stopped", "crawl_expired"))
 
@@ -85,6 +87,22 @@ class Witness:
         """The event that ended a crawl, if it has come."""
         endings = self.events(crawlid, *ENDINGS)
         return endings[0] if endings else None
+
+    async def ended(self, crawlid: str, *, timeout_s: float = 30) -> dict[str, Any]:
+        """Wait for the event that ends a crawl."""
+
+        def ending() -> list[dict[str, Any]]:
+            return [event] if (event := self.ending(crawlid)) else []
+
+        return (await wait_until(ending, timeout_s=timeout_s))[0]
+
+    async def answered(self, uuid_: str, *, timeout_s: float = 10) -> dict[str, Any]:
+        """Wait for the answer to a request."""
+
+        def answer() -> list[dict[str, Any]]:
+            return [reply] if (reply := self.reply(uuid_)) else []
+
+        return (await wait_until(answer, timeout_s=timeout_s))[0]
 
     def reply(self, uuid_: str) -> dict[str, Any] | None:
         """The answer to a request, if it has come."""

@@ -194,7 +194,7 @@ async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> Non
 
 @pytest.mark.asyncio
 async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:
-    """While a slow page is awaited on one connection, others are served; order is kept on its own."""
+    """While a slow page is awaited on one connection, others are served; its own wait."""
     slow = next(page for page in site.web.pages if page.kind is Kind.SLOW)
     waiting = asyncio.create_task(ask(site, slow.host, slow.path, "/"))
     assert (await ask(site, slow.host, "/"))[0][0] == 200

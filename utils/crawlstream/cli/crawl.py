@@ -29,6 +29,7 @@ INTERRUPTED = 130
 
 def crawl(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Where to begin.")],
+    *,
     depth: Annotated[
         int, typer.Option("--depth", "-d", min=0, help="Links to follow from a seed.")
     ] = 0,

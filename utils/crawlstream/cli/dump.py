@@ -43,6 +43,7 @@ def dump(
             help="incoming, crawled, outbound, events, rejected, or the whole name of a topic."
         ),
     ],
+    *,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", "-b", help="Begin with the oldest record.")
     ] = False,

@@ -19,6 +19,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 throttle = typer.Typer(
     help="Read and change how hard each domain may be crawled; changes take effect at once.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 Domain = Annotated[str, typer.Argument(metavar="DOMAIN|default", help="The registrable domain.")]
@@ -42,6 +43,7 @@ def get_rules(
 @throttle.command("set")
 def set_rule(
     domain: Domain,
+    *,
     hits: Annotated[int | None, typer.Option(min=0, help="Requests in a window.")] = None,
     window: Annotated[float | None, typer.Option(min=0.001, help="Seconds of a window.")] = None,
     scale: Annotated[

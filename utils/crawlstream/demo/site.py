@@ -11,6 +11,7 @@ import re
 import resource
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -148,16 +149,17 @@ class _Connection(asyncio.Protocol):
         closes = line[3] == b"0" or _CLOSE.search(head) is not None
         if answer.delay_s:
             loop = asyncio.get_running_loop()
-            self._delayed = loop.call_later(answer.delay_s, self._late, answer, method, closes)
+            late = partial(self._late, answer, method, closes=closes)
+            self._delayed = loop.call_later(answer.delay_s, late)
         else:
-            self._send(answer, method, closes)
+            self._send(answer, method, closes=closes)
 
-    def _late(self, answer: Reply, method: str, closes: bool) -> None:
+    def _late(self, answer: Reply, method: str, *, closes: bool) -> None:
         self._delayed = None
-        self._send(answer, method, closes)
+        self._send(answer, method, closes=closes)
         self._serve()
 
-    def _send(self, answer: Reply, method: str, closes: bool) -> None:
+    def _send(self, answer: Reply, method: str, *, closes: bool) -> None:
         if self._transport is None:
             return
         self._transport.write(answer.head if method == "HEAD" else answer.head + answer.body)

@@ -126,7 +126,7 @@ class Web:
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
         )
-        builder = _Builder(self.hosts, pages, Random(seed))
+        builder = _Builder(self.hosts, pages, Random(seed))  # noqa: S311  a repeatable web
         self.pages: Sequence[Page] = builder.build(slow_pages)
         self._by_address = {(page.host, page.path): page for page in self.pages}
 

@@ -1,0 +1,152 @@
+"""The cluster of a test session: started by the first test that asks, stopped at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.demo import environment_without_settings
+from crawlstream.cli.ports import Ports
+from crawlstream.cli.probes import PROBES, is_alive
+from crawlstream.cli.supervisor import ProcessInfo
+from support.waiting import wait_until
+
+_RUNNING = pytest.StashKey["Cluster"]()
+
+SETTINGS = {
+    # Webs under test live on loopback addresses.
+    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+    # Wide open, so that only tests about politeness wait; those set rules of their own.
+    "QUEUE_HITS": "2000",
+    "QUEUE_WINDOW": "1",
+    "CRAWLSTREAM_FINISH_GRACE": "1",
+    "LOG_JSON": "true",
+    # Tests end before the JVM's better compiler would pay.
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Cluster:
+    """A running local cluster, and a test's hands on it."""
+
+    def __init__(self, local: LocalCluster) -> None:
+        self.local = local
+        self.environment = local.environment()
+        self.hosts = self.environment["KAFKA_HOSTS"]
+        self.prefix = load_settings(**self.environment).KAFKA_TOPIC_PREFIX
+
+    def stop(self) -> None:
+        """End everything."""
+        self.local.stop()
+
+    async def run(self, *arguments: str, timeout_s: float = 60) -> Done:
+        """Run ``crawlstream …`` as a person in another terminal would."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "crawlstream.cli", *arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            raise
+        assert process.returncode is not None
+        return Done(process.returncode, out.decode(), err.decode())
+
+    async def throttle(self, *arguments: str) -> None:
+        """Run ``crawlstream throttle …``, which must succeed."""
+        done = await self.run("throttle", *arguments)
+        assert done.status == 0, done.err
+
+    async def pids(self, kind: str) -> list[int]:
+        """Process ids of all processes of a kind."""
+        processes = await asyncio.to_thread(self.local.processes)
+        return [p.pid for p in processes if p.kind == kind and p.pid is not None]
+
+    async def kill(self, kind: str, *, timeout_s: float = 60) -> None:
+        """Kill one process of a kind (SIGKILL) and wait until it runs anew and answers."""
+        killed = (await self.pids(kind))[0]
+        os.kill(killed, signal.SIGKILL)
+        await wait_until(
+            lambda: asyncio.to_thread(self._is_back, kind, killed), timeout_s=timeout_s, every_s=0.1
+        )
+
+    def _is_back(self, kind: str, killed: int) -> bool:
+        processes = [p for p in self.local.processes() if p.kind == kind]
+        return all(p.pid not in (None, killed) and self._answers(p) for p in processes)
+
+    def _answers(self, process: ProcessInfo) -> bool:
+        port = self.local._layout.port_of(process.kind, process.name)
+        probe = PROBES.get(process.kind)
+        return probe(port) if probe else is_alive(process.kind, port)
+
+    @asynccontextmanager
+    async def without(self, group: str) -> AsyncIterator[None]:
+        """Stop the processes of a group for the length of the block."""
+        rpc = self.local._supervisor._rpc().supervisor
+        await asyncio.to_thread(rpc.stopProcessGroup, group)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(rpc.startProcessGroup, group)
+
+    async def run_crawler(self, extra: dict[str, str], *, timeout_s: float = 60) -> int:
+        """Run one crawler of our own until it ends; its exit status."""
+        environment = {**self.environment, "CRAWLSTREAM_METRICS_OFFSET": "19", **extra}
+        with (self.local.home.logs / "crawler-of-test.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "crawling", "link"),
+                cwd=self.local.home.path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await process.wait()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+
+
+def start_cluster(folder: Path) -> Cluster:
+    """Start a cluster on free ports in a folder of its own; it ends with this process."""
+    environment = {**environment_without_settings(os.environ), **SETTINGS}
+    local = LocalCluster(folder, ports=Ports.free(), env=environment)
+    local.start(workers=2, tied=True)
+    return Cluster(local)
+
+
+def session_cluster(request: pytest.FixtureRequest, folders: pytest.TempPathFactory) -> Cluster:
+    """The one cluster of this test session, whichever tier asks first."""
+    stash = request.config.stash
+    if _RUNNING not in stash:
+        cluster = stash[_RUNNING] = start_cluster(folders.mktemp("cluster"))
+        request.config.add_cleanup(cluster.stop)
+    return stash[_RUNNING]

@@ -1,0 +1,285 @@
+"""``crawlstream demo``: the whole path once, on servers of its own, checked against the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import AliasChoices
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.crawl import INTERRUPTED, describe, open_results, seed
+from crawlstream.cli.follow import Follower, Progress
+from crawlstream.cli.home import default_home
+from crawlstream.cli.ports import Ports, free_block
+from crawlstream.cli.supervisor import MARK
+from crawlstream.cli.tether import die_with_parent
+from crawlstream.cli.throttle import show_table
+from crawlstream.demo.truth import Rules, expected_pages
+from crawlstream.demo.verdict import Verdict
+from crawlstream.demo.visits import read_visits
+from crawlstream.demo.web import Web
+from crawlstream.errors import SetupError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.throttle.edit import ThrottleEditor
+
+DEPTH = 3
+WORKERS = 2
+HITS, SLOW_HITS = 20, 5
+"""Requests a second to each host, and to the one that wants it slower."""
+_SAMPLES = 6
+_SITE_START_S = 10.0
+
+
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the cluster and the site up afterwards.")
+    ] = False,
+) -> None:
+    """Crawl the bundled site, from Kafka to Kafka, and check every page.
+
+    Starts a website on 127.0.0.x and a whole cluster in a folder and on ports of its own, sets the
+    sites' rates through ZooKeeper, feeds one crawl request, and compares what comes back with what
+    the site knows about itself. Exit code 0 only if every page came, none was fetched twice and no
+    rate was exceeded. Ctrl-C stops everything.
+
+    The last line is JSON: pages delivered, pages failed (0 if all is right), seconds of the whole
+    demo, file of the results.
+    """
+    try:
+        is_right = _Demo(keep=keep).run()
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(0 if is_right else 1)
+
+
+def environment_without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which every setting has its default, whatever the user's says."""
+    named = {name for name in environment if name.startswith("CRAWLSTREAM_")}
+    for name, setting in Settings.model_fields.items():
+        alias = setting.validation_alias
+        named |= set(map(str, alias.choices)) if isinstance(alias, AliasChoices) else {name}
+    kept = {"CRAWLSTREAM_JARS", "CRAWLSTREAM_DEBUG"}
+    return {name: value for name, value in environment.items() if name not in named - kept}
+
+
+class _Demo:
+    """One demo: everything it starts is in ``<CRAWLSTREAM_HOME>/demo``."""
+
+    def __init__(self, *, keep: bool) -> None:
+        self._keep = keep
+        self._began = time.monotonic()
+        self._console = Console(highlight=False)
+        self._home = default_home().path / "demo"
+        self._results = self._home / "results" / "demo.jsonl"
+        self._log = self._home / "logs" / "site-visits.jsonl"
+        self._web = Web(free_block(1))
+        self._truth = expected_pages(self._web, Rules(maxdepth=DEPTH))
+        self._delivered: dict[str, int] = {}
+        self._samples: list[Mapping[str, Any]] = []
+        environment = environment_without_settings(os.environ)
+        environment["CRAWLSTREAM_ALLOW_NETWORKS"] = "127.0.0.0/8"
+        self._cluster = LocalCluster(self._home, ports=Ports.free(), env=environment)
+
+    def run(self) -> bool:
+        """Start, crawl, judge, stop; whether all was right."""
+        self._begin_anew()
+        with self._cluster_up() as settings, self._site_up():
+            self._set_rates(settings)
+            finished = asyncio.run(self._crawl(settings))
+            verdict = self._verdict()
+            problems = [*([] if finished else ["the crawl did not finish"]), *verdict.problems()]
+            self._tell(verdict, problems)
+            if self._keep:
+                self._say_how_to_use_it()
+        summary = {
+            "pages": len(self._delivered),
+            "failed": len(verdict.missing),
+            "seconds": round(time.monotonic() - self._began, 1),
+            "results": str(self._results),
+        }
+        sys.stdout.write(orjson.dumps(summary).decode() + "\n")
+        return not problems
+
+    def _begin_anew(self) -> None:
+        """Forget the demo before this one, unless it is still up."""
+        if self._cluster.is_running:
+            raise SetupError(
+                f"a demo is still up: CRAWLSTREAM_HOME={self._home} ./crawlstream down stops it"
+            )
+        shutil.rmtree(self._home / "data", ignore_errors=True)
+        self._log.unlink(missing_ok=True)
+        self._home.mkdir(parents=True, exist_ok=True)
+        # Away from a .env, whose settings are not the demo's.
+        os.chdir(self._home)
+
+    @contextmanager
+    def _cluster_up(self) -> Iterator[Settings]:
+        """All servers and processes, as long as the context lasts, or for good if kept."""
+        self._console.print(
+            f"[bold]1[/] Starting Redis, ZooKeeper, Kafka, the monitors and {WORKERS} crawlers"
+            f" in {self._home}"
+        )
+        with self._console.status("starting") as status:
+            self._cluster.start(
+                workers=WORKERS,
+                tied=not self._keep,
+                progress=lambda states: status.update(_busy_parts(states)),
+            )
+        try:
+            yield load_settings(**self._cluster.environment())
+        except BaseException:
+            self._stop_cluster()
+            raise
+        if not self._keep:
+            self._stop_cluster()
+
+    def _stop_cluster(self) -> None:
+        with self._console.status("stopping everything"):
+            self._cluster.stop()
+
+    @contextmanager
+    def _site_up(self) -> Iterator[None]:
+        """The website in a process of its own; it bears the cluster's mark and ends with it."""
+        site = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "crawlstream.demo"),
+                *("--port", str(self._web.port), "--log", str(self._log)),
+            ],
+            env={**self._cluster.environment(), MARK: str(self._home)},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=None if self._keep else die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
+        )
+        try:
+            self._await_site(site)
+            yield
+        except BaseException:
+            site.terminate()
+            raise
+        if not self._keep:
+            site.terminate()
+            site.wait()
+
+    def _await_site(self, site: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _SITE_START_S
+        last = (self._web.hosts[-1], self._web.port)
+        while socket.socket().connect_ex(last):
+            if site.poll() is not None or time.monotonic() > deadline:
+                raise SetupError("the demo site did not start")
+            time.sleep(0.02)
+
+    def _set_rates(self, settings: Settings) -> None:
+        """Through ZooKeeper, as any operator would."""
+        editor = ThrottleEditor(
+            settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+        )
+        slow = self._web.hosts[-1]
+
+        async def edit() -> Any:
+            await editor.set_rule("default", hits=HITS, window_s=1)
+            return await editor.set_rule(slow, hits=SLOW_HITS, window_s=1)
+
+        self._console.print("[bold]2[/] Setting the rates through ZooKeeper")
+        show_table(asyncio.run(edit()))
+
+    async def _crawl(self, settings: Settings) -> bool:
+        """Feed one request through Kafka and follow it; whether it came to its own end."""
+        crawl = CrawlKey("link", "demo", f"demo-{self._web.port}")
+        request = {**seed(crawl, self._web.seed_url, 0), "maxdepth": DEPTH}
+        self._console.print("[bold]3[/] Feeding one crawl request through Kafka")
+        self._console.print_json(data=request)
+        with open_results(self._results) as file:
+
+            def keep(record: bytes, result: Mapping[str, Any]) -> None:
+                file.write(record + b"\n")
+                self._delivered[result["url"]] = result["status_code"]
+                if len(self._samples) < _SAMPLES:
+                    self._samples.append(result)
+
+            follower = Follower(settings, crawl, [request], on_result=keep)
+            with self._bar(follower.progress):
+                return (await follower.run()).finished
+
+    @contextmanager
+    def _bar(self, progress: Progress) -> Iterator[None]:
+        """How many of the pages that must come have come."""
+        columns = (TextColumn("  pages"), BarColumn(), MofNCompleteColumn())
+        with Bar(
+            *columns, TextColumn("{task.fields[last]}", markup=False), console=self._console
+        ) as bar:
+            task = bar.add_task("", total=len(self._truth.delivered), last="")
+
+            async def tick() -> None:
+                while True:
+                    bar.update(task, completed=len(self._delivered), last=progress.last_url[:60])
+                    await asyncio.sleep(0.1)
+
+            ticker = asyncio.create_task(tick())
+            try:
+                yield
+            finally:
+                ticker.cancel()
+                bar.update(task, completed=len(self._delivered), last="")
+
+    def _verdict(self) -> Verdict:
+        hosts = self._web.hosts
+        return Verdict(
+            web=self._web,
+            truth=self._truth,
+            delivered=self._delivered,
+            visits=read_visits(self._log),
+            hits={**dict.fromkeys(hosts, HITS), hosts[-1]: SLOW_HITS},
+        )
+
+    def _tell(self, verdict: Verdict, problems: list[str]) -> None:
+        """What came, and what the site says of it."""
+        console, slow = self._console, self._web.hosts[-1]
+        console.print("[bold]4[/] Some of the results")
+        for result in self._samples:
+            console.print("  ", describe(result), sep="")
+        console.print("[bold]5[/] Asking the site itself")
+        facts = {
+            "pages it serves within the crawl's rules": len(self._truth.delivered),
+            "pages delivered on the result topic": len(self._delivered),
+            "pages that robots.txt asks to leave alone": len(self._truth.forbidden),
+            f"busiest second at {slow}, whose rule is {SLOW_HITS}": verdict.busiest.get(slow, 0),
+        }
+        for fact, count in facts.items():
+            console.print(f"  {fact:<46}{count:>5}")
+        for problem in problems[:20]:
+            console.print(f"  {problem}", style="red", markup=False, soft_wrap=True)
+        if not problems:
+            console.print("  [green]Every page came, none was fetched twice, no rate was exceeded.")
+
+    def _say_how_to_use_it(self) -> None:
+        slow = self._web.hosts[-1]
+        self._console.print(
+            "[bold]6[/] The cluster and the site are still up. In this folder:\n"
+            f"  export CRAWLSTREAM_HOME={self._home}\n"
+            "  ./crawlstream status\n"
+            f"  ./crawlstream crawl {self._web.seed_url} --depth 2\n"
+            f"  ./crawlstream throttle set {slow} --hits 1 --window 1\n"
+            "  ./crawlstream down",
+            soft_wrap=True,
+        )
+
+
+def _busy_parts(states: Mapping[str, str]) -> str:
+    busy = (f"{name} ({state})" for name, state in states.items() if state != "ready")
+    return "starting: " + ", ".join(busy)
