@@ -91,9 +91,12 @@ class Cluster:
         """Kill one process of a kind (SIGKILL) and wait until it runs anew and answers."""
         killed = (await self.pids(kind))[0]
         os.kill(killed, signal.SIGKILL)
-        await wait_until(
-            lambda: asyncio.to_thread(self._is_back, kind, killed), timeout_s=timeout_s, every_s=0.1
-        )
+
+        async def is_back() -> bool:
+            return await asyncio.to_thread(self._is_back, kind, killed)
+
+        is_up: bool = await wait_until(is_back, timeout_s=timeout_s, every_s=0.1)
+        assert is_up
 
     def _is_back(self, kind: str, killed: int) -> bool:
         processes = [p for p in self.local.processes() if p.kind == kind]
