@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         return asyncio.run(feed(settings, options.json))
     except ConfigError as error:
-        print(f"kafka-monitor: {error}", file=sys.stderr)
+        sys.stderr.write(f"kafka-monitor: {error}\n")
         return EXIT_CONFIG
 
 
@@ -45,7 +45,7 @@ async def feed(settings: Settings, text: str) -> int:
         raw = text.encode("utf-8", "surrogateescape")
         parse_object(raw, RequestLimits())
     except InvalidRequest as error:
-        print(f"kafka-monitor feed: {error}", file=sys.stderr)
+        sys.stderr.write(f"kafka-monitor feed: {error}\n")
         return EXIT_FAILED
     topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
     sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-feed")
@@ -54,11 +54,11 @@ async def feed(settings: Settings, text: str) -> int:
             await sink.start()
         await sink.send([Out(topics.incoming, raw, _key(raw))])
     except (KafkaUnavailable, TimeoutError) as error:
-        print(f"kafka-monitor feed: Kafka did not take it: {error}", file=sys.stderr)
+        sys.stderr.write(f"kafka-monitor feed: Kafka did not take it: {error}\n")
         return EXIT_FAILED
     finally:
         await sink.stop()
-    print(f"fed to {topics.incoming}")
+    sys.stdout.write(f"fed to {topics.incoming}\n")
     return 0
 
 

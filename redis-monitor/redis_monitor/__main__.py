@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(run(load_settings(**_overrides(options))))
     except ConfigError as error:
-        print(f"redis-monitor: {error}", file=sys.stderr)
+        sys.stderr.write(f"redis-monitor: {error}\n")
         return EXIT_CONFIG
     return 0
 

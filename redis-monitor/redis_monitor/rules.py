@@ -49,10 +49,13 @@ class Rules:
 
     async def _seed(self) -> None:
         """Give the node the default rule of the settings, once and only if it has none."""
+        problem = ""
         try:
             await self._editor.seed()
         except BadThrottleConfig as error:
-            log.error("rules", outcome="unreadable", error=str(error))
+            problem = str(error)
+        if problem:
+            log.error("rules", outcome="unreadable", error=problem)
         self._is_seeded = True
 
     async def _is_known(self, table: ThrottleTable) -> bool:

@@ -1,0 +1,141 @@
+"""Counters and heartbeats: what is counted is told in every window, and nothing grows for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.stats.heartbeat import Heartbeat, Process, living
+from crawlstream.stats.history import History
+from crawlstream.stats.tally import Tally
+from crawlstream.stats.windows import LIFETIME, MINUTE, QUARTER, WINDOWS_S, grain_for
+from support.waiting import WaitUntil
+
+KEYS = FrontierKeys()
+EVERY_WINDOW = {str(window_s) for window_s in WINDOWS_S} | {LIFETIME}
+
+
+async def test_a_count_is_told_in_every_window(redis: Redis) -> None:
+    """What was counted just now is in all windows and in the lifetime."""
+    tally = Tally(redis, KEYS)
+    tally.count("kafka-monitor", "total", by=3)
+    tally.count("kafka-monitor", "plugins", "Odd:Name")
+    await tally.flush()
+    tally.count("kafka-monitor", "total")
+    await tally.flush()
+
+    counted = await History(redis, KEYS).read("kafka-monitor")
+
+    assert counted["total",] == dict.fromkeys(EVERY_WINDOW, 4)
+    assert counted["plugins", "Odd:Name"] == dict.fromkeys(EVERY_WINDOW, 1)
+
+
+async def test_counts_of_processes_add_up(redis: Redis) -> None:
+    """Two processes that count the same are told as one number."""
+    for _ in range(2):
+        tally = Tally(redis, KEYS)
+        tally.count_response("link", "host-a", 200)
+        await tally.flush()
+
+    history = History(redis, KEYS)
+
+    assert (await history.read("spider"))["link", "200"]["900"] == 2
+    assert (await history.read("machine"))["host-a", "200"][LIFETIME] == 2
+
+
+async def test_old_buckets_go_away(redis: Redis) -> None:
+    """Each bucket has a time to live as long as the longest window that can reach it."""
+    tally = Tally(redis, KEYS)
+    tally.count("spider", "link", "200")
+    await tally.flush()
+
+    now_s = time.time()
+    for grain in (MINUTE, QUARTER):
+        ttl_s = await redis.ttl(KEYS.stats("spider", grain.bucket(now_s)))
+        assert grain.span_s < ttl_s <= grain.ttl_s
+
+
+async def test_a_tally_flushes_by_itself_and_at_its_end(
+    redis: Redis, wait_until: WaitUntil
+) -> None:
+    """Counts arrive within about a second, and those of the last moment too."""
+    tally = Tally(redis, KEYS)
+    running = asyncio.create_task(tally.run())
+    tally.count("spider", "link", "200")
+
+    async def is_written() -> bool:
+        return bool(await redis.exists(KEYS.stats("spider", LIFETIME)))
+
+    await wait_until(is_written)
+
+    tally.count("spider", "link", "200")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert (await History(redis, KEYS).read("spider"))["link", "200"][LIFETIME] == 2
+
+
+async def test_what_could_not_be_written_is_written_later(redis: Redis) -> None:
+    """A flush into a Redis that is away keeps its counts for the next one."""
+    away = Redis(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
+    tally = Tally(away, KEYS)
+    tally.count("spider", "link", "200")
+    await tally.flush()
+    await away.aclose()
+
+    tally._redis = redis
+    await tally.flush()
+
+    assert (await History(redis, KEYS).read("spider"))["link", "200"][LIFETIME] == 1
+
+
+async def test_machines_silent_for_a_week_are_forgotten(redis: Redis) -> None:
+    """The lifetime of a machine ends when no window tells of it; others keep theirs."""
+    tally = Tally(redis, KEYS)
+    tally.count_response("link", "host-a", 200)
+    await tally.flush()
+    await redis.hset(KEYS.stats("machine", LIFETIME), "gone-host:200", "7")
+
+    history = History(redis, KEYS)
+
+    assert await history.forget_machines() == 1
+    assert set(await history.read("machine")) == {("host-a", "200")}
+
+
+@pytest.mark.parametrize("window_s", WINDOWS_S)
+def test_a_window_weighs_its_buckets(window_s: int) -> None:
+    """Buckets add up to exactly the length of the window, wherever in a bucket it ends."""
+    grain = grain_for(window_s)
+    for now_s in (1_000_000_000.0, 1_000_000_059.9, 1_000_000_321.5):
+        weights = list(grain.weights(now_s, window_s))
+        covered_s = now_s % grain.width_s + sum(weights[1:]) * grain.width_s
+        assert covered_s == pytest.approx(window_s)
+        assert len(weights) <= len(grain.buckets(now_s))
+
+
+async def test_a_process_lives_from_its_first_beat_to_its_retirement(redis: Redis) -> None:
+    """A process that beats is told with all that it says of itself, until it takes its leave."""
+    heartbeat = Heartbeat(redis, KEYS, Process(kind="crawler", spider="link"))
+    await heartbeat.beat()
+    assert await living(redis, KEYS) == [heartbeat.process]
+
+    await heartbeat.retire()
+    assert await living(redis, KEYS) == []
+
+
+async def test_a_process_that_falls_silent_is_forgotten(redis: Redis) -> None:
+    """Once its key has expired a process is neither told nor kept in the index."""
+    heartbeat = Heartbeat(redis, KEYS, Process(kind="crawler", spider="link"))
+    await heartbeat.beat()
+    assert 0 < await redis.ttl(KEYS.process(heartbeat.process.name)) <= 20
+
+    await redis.delete(KEYS.process(heartbeat.process.name))
+
+    assert await living(redis, KEYS) == []
+    assert await redis.zcard(KEYS.processes()) == 0
