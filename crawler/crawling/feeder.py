@@ -76,7 +76,7 @@ class Feeder:
         self._sleeps_until = 0.0
         self._has_news = False
         self._life: int | None = None
-        self._draining = False
+        self._draining = self._finishing = False
 
     def news(self) -> None:
         """There is something to tell, or a slot has become free."""
@@ -92,9 +92,14 @@ class Feeder:
         self._holds.release_unsent()
         self.news()
 
+    def finish(self) -> None:
+        """Nothing will be added to what is owed: end once it is told."""
+        self._finishing = True
+        self.drain()
+
     async def run(self) -> None:
-        """Exchange until drained and everything is told."""
-        while not (self._draining and self._is_all_told()):
+        """Exchange until finished and everything is told."""
+        while not (self._finishing and self._is_all_told()):
             await self._rest()
             await self._exchange()
 
@@ -115,7 +120,7 @@ class Feeder:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
         due_at = self._left_at + IDLE_S
-        if self._holds.owes_ends or self._draining:
+        if self._holds.owes_ends or self._finishing:
             due_at = self._left_at + PACE_S
         elif self._holds.owes:
             due_at = self._left_at + SENT_PACE_S

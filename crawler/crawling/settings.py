@@ -6,6 +6,7 @@ what must be so because the frontier, not Scrapy, decides who is asked, when, an
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from crawlstream.boot.settings import load_settings
@@ -14,7 +15,11 @@ CRAWLSTREAM = load_settings()
 """The startup settings, for the rooms of this package."""
 
 BOT_NAME = "crawlstream"
-SPIDER_MODULES = ["crawling.spiders"]
+SPIDER_MODULES = [
+    "crawling.spiders",
+    *filter(None, os.environ.get("CRAWLSTREAM_SPIDER_MODULES", "").split(",")),
+]
+"""A user's own spiders: importable modules, separated by commas."""
 
 # One event loop for everything, the fast one.
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

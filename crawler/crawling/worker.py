@@ -146,6 +146,7 @@ class Worker:
         """Tell what is left to tell, give back the rest."""
         self._begin_to_end()
         await self._tasks.finish(_LAST_WORDS_S)
+        self._feeder.finish()
         if self._exchanging:
             await asyncio.wait([self._exchanging], timeout=_LAST_WORDS_S)
         await self._tasks.stop()

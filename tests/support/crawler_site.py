@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -63,7 +63,7 @@ class CrawlerSite:
 
     async def serve(self) -> asyncio.Server:
         """Listen on a free port."""
-        server = await asyncio.start_server(self._talk, "0.0.0.0", self.port)  # noqa: S104
+        server = await asyncio.start_server(self._talk, "0.0.0.0", self.port)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
@@ -110,10 +110,9 @@ def serving(pages: Mapping[str, Page]) -> Iterator[CrawlerSite]:
 
     def main() -> None:
         asyncio.set_event_loop(loop)
-        try:
+        with suppress(asyncio.CancelledError):
             loop.run_until_complete(running)
-        except asyncio.CancelledError:
-            pass
+        loop.close()
 
     running = loop.create_task(run())
     thread = threading.Thread(target=main, daemon=True)

@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
 from crawlstream.bus.topics import ensure_topics
@@ -33,7 +32,9 @@ WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
 class CrawlerCluster:
     """Feeds the frontier as kafka-monitor does, and reads what the crawler brings."""
 
-    def __init__(self, redis: Redis, redis_port: int, kafka_port: int, prefix: str, home: Path) -> None:
+    def __init__(
+        self, redis: Redis, redis_port: int, kafka_port: int, prefix: str, home: Path
+    ) -> None:
         self.frontier = Frontier(redis, FrontierKeys(), FrontierLimits(finish_grace_ms=300))
         self.topics = Topics(prefix)
         self._kafka = f"127.0.0.1:{kafka_port}"
@@ -67,7 +68,9 @@ class CrawlerCluster:
         table = ThrottleTable(default=default, rules=rules, czxid=1, mzxid=self._rules)
         assert await self.frontier.copy_rules(table)
 
-    async def feed(self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any) -> CrawlKey:
+    async def feed(
+        self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any
+    ) -> CrawlKey:
         """Admit seeds of one crawl."""
         crawl = CrawlKey(profile.pop("spiderid", "link"), "tests", crawlid)
         seeds = []
@@ -121,8 +124,6 @@ class CrawlerCluster:
             fetch_max_bytes=64 << 20, max_partition_fetch_bytes=64 << 20,
         )  # fmt: skip
         try:
-            from kafka import TopicPartition
-
             place = TopicPartition(topic, 0)
             consumer.assign([place])
             end = consumer.end_offsets([place])[place]
@@ -157,7 +158,11 @@ class Crawler:
         """Start it, or start it again."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._argv, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                self._argv,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
                 cwd=self.log.parent,
             )
 
@@ -190,14 +195,3 @@ class Crawler:
 def counted(records: list[dict[str, Any]]) -> Counter[str]:
     """How often each URL is among some records."""
     return Counter(record["url"] for record in records)
-
-
-def spread_ms(times: list[float]) -> list[float]:
-    """Milliseconds between neighbours."""
-    ordered = sorted(times)
-    return [1000 * (b - a) for a, b in zip(ordered, ordered[1:], strict=False)]
-
-
-def now() -> float:
-    """Monotonic seconds, as visits have them."""
-    return time.monotonic()
