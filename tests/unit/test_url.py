@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from w3lib.url import canonicalize_url, safe_url_string
 
@@ -19,6 +19,8 @@ from crawlstream.model.url import (
     origin_of,
     seed_url,
 )
+
+quick = settings(deadline=None, max_examples=50)
 
 HOSTILE_HOSTS = [
     "2130706433",
@@ -172,6 +174,7 @@ _RESTS = st.text(
 )
 
 
+@quick
 @given(_RESTS)
 @example("/.?a=1&a=0")
 @example("/x?b=.&a=")
@@ -190,6 +193,7 @@ def test_canonical_is_a_fixed_point_that_scrapy_agrees_with(rest: str) -> None:
     assert safe_url_string(once) == once
 
 
+@quick
 @given(st.one_of(st.text(max_size=40), st.text(max_size=40).map("http://".__add__)))
 def test_any_text_is_a_url_or_is_refused(text: str) -> None:
     """No text raises anything but InvalidUrl; what passes is ASCII and stays as it is."""
@@ -205,6 +209,7 @@ def test_any_text_is_a_url_or_is_refused(text: str) -> None:
         assert origin_of(url).startswith(("http://", "https://"))
 
 
+@quick
 @given(_RESTS)
 @example("x'?y'#z'")
 @example("%zz?%#%")
@@ -220,6 +225,7 @@ def test_a_seed_is_what_scrapy_would_send(rest: str) -> None:
     assert seed == safe_url_string(url)
 
 
+@quick
 @given(_RESTS)
 def test_a_seed_and_a_link_to_it_are_the_same_page(rest: str) -> None:
     """The fingerprint of a seed is that of any link that leads to it."""

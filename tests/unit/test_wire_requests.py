@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.errors import InvalidRequest
@@ -25,6 +25,8 @@ from crawlstream.model.request import (
     ZookeeperRequest,
 )
 from crawlstream.wire.requests import KINDS, SCRAPER, decode, encode, readable_ids
+
+quick = settings(deadline=None, max_examples=50)
 
 CRAWL: Mapping[str, Any] = {"appid": "app", "crawlid": "job", "url": "http://example.com/x"}
 ACTION: Mapping[str, Any] = {"uuid": "u", "appid": "app", "spiderid": "link", "action": "info"}
@@ -347,6 +349,7 @@ def test_bytes_that_are_no_request_have_their_reason(record: bytes | None, reaso
         assert error.problems[0].startswith(f"$: {Refusal(reason).sentence}")
 
 
+@quick
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(record: bytes) -> None:
     """Decoding ends with a request or with its refusal, whatever arrives."""
@@ -374,6 +377,7 @@ _NAMES = sorted({name for kind in KINDS for name in kind.schema.properties})
 _OBJECTS = st.dictionaries(st.sampled_from(_NAMES) | st.text(max_size=5), _VALUES, max_size=6)
 
 
+@quick
 @given(st.sampled_from([CRAWL, ACTION, STATS, ZOOKEEPER, {}]), _OBJECTS)
 def test_no_object_raises_anything_else(base: Mapping[str, Any], more: Mapping[str, Any]) -> None:
     """Known fields with any values at all are a request or are refused, with readable ids."""
@@ -436,12 +440,12 @@ def test_a_byte_order_mark_is_skipped() -> None:
 )
 def test_no_megabyte_takes_long(record: bytes) -> None:
     """No record costs more than its length: a client cannot hold up the others."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         decode(record)
     except InvalidRequest as error:
         assert sum(map(len, error.problems)) < 5_000  # noqa: PT017
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 # What no schema can say.

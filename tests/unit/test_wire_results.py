@@ -9,12 +9,14 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.wire.results import encode_result, timestamp
+
+quick = settings(deadline=None, max_examples=50)
 
 PREDECESSOR = {
     "appid": str,
@@ -243,6 +245,7 @@ def test_attrs_come_back_as_they_were_asked() -> None:
     assert record_of(PAGE, attrs={"deep": [{"k": None}]})["attrs"] == {"deep": [{"k": None}]}
 
 
+@quick
 @given(
     body=st.binary(max_size=300),
     encoding=st.none()

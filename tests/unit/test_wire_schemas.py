@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.wire.compiled import compile_schema
 from crawlstream.wire.schemas import MAX_PROBLEMS, Schema
+
+quick = settings(deadline=None, max_examples=50)
 
 SCHEMAS = {name: Schema.bundled(name) for name in ("scraper", "action", "stats", "zookeeper")}
 
@@ -38,6 +40,7 @@ def _objects(draw: st.DrawFn, schema: Schema) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
+@quick
 @given(data=st.data())
 def test_both_validators_agree(name: str, data: st.DataObject) -> None:
     """The fast yes is given exactly where the explanation is empty."""

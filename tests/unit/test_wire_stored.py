@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire.stored import decode_entry, decode_profile, encode_entry, encode_profile
+
+quick = settings(deadline=None, max_examples=50)
 
 _TEXT = st.text(max_size=20)
 _URLS = st.one_of(
@@ -68,12 +69,14 @@ _PROFILES = st.builds(
 )
 
 
+@quick
 @given(_ENTRIES)
 def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
     """Whatever the fields hold, decoding gives the entry that was encoded."""
     assert decode_entry(encode_entry(entry)) == entry
 
 
+@quick
 @given(_PROFILES)
 def test_a_profile_comes_back_as_it_was(profile: Profile) -> None:
     """Whatever the fields hold, decoding gives the profile that was encoded."""
@@ -87,6 +90,7 @@ def _reversed(value: object) -> object:
     return [_reversed(item) for item in value] if isinstance(value, list) else value
 
 
+@quick
 @given(_OBJECTS)
 def test_equal_profiles_are_equal_bytes(attrs: Mapping[str, object]) -> None:
     """The order in which a client wrote its attrs does not make another profile."""
@@ -143,6 +147,7 @@ def _problem(decode: Callable[[bytes], object], raw: bytes) -> str:
     return ""
 
 
+@quick
 @given(st.binary(max_size=80))
 def test_garbage_is_a_value_error(body: bytes) -> None:
     """Bytes that nobody encoded raise one clear error, or decode to an entry, never more."""
@@ -158,9 +163,10 @@ def test_another_version_is_refused(body: bytes) -> None:
         decode_entry(body)
 
 
-@given(_ENTRIES)
-def test_a_cut_entry_is_never_taken_for_a_page_elsewhere(entry: Entry) -> None:
+@quick
+@given(_URLS)
+def test_a_cut_entry_is_never_taken_for_a_page_elsewhere(url: str) -> None:
     """An entry that lost its end raises an error or yields a prefix of its URL, no other URL."""
-    cut = encode_entry(replace(entry, parent_url=None))[:-1]
+    cut = encode_entry(Entry(url=url))[:-1]
     if not _problem(decode_entry, cut):
-        assert entry.url.startswith(decode_entry(cut).url[:-1])
+        assert url.startswith(decode_entry(cut).url[:-1])
