@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,11 +59,13 @@ class Cluster:
         """End everything."""
         self.local.stop()
 
-    async def run(self, *arguments: str, timeout_s: float = 60) -> Done:
+    async def run(
+        self, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 60
+    ) -> Done:
         """Run ``crawlstream …`` as a person in another terminal would."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "crawlstream.cli", *arguments),
-            env=self.environment,
+            env={**self.environment, **(extra or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -138,11 +140,11 @@ class Cluster:
                     await process.wait()
 
 
-def start_cluster(folder: Path) -> Cluster:
-    """Start a cluster on free ports in a folder of its own; it ends with this process."""
+def start_cluster(folder: Path, *, tied: bool = True) -> Cluster:
+    """Start a cluster on free ports in a folder of its own; tied, it ends with this thread."""
     environment = {**environment_without_settings(os.environ), **SETTINGS}
     local = LocalCluster(folder, ports=Ports.free(), env=environment)
-    local.start(workers=2, tied=True)
+    local.start(workers=2, tied=tied)
     return Cluster(local)
 
 

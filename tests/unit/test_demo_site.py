@@ -19,6 +19,7 @@ from w3lib.url import canonicalize_url
 from crawlstream.demo.render import Reply, render
 from crawlstream.demo.site import Site
 from crawlstream.demo.truth import Rules, expected_pages
+from crawlstream.demo.verdict import Verdict
 from crawlstream.demo.visits import AccessLog, Visit, busiest_windows, count_fetches, read_visits
 from crawlstream.demo.web import Kind, Web
 from crawlstream.errors import SetupError
@@ -246,3 +247,47 @@ def test_fetches_count_the_repeats_of_flaky_pages() -> None:
     flaky = {web.url(page) for page in web.pages if page.kind is Kind.FLAKY}
     assert flaky
     assert Counter(truth.fetches) == Counter({url: 1 + (url in flaky) for url in truth.fetches})
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("lose", "not delivered"),
+        ("invent", "delivered against the rules"),
+        ("status", "delivered with status 418 instead of 200"),
+        ("refetch", "fetched 2 times instead of 1"),
+        ("hurry", "requests in one second at 127.0.0.1, where 20 may be"),
+    ],
+)
+def test_the_verdict_finds_what_is_wrong(change: str, sentence: str) -> None:
+    """A right crawl has no problems; a page lost, invented or fetched twice, or haste, is named."""
+    web = Web(8000, pages=20)
+    truth = expected_pages(web, Rules(maxdepth=9))
+    urls = [url for url, count in truth.fetches.items() for _ in range(count)]
+    visits = [visit_of(url, second) for second, url in enumerate(urls)]
+    delivered = dict(truth.delivered)
+    right = Verdict(
+        web=web, truth=truth, delivered=delivered, visits=visits, hits=dict.fromkeys(web.hosts, 20)
+    )
+    assert list(right.problems()) == []
+    if change == "lose":
+        del delivered[web.seed_url]
+    elif change == "invent":
+        delivered["http://127.0.0.1:8000/none"] = 200
+    elif change == "status":
+        delivered[web.seed_url] = 418
+    elif change == "refetch":
+        visits.append(visit_of(web.seed_url, 1000))
+    else:
+        visits += [
+            visit_of(web.origin("127.0.0.1") + "/robots.txt", 2000 + n / 30) for n in range(30)
+        ]
+    (problem,) = right.problems()
+    assert sentence in problem
+
+
+def visit_of(url: str, second: float) -> Visit:
+    """A visit of a URL at a time."""
+    parts = urlsplit(url)
+    path = url[len(f"http://{parts.netloc}") :]
+    return Visit(second * 1000, second * 1000, parts.hostname or "", "GET", path, 200, "")

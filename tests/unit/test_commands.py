@@ -1,0 +1,105 @@
+"""What a person types and sees: requests are read from any shape, records are shown as asked."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+
+import pytest
+
+from crawlstream.bus.records import Record
+from crawlstream.cli.ask import refusal, request_key
+from crawlstream.cli.dump import View, render
+from crawlstream.cli.feed import read_requests
+from crawlstream.errors import CrawlstreamError
+
+ONE, TWO = {"url": "http://a/", "appid": "x", "crawlid": "1"}, {"url": "http://b/"}
+RECORD = Record("demo.t", 1, 7, 1234, b"id", json.dumps({"url": "u", "body": "aGk="}).encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{json.dumps(ONE)}\n\n{json.dumps(TWO)}\n",
+        json.dumps([ONE, TWO]),
+        json.dumps([ONE, TWO], indent=2),
+        f"[{json.dumps(ONE)}]\n[{json.dumps(TWO)}]",
+    ],
+    ids=["lines", "array", "indented", "arrays"],
+)
+def test_requests_are_read_from_lines_and_documents(text: str) -> None:
+    """JSON lines, an array, an indented document: all are the same requests in the same order."""
+    assert list(read_requests(text.encode().splitlines(keepends=True))) == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{}\n{broken\n", "line 2 is not JSON"),
+        ("{broken\n{}\n", "neither JSON nor one JSON object a line"),
+        ("[1]", "line 1 holds something else than a JSON object"),
+    ],
+)
+def test_what_is_no_request_is_named_by_its_line(text: str, sentence: str) -> None:
+    """The first line that cannot be sent is named; nothing is guessed."""
+    with pytest.raises(CrawlstreamError, match=sentence):
+        list(read_requests(text.encode().splitlines(keepends=True)))
+
+
+def test_requests_of_one_crawl_share_a_key() -> None:
+    """A crawl's requests go to one partition, in order; others are spread."""
+    assert request_key(ONE) == b"x:1"
+    assert request_key(TWO) is None
+    assert request_key({"appid": "x", "crawlid": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [
+        (View(), '{"url":"u","body":"aGk="}'),
+        (View(body=False), '{"url":"u"}'),
+        (View(only_body=True), "aGk="),
+        (View(only_body=True, decode=True), "hi"),
+        (View(pretty=True, body=False), '{\n  "url": "u"\n}'),
+    ],
+)
+def test_records_are_shown_as_asked(view: View, shown: str) -> None:
+    """With and without its body, decoded or not, on one line or indented."""
+    assert render(RECORD, view) == shown
+
+
+def test_the_envelope_tells_where_a_record_is() -> None:
+    """With the envelope, topic, partition, offset, timestamp and key stand around the value."""
+    shown = json.loads(render(RECORD, View(envelope=True, body=False)))
+    assert shown == {
+        "topic": "demo.t",
+        "partition": 1,
+        "offset": 7,
+        "timestamp": 1234,
+        "key": "id",
+        "value": {"url": "u"},
+    }
+
+
+@pytest.mark.parametrize("value", [b"not json", b"\xff\xfe", None, b"[1]", b'"text"'])
+def test_any_record_can_be_shown(value: bytes | None) -> None:
+    """Whatever bytes are on a topic, a dump of it goes on."""
+    for view in (View(), View(envelope=True), View(only_body=True), View(body=False)):
+        assert isinstance(render(replace(RECORD, value=value), view), str)
+
+
+def test_bodies_that_are_no_base64_are_left_as_they_are() -> None:
+    """Decoding is tried on what says it is base64, and never at the price of an error."""
+    text = json.dumps({"body": "not base64!"}).encode()
+    assert render(replace(RECORD, value=text), View(only_body=True, decode=True)) == "not base64!"
+    binary = json.dumps({"body": base64.b64encode(b"\x00\xff").decode()}).encode()
+    shown = render(replace(RECORD, value=binary), View(only_body=True, decode=True))
+    assert shown == "\x00\\xff"
+
+
+def test_replies_that_refuse_say_why() -> None:
+    """Errors of either kind become a sentence; an answer without one is none."""
+    assert refusal({"action": "rejected", "errors": ["a", "b"]}) == "a; b"
+    assert refusal({"error": "no such crawl"}) == "no such crawl"
+    assert refusal({"action": "stop", "total_purged": 0}) is None
