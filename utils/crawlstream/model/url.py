@@ -43,10 +43,10 @@ _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
 """A name whose last label is a number: some resolvers take all of it for an IPv4 address."""
 
-_PLAIN = re.compile(
-    r"(/[A-Za-z0-9_.~/,:@!$&'()*+=-]*)"
-    r"(?:\?([A-Za-z0-9_.~-]+=[A-Za-z0-9_.~-]*(?:&[A-Za-z0-9_.~-]+=[A-Za-z0-9_.~-]*)*))?"
-)
+_PATH = r"/[A-Za-z0-9_.~/,:@!$&'()*+=-]*(?:%(?:20|[89A-F][0-9A-F])[A-Za-z0-9_.~/,:@!$&'()*+=-]*)*"
+_KEY = r"[A-Za-z0-9_.~-]+"
+_VALUE = r"[A-Za-z0-9_.~+-]*(?:%(?:2[125-9A-CF]|3[ABDF]|[89A-F][0-9A-F])[A-Za-z0-9_.~+-]*)*"
+_PLAIN = re.compile(rf"({_PATH})(?:\?({_KEY}={_VALUE}(?:&{_KEY}={_VALUE})*))?")
 """Path and query in which canonicalization finds nothing to do but sorting: most links."""
 
 _SAFE = re.compile(
@@ -73,9 +73,15 @@ def canonical(url: str) -> str:
     if not query:
         return _checked_length(f"{scheme}://{netloc}{path}")
     if "&" in query:
-        arguments = sorted(part.partition("=") for part in query.split("&"))
-        query = "&".join(map("".join, arguments))
+        query = _sorted(query)
     return _checked_length(f"{scheme}://{netloc}{path}?{query}")
+
+
+def _sorted(query: str) -> str:
+    """The arguments of a plain query by key and value, as their bytes are before encoding."""
+    if "%" in query or "+" in query:
+        return canonicalize_url(f"http://host/?{query}").partition("?")[2]
+    return "&".join(map("".join, sorted(part.partition("=") for part in query.split("&"))))
 
 
 def seed_url(text: str) -> str:
