@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
-from crawlstream.bus.records import Out
-from crawlstream.bus.topics import TopicShape
+from crawlstream.bus.delivery import Delivery
+from crawlstream.bus.records import NotAcknowledged, Out
+from crawlstream.bus.topics import TopicMaker, TopicShape
+from crawlstream.bus.writer import DELIVERY_TIMEOUT_S, QUEUE_TIMEOUT_S, Writer
+
+MAX_BYTES = 32 * 1024 * 1024
+MAX_RECORDS = 10_000
+"""What may be under way at once; the client library itself knows no bound."""
+
+_VERDICT_TIMEOUT_S = DELIVERY_TIMEOUT_S + QUEUE_TIMEOUT_S
+_STOP_TIMEOUT_S = _VERDICT_TIMEOUT_S + 3
 
 
 class KafkaSink:
-    """Writes lists of records and tells when Kafka has all of them (acks=all, idempotent)."""
+    """Writes lists of records and tells when Kafka has all of them (acks=all, idempotent).
+
+    Nothing here blocks the event loop: lists go to a thread of their own, and one wake-up a list
+    comes back. At most 32 MiB and 10 000 records are under way; more wait in ``send``.
+    Larger records than ``shape.max_record_bytes`` are refused; the topics of ``optional`` records
+    are created in this shape.
+    """
 
     def __init__(
         self,
@@ -17,23 +33,111 @@ class KafkaSink:
         *,
         client_id: str = "crawlstream",
         shape: TopicShape | None = None,
-        delivery_timeout_s: float = 15.0,
     ) -> None:
-        """``shape`` is given to optional topics when they are created."""
-        raise NotImplementedError
+        self._hosts = hosts
+        self._client_id = client_id
+        self._shape = shape or TopicShape()
+        self._topics = TopicMaker(hosts, self._shape)
+        self._room = _Room()
+        self._writer: Writer | None = None
+        self._under_way: dict[Delivery, asyncio.Future[None]] = {}
 
     async def start(self) -> None:
-        """Wait, however long, until Kafka answers; may be cancelled."""
-        raise NotImplementedError
+        """Wait, however long, until Kafka answers; may be cancelled (then call ``stop``)."""
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        self._writer = Writer(
+            self._hosts,
+            self._client_id,
+            max_record_bytes=self._shape.max_record_bytes,
+            on_ready=lambda: loop.call_soon_threadsafe(ready.set),
+        )
+        self._writer.start()
+        await ready.wait()
 
     async def stop(self) -> None:
-        """Let what is under way come to its end, within bounds, and end the threads."""
-        raise NotImplementedError
+        """Wait for the verdict on what is under way, 22 s at most, and end the thread."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        writer.finish()
+        await asyncio.to_thread(writer.join, _STOP_TIMEOUT_S)
+        # The last verdicts were handed to the loop before the thread ended: let them arrive.
+        await asyncio.sleep(0)
+        for delivery in list(self._under_way):
+            self._settle(delivery, NotAcknowledged("the sink was stopped", delivery.records))
 
     async def send(self, records: Sequence[Out]) -> None:
         """Return when Kafka has acknowledged all ``records``; wait for room before.
 
-        KafkaUnavailable (as NotAcknowledged): not all of them were acknowledged in time; repeat.
-        RecordTooLarge: the rest was acknowledged, but these records never will be.
+        KafkaUnavailable (as NotAcknowledged): not all were acknowledged within 19 s; repeat.
+        RecordTooLarge: all others were acknowledged, but these records never will be.
+        Cancelling does not take back what is under way.
         """
-        raise NotImplementedError
+        wanted = [r for r in records if not r.optional or await self._topics.ensure(r.topic)]
+        if not wanted:
+            return
+        size = sum(record.size for record in wanted)
+        await self._room.enter(size, len(wanted))
+        if self._writer is None:
+            self._room.leave(size, len(wanted))
+            raise NotAcknowledged("the sink is not running", wanted)
+        loop = asyncio.get_running_loop()
+        delivery = Delivery(wanted, lambda done: loop.call_soon_threadsafe(self._finish, done))
+        verdict: asyncio.Future[None] = loop.create_future()
+        self._under_way[delivery] = verdict
+        watchdog = loop.call_later(_VERDICT_TIMEOUT_S, self._give_up, delivery)
+        self._writer.submit(delivery)
+        try:
+            await verdict
+        finally:
+            watchdog.cancel()
+
+    def _finish(self, delivery: Delivery) -> None:
+        self._settle(delivery, delivery.outcome())
+
+    def _give_up(self, delivery: Delivery) -> None:
+        if self._writer is not None:
+            self._writer.distrust()
+        error = NotAcknowledged("Kafka's client does not answer", delivery.records)
+        self._settle(delivery, error)
+
+    def _settle(self, delivery: Delivery, error: Exception | None) -> None:
+        verdict = self._under_way.pop(delivery, None)
+        if verdict is None:
+            return
+        self._room.leave(delivery.size, len(delivery.records))
+        for record in delivery.records if error else ():
+            if record.optional:
+                self._topics.forget(record.topic)
+        if verdict.cancelled():
+            return
+        if error is None:
+            verdict.set_result(None)
+        else:
+            verdict.set_exception(error)
+
+
+class _Room:
+    """The bound on what is under way: first come, first served; a giant goes alone."""
+
+    def __init__(self) -> None:
+        self._bytes = self._records = 0
+        self._turn = asyncio.Lock()
+        self._freed = asyncio.Event()
+
+    async def enter(self, size: int, count: int) -> None:
+        """Wait until there is room for a list."""
+        async with self._turn:
+            while self._records and (
+                self._bytes + size > MAX_BYTES or self._records + count > MAX_RECORDS
+            ):
+                self._freed.clear()
+                await self._freed.wait()
+            self._bytes += size
+            self._records += count
+
+    def leave(self, size: int, count: int) -> None:
+        """Give the room of a list back."""
+        self._bytes -= size
+        self._records -= count
+        self._freed.set()

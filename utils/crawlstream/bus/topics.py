@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import structlog
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    NoError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+
+from crawlstream.bus.connect import admin
+from crawlstream.errors import ConfigError, CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
+
+ENVELOPE_BYTES = 64 * 1024
+"""What key, headers and batch add to a record of the largest size."""
+
+INCOMING_RETENTION_MS = 14 * 24 * 3600 * 1000
+"""The longest crawl whose seeds can be read again after a loss of Redis: two weeks."""
+
+_KNOWN_LIMIT = 10_000
+_RETRY_AFTER_S = 60.0
+_CLIENT_ID = "crawlstream-topics"
+_DENIED = (ClusterAuthorizationFailedError, InvalidTopicError, TopicAuthorizationFailedError)
+"""To ask again is useless; all else may pass (a broker that is still starting, say)."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +47,19 @@ class TopicShape:
     replication: int = 1
     max_record_bytes: int = 8 * 1024 * 1024
 
+    def options(self, *, is_incoming: bool = False) -> Mapping[str, Any]:
+        """The shape as kafka-python takes it."""
+        configs = {"max.message.bytes": str(self.max_record_bytes + ENVELOPE_BYTES)}
+        if is_incoming:
+            # Whether a seed came before a stop is told by the broker's clock, not by clients'.
+            configs["message.timestamp.type"] = "LogAppendTime"
+            configs["retention.ms"] = str(INCOMING_RETENTION_MS)
+        return {
+            "num_partitions": self.partitions,
+            "replication_factor": self.replication,
+            "configs": configs,
+        }
+
 
 async def ensure_topics(
     hosts: Sequence[str],
@@ -25,17 +69,111 @@ async def ensure_topics(
     replication: int,
     max_record_bytes: int,
 ) -> None:
-    """Create those of ``topics.all()`` that do not exist; KafkaUnavailable if Kafka is."""
-    raise NotImplementedError
+    """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
+
+    KafkaUnavailable if Kafka does not answer or cannot do it now; ConfigError if we may not.
+    """
+    shape = TopicShape(
+        partitions=partitions, replication=replication, max_record_bytes=max_record_bytes
+    )
+    wanted = {name: shape.options(is_incoming=name == topics.incoming) for name in topics.all()}
+    await asyncio.to_thread(_create_missing, hosts, wanted)
 
 
 async def topic_problems(
     hosts: Sequence[str], topics: Topics, *, max_record_bytes: int
 ) -> Sequence[str]:
     """One sentence for each existing topic that cannot hold what will be written to it."""
-    raise NotImplementedError
+    limits = await asyncio.to_thread(_size_limits, hosts, topics.all())
+    return [
+        f"topic {name} holds records of {limit} bytes at most, but they may have"
+        f" {max_record_bytes}: raise its max.message.bytes,"
+        " or lower CRAWLSTREAM_MAX_BODY_BYTES"
+        for name, limit in limits.items()
+        if limit < max_record_bytes
+    ]
 
 
 async def list_topics(hosts: Sequence[str]) -> Sequence[str]:
     """Names of all topics, sorted, Kafka's own left out."""
-    raise NotImplementedError
+    return await asyncio.to_thread(_list_topics, hosts)
+
+
+class TopicMaker:
+    """Creates the topics of single applications on first use and remembers that they exist."""
+
+    def __init__(self, hosts: Sequence[str], shape: TopicShape) -> None:
+        self._hosts = hosts
+        self._shape = shape
+        self._known: set[str] = set()
+        self._refused_until: dict[str, float] = {}
+        self._turn = asyncio.Lock()
+
+    async def ensure(self, topic: str) -> bool:
+        """Whether ``topic`` can be written to; a warning says why it cannot, once a minute."""
+        if topic in self._known:
+            return True
+        async with self._turn:
+            if topic in self._known:
+                return True
+            if self._refused_until.get(topic, 0.0) > time.monotonic():
+                return False
+            return await self._make(topic)
+
+    def forget(self, topic: str) -> None:
+        """The topic seems to be gone: look again before the next record."""
+        self._known.discard(topic)
+
+    async def _make(self, topic: str) -> bool:
+        for memory in (self._known, self._refused_until):
+            if len(memory) >= _KNOWN_LIMIT:
+                memory.clear()
+        try:
+            wanted = {topic: self._shape.options()}
+            await asyncio.to_thread(_create_missing, self._hosts, wanted)
+        except CrawlstreamError as error:
+            self._refused_until[topic] = time.monotonic() + _RETRY_AFTER_S
+            log.warning("publish", outcome="topic_left_out", topic=topic, error=str(error))
+            return False
+        self._known.add(topic)
+        return True
+
+
+def _create_missing(hosts: Sequence[str], wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    with admin(hosts, _CLIENT_ID) as client:
+        existing = set(client.list_topics())
+        missing = {name: shape for name, shape in wanted.items() if name not in existing}
+        for name, shape in missing.items():
+            _create(client, name, shape)
+        # Topics that somebody else is creating at this moment are waited for, too.
+        client.wait_for_topics(list(wanted))
+
+
+def _create(client: KafkaAdminClient, name: str, shape: Mapping[str, Any]) -> None:
+    (answer,) = client.create_topics({name: shape}, raise_errors=False)["topics"]
+    error = for_code(answer["error_code"])
+    if error is NoError:
+        log.info("create_topic", topic=name, partitions=shape["num_partitions"])
+    elif error is not TopicAlreadyExistsError:
+        kind = ConfigError if error in _DENIED else KafkaUnavailable
+        reason = answer["error_message"] or error.__name__
+        raise kind(f"Kafka does not create topic {name}: {reason}")
+
+
+def _size_limits(hosts: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """``max.message.bytes`` of those of ``names`` that exist."""
+    key = "max.message.bytes"
+    with admin(hosts, _CLIENT_ID) as client:
+        existing = set(client.list_topics())
+        asked = [
+            ConfigResource(ConfigResourceType.TOPIC, name, [key])
+            for name in names
+            if name in existing
+        ]
+        configs = client.describe_configs(asked, config_filter="all")["topic"] if asked else {}
+    return {name: int(values[key]["value"]) for name, values in configs.items()}
+
+
+def _list_topics(hosts: Sequence[str]) -> Sequence[str]:
+    with admin(hosts, _CLIENT_ID) as client:
+        return sorted(name for name in client.list_topics() if not name.startswith("__"))

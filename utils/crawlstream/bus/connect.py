@@ -1,0 +1,65 @@
+"""Connections to Kafka: one place for what every client of ours is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
+
+from crawlstream.errors import KafkaUnavailable
+
+BOOTSTRAP_TIMEOUT_MS = 3_000
+"""How long one attempt to reach any of the hosts takes at most; whoever attempts, repeats."""
+
+REQUEST_TIMEOUT_MS = 5_000
+"""A broker that does not answer for this long is connected to anew."""
+
+
+def common_options(hosts: Sequence[str], client_id: str) -> dict[str, Any]:
+    """What producers, consumers and admin clients share; SASL and TLS will be told here, too."""
+    return {
+        "bootstrap_servers": list(hosts),
+        "client_id": client_id,
+        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        # A broker that comes back is noticed within a second, not within half a minute.
+        "reconnect_backoff_max_ms": 1_000,
+    }
+
+
+def open_client(
+    kind: type, *topics: str, network: type[KafkaNetClient] = KafkaNetClient, **options: Any
+) -> tuple[Any, KafkaNetClient]:
+    """Make a kafka-python client over ``network`` and hand out its network client, too.
+
+    A constructor that cannot reach Kafka raises, and leaves sockets and a running thread behind
+    in the half-made client: these are closed here. KafkaUnavailable says what went wrong.
+    """
+    made: list[KafkaNetClient] = []
+
+    def remember(**configs: Any) -> KafkaNetClient:
+        made.append(network(**configs))
+        return made[0]
+
+    try:
+        return kind(*topics, kafka_client=remember, **options), made[0]
+    except (KafkaError, OSError) as error:
+        for client in made:
+            client.close()
+        raise KafkaUnavailable(f"Kafka does not answer: {error}") from error
+
+
+@contextmanager
+def admin(hosts: Sequence[str], client_id: str) -> Iterator[KafkaAdminClient]:
+    """An admin client for the length of a block; it blocks, so use it on a thread of its own."""
+    client, _ = open_client(KafkaAdminClient, **common_options(hosts, client_id))
+    try:
+        yield client
+    except KafkaError as error:
+        raise KafkaUnavailable(f"Kafka refuses: {error}") from error
+    finally:
+        client.close()

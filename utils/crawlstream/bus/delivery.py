@@ -1,0 +1,63 @@
+"""One list of records on its way: counts what Kafka said, and speaks once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from kafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+
+from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
+
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+
+class Delivery:
+    """Counts the answers to the records of one list.
+
+    ``acknowledged`` and ``lost`` are called on whatever thread learns of it, one of them once a
+    record; with the last answer ``finished`` is called, on that thread.
+    """
+
+    __slots__ = ("_errors", "_finished", "_lock", "_open", "records", "since", "size")
+
+    def __init__(self, records: Sequence[Out], finished: Callable[[Delivery], object]) -> None:
+        self.records = records
+        self.size = sum(record.size for record in records)
+        self.since = time.monotonic()
+        self._finished = finished
+        self._open = len(records)
+        self._errors: dict[int, Exception] = {}
+        self._lock = threading.Lock()
+
+    def acknowledged(self, _: object = None) -> None:
+        """Kafka has a record."""
+        with self._lock:
+            self._open -= 1
+            is_last = self._open == 0
+        if is_last:
+            self._finished(self)
+
+    def lost(self, position: int, error: Exception) -> None:
+        """It is not known whether Kafka has the record at ``position``, or it does not want it."""
+        self._errors[position] = error
+        self.acknowledged()
+
+    def lost_from(self, position: int, error: Exception) -> None:
+        """As ``lost``, for every record from ``position`` on."""
+        for each in range(position, len(self.records)):
+            self.lost(each, error)
+
+    def outcome(self) -> NotAcknowledged | RecordTooLarge | None:
+        """What to tell the sender, once finished: None is success."""
+        errors = sorted(self._errors.items())
+        records = [self.records[position] for position, _ in errors]
+        for position, error in errors:
+            if not isinstance(error, TOO_LARGE):
+                topic = self.records[position].topic
+                return NotAcknowledged(f"Kafka did not acknowledge: {topic}: {error}", records)
+        if errors:
+            topic = records[0].topic
+            return RecordTooLarge(f"Kafka refuses for its size: {topic}: {errors[0][1]}", records)
+        return None

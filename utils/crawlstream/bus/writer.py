@@ -1,0 +1,188 @@
+"""The thread that owns the producer; nothing else may touch it, for its ``send`` can block."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import structlog
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.net.compat import KafkaNetClient
+from kafka.partitioner import StickyPartitioner
+
+from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, common_options, open_client
+from crawlstream.bus.delivery import Delivery
+from crawlstream.bus.topics import ENVELOPE_BYTES
+from crawlstream.errors import KafkaUnavailable
+
+DELIVERY_TIMEOUT_S = 15.0
+"""From the hand-over to the producer to its verdict; longer than a killed broker takes to return,
+so that the producer's own repetition, which Kafka recognises, is what mostly happens."""
+
+QUEUE_TIMEOUT_S = 4.0
+"""A list that could not even be handed over for this long is given back."""
+
+LINGER_MS = 2
+BATCH_BYTES = 256 * 1024
+"""With lz4 the fewest CPU-milliseconds a record of 20 KB; 16 KB batches cost three times that."""
+
+_LEAST_DELAY_MS = 20.0
+"""While a connection is being made; that it is made wakes the producer earlier."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+
+log = structlog.get_logger()
+
+
+class _Network(KafkaNetClient):  # type: ignore[misc]
+    """kafka-python's network client, without the producer's busy loop while its broker is away."""
+
+    def connection_delay(self, node_id: Any) -> float:
+        """Milliseconds, which is what the producer takes it for; the original answers seconds."""
+        seconds: float = super().connection_delay(node_id)
+        return max(_LEAST_DELAY_MS, 1_000 * seconds)
+
+
+class Writer(threading.Thread):
+    """Hands lists to a producer, one after the other, and replaces a producer that has failed.
+
+    ``on_ready`` is called once, on this thread, when Kafka has answered for the first time.
+    Larger records than ``max_record_bytes`` (before compression) are refused here.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        client_id: str,
+        *,
+        max_record_bytes: int,
+        on_ready: Callable[[], object],
+    ) -> None:
+        super().__init__(name="kafka-writer", daemon=True)
+        self._hosts = hosts
+        self._client_id = client_id
+        self._max_record_bytes = max_record_bytes
+        self._on_ready = on_ready
+        self._inbox: SimpleQueue[Delivery | None] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._producer: Any = None
+        self._failed: Any = None
+
+    def submit(self, delivery: Delivery) -> None:
+        """Take a list to be written; from any thread, never blocks."""
+        self._inbox.put(delivery)
+
+    def finish(self) -> None:
+        """End the thread after what has been submitted; ``join`` waits for it."""
+        self._stopping.set()
+        self._inbox.put(None)
+
+    def run(self) -> None:
+        """Connect, then write list by list until told to finish."""
+        if self._connect_until(None):
+            self._on_ready()
+        while (delivery := self._inbox.get()) is not None:
+            self._write(delivery)
+        if self._producer is not None:
+            _close(self._producer, patience_s=DELIVERY_TIMEOUT_S + 1)
+
+    def distrust(self) -> None:
+        """Replace the producer before the next list: it has not kept to its own timeout."""
+        self._failed = self._producer
+
+    def _write(self, delivery: Delivery) -> None:
+        if not self._connect_until(delivery.since + QUEUE_TIMEOUT_S):
+            delivery.lost_from(0, KafkaUnavailable("Kafka does not answer"))
+            return
+        producer = self._producer
+        for position, record in enumerate(delivery.records):
+            if delivery.since + QUEUE_TIMEOUT_S < time.monotonic():
+                delivery.lost_from(position, KafkaUnavailable("Kafka is too slow"))
+                return
+            try:
+                future = producer.send(
+                    record.topic, record.value, record.key, headers=list(record.headers)
+                )
+            except (KafkaError, ValueError, TypeError, AssertionError) as error:
+                delivery.lost(position, error)
+                continue
+            future.add_callback(delivery.acknowledged)
+            future.add_errback(partial(self._note_loss, producer, delivery, position))
+
+    def _note_loss(
+        self, producer: KafkaProducer, delivery: Delivery, position: int, error: Exception
+    ) -> None:
+        """On the producer's thread: a producer that lost a record is not to be used again.
+
+        After an error of the broker it fails all that is under way with that same error; the
+        record that is to blame is told first. After a timeout it may stand still for ever.
+        """
+        if self._failed is producer:
+            error = KafkaUnavailable(f"the producer failed for another record: {error}")
+        self._failed = producer
+        delivery.lost(position, error)
+
+    def _connect_until(self, deadline: float | None) -> bool:
+        """Have a producer that works; None waits until the thread is told to finish."""
+        if self._producer is not None and self._failed is self._producer:
+            log.warning("publish", outcome="producer_replaced")
+            _close_in_background(self._producer)
+            self._producer = None
+        pause_s = FIRST_PAUSE_S
+        while self._producer is None:
+            if deadline is not None and deadline < time.monotonic():
+                return False
+            try:
+                self._producer = self._connect()
+            except KafkaUnavailable as error:
+                log.warning("publish", outcome="waiting", error=str(error))
+                if self._stopping.wait(pause_s):
+                    return False
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return True
+
+    def _connect(self) -> Any:
+        producer, _ = open_client(
+            KafkaProducer,
+            network=_Network,
+            **common_options(self._hosts, self._client_id),
+            acks="all",
+            enable_idempotence=True,
+            compression_type="lz4",
+            linger_ms=LINGER_MS,
+            batch_size=BATCH_BYTES,
+            max_request_size=self._max_record_bytes + ENVELOPE_BYTES // 2,
+            delivery_timeout_ms=int(DELIVERY_TIMEOUT_S * 1000),
+            max_block_ms=REQUEST_TIMEOUT_MS,
+            partitioner=StickyPartitioner(),
+            metrics_enabled=False,
+        )
+        return producer
+
+
+def _close(producer: KafkaProducer, *, patience_s: float) -> None:
+    """Flush and close; what has no verdict by then is given up."""
+    try:
+        producer.close(timeout=patience_s)
+    except KafkaTimeoutError as error:
+        log.warning("publish", outcome="not_flushed", error=str(error))
+        # close() leaves its thread running when records are still open.
+        producer._sender.force_close()  # noqa: SLF001
+        producer._sender.join(patience_s)  # noqa: SLF001
+        producer.close(timeout=0)
+
+
+def _close_in_background(producer: KafkaProducer) -> None:
+    """What a failed producer still has under way may yet be acknowledged, or else is given up."""
+    threading.Thread(
+        target=_close,
+        args=(producer,),
+        kwargs={"patience_s": REQUEST_TIMEOUT_MS / 1000},
+        name="kafka-writer-close",
+        daemon=True,
+    ).start()
