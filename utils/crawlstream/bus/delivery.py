@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from kafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
@@ -25,7 +24,8 @@ class Delivery:
     def __init__(self, records: Sequence[Out], finished: Callable[[Delivery], object]) -> None:
         self.records = records
         self.size = sum(record.size for record in records)
-        self.since = time.monotonic()
+        self.since = 0.0
+        """When it was handed over, by ``time.monotonic()``."""
         self._finished = finished
         self._open = len(records)
         self._errors: dict[int, Exception] = {}

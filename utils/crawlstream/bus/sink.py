@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.records import NotAcknowledged, Out
@@ -40,16 +41,17 @@ class KafkaSink:
         self._topics = TopicMaker(hosts, self._shape)
         self._room = _Room()
         self._writer: Writer | None = None
-        self._under_way: dict[Delivery, asyncio.Future[None]] = {}
+        self._under_way: dict[Delivery, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
 
     async def start(self) -> None:
         """Wait, however long, until Kafka answers; may be cancelled (then call ``stop``)."""
-        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        ready = asyncio.Event()
+        wake = _waker(asyncio.get_running_loop())
         self._writer = Writer(
             self._hosts,
             self._client_id,
             max_record_bytes=self._shape.max_record_bytes,
-            on_ready=lambda: loop.call_soon_threadsafe(ready.set),
+            on_ready=lambda: wake(ready.set),
         )
         self._writer.start()
         await ready.wait()
@@ -76,21 +78,18 @@ class KafkaSink:
         wanted = [r for r in records if not r.optional or await self._topics.ensure(r.topic)]
         if not wanted:
             return
-        size = sum(record.size for record in wanted)
-        await self._room.enter(size, len(wanted))
-        if self._writer is None:
-            self._room.leave(size, len(wanted))
-            raise NotAcknowledged("the sink is not running", wanted)
         loop = asyncio.get_running_loop()
-        delivery = Delivery(wanted, lambda done: loop.call_soon_threadsafe(self._finish, done))
+        wake = _waker(loop)
+        delivery = Delivery(wanted, lambda done: wake(lambda: self._finish(done)))
+        await self._room.enter(delivery)
+        if self._writer is None:
+            self._room.leave(delivery)
+            raise NotAcknowledged("the sink is not running", wanted)
         verdict: asyncio.Future[None] = loop.create_future()
-        self._under_way[delivery] = verdict
         watchdog = loop.call_later(_VERDICT_TIMEOUT_S, self._give_up, delivery)
+        self._under_way[delivery] = verdict, watchdog
         self._writer.submit(delivery)
-        try:
-            await verdict
-        finally:
-            watchdog.cancel()
+        await verdict
 
     def _finish(self, delivery: Delivery) -> None:
         self._settle(delivery, delivery.outcome())
@@ -102,10 +101,11 @@ class KafkaSink:
         self._settle(delivery, error)
 
     def _settle(self, delivery: Delivery, error: Exception | None) -> None:
-        verdict = self._under_way.pop(delivery, None)
-        if verdict is None:
+        if delivery not in self._under_way:
             return
-        self._room.leave(delivery.size, len(delivery.records))
+        verdict, watchdog = self._under_way.pop(delivery)
+        watchdog.cancel()
+        self._room.leave(delivery)
         for record in delivery.records if error else ():
             if record.optional:
                 self._topics.forget(record.topic)
@@ -117,6 +117,16 @@ class KafkaSink:
             verdict.set_exception(error)
 
 
+def _waker(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], object]], None]:
+    """A way for other threads to have something called on the loop; one that is closed is past."""
+
+    def wake(call: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(call)
+
+    return wake
+
+
 class _Room:
     """The bound on what is under way: first come, first served; a giant goes alone."""
 
@@ -125,8 +135,9 @@ class _Room:
         self._turn = asyncio.Lock()
         self._freed = asyncio.Event()
 
-    async def enter(self, size: int, count: int) -> None:
+    async def enter(self, delivery: Delivery) -> None:
         """Wait until there is room for a list."""
+        size, count = delivery.size, len(delivery.records)
         async with self._turn:
             while self._records and (
                 self._bytes + size > MAX_BYTES or self._records + count > MAX_RECORDS
@@ -136,8 +147,8 @@ class _Room:
             self._bytes += size
             self._records += count
 
-    def leave(self, size: int, count: int) -> None:
+    def leave(self, delivery: Delivery) -> None:
         """Give the room of a list back."""
-        self._bytes -= size
-        self._records -= count
+        self._bytes -= delivery.size
+        self._records -= len(delivery.records)
         self._freed.set()

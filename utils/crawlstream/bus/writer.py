@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 from kafka.partitioner import StickyPartitioner
 
@@ -75,6 +75,7 @@ class Writer(threading.Thread):
 
     def submit(self, delivery: Delivery) -> None:
         """Take a list to be written; from any thread, never blocks."""
+        delivery.since = time.monotonic()
         self._inbox.put(delivery)
 
     def finish(self) -> None:
@@ -108,7 +109,7 @@ class Writer(threading.Thread):
                 future = producer.send(
                     record.topic, record.value, record.key, headers=list(record.headers)
                 )
-            except (KafkaError, ValueError, TypeError, AssertionError) as error:
+            except Exception as error:  # noqa: BLE001  whatever it is, the list gets its verdict
                 delivery.lost(position, error)
                 continue
             future.add_callback(delivery.acknowledged)
