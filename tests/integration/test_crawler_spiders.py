@@ -1,0 +1,144 @@
+"""Spiders: the ones that come along, and one that a user brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from support.crawler_cluster import CrawlerCluster, counted
+from support.crawler_site import Answer, CrawlerSite, page, serving
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+
+USERS_SPIDER = """
+from crawling.spiders.base import ClusterSpider
+from scrapy import Request
+
+class ShopSpider(ClusterSpider):
+    name = "shop"
+
+    def parse(self, response):
+        yield self.result(response)
+        for n in range(2):
+            yield response.follow("/item", self.parse_item, meta={"n": n}, dont_filter=True)
+        yield response.follow("/item", self.parse_item, meta={"n": 9}, method="POST", body="q=1")
+        yield response.follow("/handed-over", meta={"spiderid": "link"})
+        yield response.follow("/broken", self.parse_broken)
+
+    async def parse_item(self, response):
+        yield self.result(response, attrs={"n": response.meta["n"], "app": response.meta["appid"]})
+        yield response.follow("/too-deep")
+
+    def parse_broken(self, response):
+        raise RuntimeError("a defect")
+"""
+
+
+@pytest.fixture
+async def cluster(
+    redis: Redis,
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> CrawlerCluster:
+    """A frontier without limits of rate, and topics of its own."""
+    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
+    await cluster.prepare()
+    return cluster
+
+
+@pytest.fixture
+def site() -> Iterator[CrawlerSite]:
+    """An empty web: each test adds its pages."""
+    with serving({}) as site:
+        yield site
+
+
+async def test_a_users_spider_needs_nothing_but_parse(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """Callbacks by name, meta, undeduplicated requests, hand-over, and its defects by name."""
+    (tmp_path / "shop.py").write_text(USERS_SPIDER)
+    path = f"{tmp_path}:{cluster.env['PYTHONPATH']}"
+    site.pages |= {
+        "/": page(),
+        "/item": page(),
+        "/handed-over": page("/followed"),
+        "/broken": page(),
+    }
+    users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "shop"}
+    with cluster.worker("shop", **users), cluster.worker("link"):
+        crawl = await cluster.feed(site.url("/"), spiderid="shop", maxdepth=1)
+        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=25)
+    results = cluster.results()
+    items = [r["attrs"]["n"] for r in results if r["url"] == site.url("/item")]
+    assert sorted(items) == [0, 1, 9]
+    assert {r["attrs"]["app"] for r in results if r["url"] == site.url("/item")} == {"tests"}
+    assert {r["spiderid"] for r in results} == {"shop"}
+    assert counted(results)[site.url("/handed-over")] == 1
+    assert [v.method for v in site.visits if v.path == "/item"].count("POST") == 1
+    assert cluster.failures() == {site.url("/broken"): "spider_error"}
+    assert state.filtered_by_reason == {"depth": 3}
+    assert "/too-deep" not in site.paths()
+
+
+async def test_the_wandering_spider_walks_until_it_meets_a_page_again(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """One link a page, whatever maxdepth says, and the steps are counted."""
+    site.pages |= {f"/{n}": page(f"/{(n + 1) % 6}") for n in range(6)}
+    with cluster.worker("wandering"):
+        crawl = await cluster.feed(site.url("/0"), spiderid="wandering", attrs={"mine": 1})
+        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+    attrs = {r["url"]: r["attrs"] for r in cluster.results()}
+    assert attrs == {site.url(f"/{n}"): {"mine": 1, "step": n} for n in range(6)}
+
+
+async def test_what_identifies_the_requester_stays_with_its_crawl_and_site(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """User agent: the whole crawl. Cookies and headers: the seed's domain. Others: neither."""
+    abroad = site.url("/x", host="127.0.0.2")
+    site.pages |= {"/": page("/a", abroad), "/a": page(), "/x": page(), "/other": page()}
+    with cluster.worker():
+        mine = await cluster.feed(
+            site.url("/"),
+            maxdepth=1,
+            useragent="mine/1.0",
+            cookie="a=1; b=2",
+            cookies={"c": "3"},
+            headers={"X-Key": "k\r\nEvil: 1", "Host": "evil", "bad name": "x"},
+        )
+        other = await cluster.feed(site.url("/other"), crawlid="other")
+        for crawl in (mine, other):
+            await wait_until(lambda crawl=crawl: cluster.ended(crawl), timeout_s=20)
+    told = {visit.path: visit.headers for visit in site.visits}
+    assert told["/a"]["cookie"] == "a=1; b=2; c=3"
+    assert told["/a"]["user-agent"] == told["/x"]["user-agent"] == "mine/1.0"
+    assert told["/a"]["x-key"] == "kEvil: 1"
+    assert told["/"]["host"] == f"127.0.0.1:{site.port}"
+    assert "evil" not in told["/a"]
+    for path in ("/x", "/other"):
+        assert "cookie" not in told[path]
+        assert "x-key" not in told[path]
+    assert told["/other"]["user-agent"].startswith("crawlstream/")
+    assert told["/a"]["referer"] == site.url("/")
+    assert told["/a"]["accept"].startswith("text/html")
+    assert told["/a"]["accept-language"] == "en"
+
+
+async def test_a_page_says_what_its_links_are_told_of_it(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """A Referrer-Policy header is honoured, and the record knows the parent all the same."""
+    headers = {"Content-Type": "text/html", "Referrer-Policy": "no-referrer"}
+    site.pages |= {"/": Answer(page("/a").body, headers=headers), "/a": page()}
+    with cluster.worker():
+        crawl = await cluster.feed(site.url("/"), maxdepth=1)
+        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+    assert "referer" not in site.visits[-1].headers
+    assert cluster.results()[-1]["parent_url"] == site.url("/")

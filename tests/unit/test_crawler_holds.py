@@ -1,0 +1,217 @@
+"""Holds: what a process has under way, and what it owes the frontier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crawling.holds import FENCE_S, START_BY_S, Holds, Page, Phase
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.effects import Links, Outcome, Release, Requeue, Settle
+
+
+class Clock:
+    """Time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        """Monotonic seconds."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Starts at 100 s."""
+    return Clock()
+
+
+@pytest.fixture
+def holds(clock: Clock) -> Holds:
+    """A process with four slots."""
+    return Holds(4, lambda: None, clock)
+
+
+def hold(number: int = 1, **changes: Any) -> Hold:
+    """A grant that was asked for at 100 s."""
+    values: dict[str, Any] = {
+        "token": f"1-{number}",
+        "crawl": CrawlKey("link", "app", "crawl"),
+        "run": 1,
+        "domain": "a.example",
+        "priority": 1,
+        "entry": Entry(url=f"http://a.example/{number}"),
+        "profile": Profile(),
+        "retries": 0,
+        "issued_at": 100.0,
+    }
+    return Hold(**values | changes)
+
+
+def departed(holds: Holds, number: int = 1) -> Page:
+    """A page whose request has left."""
+    page = holds.admit(hold(number))
+    holds.depart(page)
+    return page
+
+
+def test_a_slot_is_free_again_when_its_response_is_there(holds: Holds) -> None:
+    """Unsent and sent pages occupy slots; parsing and publishing do not."""
+    pages = [departed(holds, n) for n in range(4)]
+    assert holds.room() == 0
+    holds.receive(pages[0])
+    assert holds.room() == 1
+    holds.settle(pages[0], Outcome.DONE, "2xx")
+    assert holds.room() == 1
+
+
+def test_open_holds_are_bounded_however_fast_the_downloads(holds: Holds) -> None:
+    """Pages that wait for Kafka stop the leasing at four times the slots."""
+    for number in range(16):
+        holds.receive(departed(holds, number))
+    assert holds.room() == 0
+
+
+def test_a_request_leaves_within_half_a_second_of_its_grant(holds: Holds, clock: Clock) -> None:
+    """Later, its grant has expired."""
+    page = holds.admit(hold())
+    assert holds.is_due(page)
+    clock.now += START_BY_S + 0.001
+    assert not holds.is_due(page)
+
+
+def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> None:
+    """At 25 s of silence the worker stops sending; at 30 s its holds go to others."""
+    clock.now += FENCE_S
+    page = holds.admit(hold(issued_at=clock.now))
+    assert not holds.is_due(page)
+    holds.heard(clock.now - 1)
+    assert holds.is_due(page)
+
+
+def test_departures_are_reported_once_and_responses_free_the_domain(
+    holds: Holds, clock: Clock
+) -> None:
+    """The time since the grant is the departure's, whenever it is told."""
+    page = holds.admit(hold())
+    clock.now += 0.5
+    holds.depart(page)
+    (sent,) = holds.take_owed().sent
+    assert (sent.after_ms, sent.received) == (501, False)
+    clock.now += 1
+    holds.receive(page)
+    (sent,) = holds.take_owed().sent
+    assert (sent.after_ms, sent.received) == (501, True)
+    assert page.latency_ms == 1000
+
+
+def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
+    holds: Holds, clock: Clock
+) -> None:
+    """Behind a TLS handshake the frontier is told the latest possible moment."""
+    page = holds.admit(hold())
+    holds.depart(page, at_once=False)
+    assert not holds.owes
+    clock.now += 0.25
+    holds.receive(page)
+    (sent,) = holds.take_owed().sent
+    assert (sent.after_ms, sent.received) == (251, True)
+
+
+def test_an_end_carries_the_departure_that_was_not_told_yet(holds: Holds) -> None:
+    """A page that ends at once is told in one word."""
+    page = departed(holds)
+    holds.receive(page)
+    holds.settle(page, Outcome.DONE, "2xx")
+    owed = holds.take_owed()
+    assert not owed.sent
+    assert owed.settles[0].sent_ms == 1
+
+
+def test_a_page_ends_once(holds: Holds) -> None:
+    """Whatever happens to it afterwards changes nothing."""
+    page = departed(holds)
+    holds.requeue(page, 1000)
+    holds.settle(page, Outcome.FAILED, "dns")
+    holds.release(page)
+    assert [type(end) for end in holds.take_owed().ends] == [Requeue]
+
+
+def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
+    """Requests that are on the wire stay."""
+    departed(holds, 1)
+    unsent = holds.admit(hold(2))
+    holds.release_unsent()
+    assert [end.token for end in holds.take_owed().ends] == ["1-2"]
+    assert not holds.is_due(unsent)
+
+
+def test_an_end_is_alive_until_it_is_told(holds: Holds) -> None:
+    """Reconciling must not give back what is about to be settled."""
+    page = departed(holds)
+    holds.settle(page, Outcome.DONE, "2xx")
+    owed = holds.take_owed()
+    assert holds.alive() == ["1-1"]
+    assert holds.told(owed, ()) == []
+    assert holds.alive() == []
+    assert holds.by_id(page.id) is None
+
+
+def test_a_stale_hold_is_dropped_quietly(holds: Holds) -> None:
+    """What the frontier does not know any more is settled by nobody here."""
+    page, other = departed(holds, 1), departed(holds, 2)
+    assert holds.told(holds.take_owed(), {"1-1"}) == [page]
+    assert page.phase is Phase.STALE
+    holds.settle(page, Outcome.DONE, "2xx")
+    assert not holds.owes_ends
+    assert holds.alive() == [other.token]
+    assert holds.room() == 3
+
+
+def test_an_exchange_is_bounded(holds: Holds) -> None:
+    """At most 200 ends and 1 000 links, but a huge page goes alone."""
+    roomy = Holds(400, lambda: None)
+    for number in range(250):
+        page = roomy.admit(hold(number))
+        group = Links(domain="a", priority=1)
+        group.entries = [b""] * (5000 if number == 0 else 10)
+        page.links = [group]
+        roomy.settle(page, Outcome.DONE, "2xx")
+    sizes = []
+    while roomy.owes_ends:
+        sizes.append(len(list(roomy.take_owed().ends)))
+    assert sizes[0] == 1
+    assert sizes[1] == 100
+    assert sum(sizes) == 250
+
+
+def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
+    """Settle, requeue and release, with what belongs to each."""
+    first, second, third = (holds.admit(hold(n)) for n in range(3))
+    first.filtered["domain"] += 2
+    first.body_bytes = 7
+    holds.settle(first, Outcome.REDIRECTED, "3xx")
+    holds.requeue(second, 500)
+    holds.release(third, delay_ms=9, robots=True)
+    owed = holds.take_owed()
+    assert list(owed.ends) == [
+        Settle(
+            token="1-0",
+            outcome=Outcome.REDIRECTED,
+            reason="3xx",
+            filtered={"domain": 2},
+            body_bytes=7,
+        ),
+        Requeue(token="1-1", delay_ms=500),
+        Release(token="1-2", delay_ms=9, robots=True),
+    ]
+
+
+def test_the_same_entry_has_the_same_id_whoever_holds_it(holds: Holds) -> None:
+    """Retries, replays and other workers publish under one key."""
+    first = holds.admit(hold(1, entry=Entry(url="http://a.example/x")))
+    again = Holds(1, lambda: None).admit(hold(9, entry=Entry(url="http://a.example/x"), retries=2))
+    seed = holds.admit(hold(3, entry=Entry(url="http://a.example/x", origin="t-0-1")))
+    assert first.id == again.id != seed.id

@@ -1,0 +1,151 @@
+"""Links: what Scrapy's extractor finds, and which of it a crawl follows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
+from scrapy.linkextractors import LinkExtractor
+
+from crawling.links import links_of
+from crawlstream.model.crawl import Profile
+
+URL = "http://127.0.20.11:28080/links/page"
+
+GOLDEN_PAGE = """<html><head><base href="http://127.0.20.11:28080/links/"></head><body>
+<a href="rel">relative</a> <a href="./x/../dot">dots</a> <a href="/links/abs">absolute path</a>
+<a href="//127.0.20.11:28080/links/proto">protocol relative</a>
+<a href="frag#one">one</a> <a href="frag#two">two</a>
+<a href="q?b=2&amp;a=1">q1</a> <a href="q?a=1&amp;b=2">q2</a>
+<a href="  space ">trimmed</a> <a href="sp ace">inner space</a> <a href="ünï">unicode</a>
+<a href="nof" rel="nofollow">nofollow</a> <map><area href="area"></map>
+<a href="nested"> <b>bold</b> and
+ <i>ital</i> </a>
+<a href="mailto:x@y">m</a> <a href="javascript:void(0)">j</a> <a href="tel:1">t</a>
+<a href="data:text/plain,x">d</a> <a href="ftp://127.0.0.1:1/x">f</a>
+<a href="HTTP://127.0.20.11:28080/links/upper">upper scheme</a> <a>no href</a>
+</body></html>"""
+
+
+def html(body: str, url: str = URL) -> HtmlResponse:
+    """A page in UTF-8."""
+    return HtmlResponse(
+        url, body=body.encode(), headers={"Content-Type": "text/html; charset=utf-8"}
+    )
+
+
+def test_links_are_listed_as_clients_have_always_had_them() -> None:
+    """Resolved, canonicalized, once each, in the order of the page; mail and scripts left out."""
+    base = "http://127.0.20.11:28080/links/"
+    links, _refused = links_of(html(GOLDEN_PAGE), Profile())
+    assert links == [
+        (base + "rel", "relative"),
+        (base + "dot", "dots"),
+        (base + "abs", "absolute path"),
+        (base + "proto", "protocol relative"),
+        (base + "frag", "one"),
+        (base + "q?a=1&b=2", "q1"),
+        (base + "space", "trimmed"),
+        (base + "sp%20ace", "inner space"),
+        (base + "%C3%BCn%C3%AF", "unicode"),
+        (base + "nof", "nofollow"),
+        (base + "area", ""),
+        (base + "nested", " bold and\n ital "),
+        ("ftp://127.0.0.1:1/x", "f"),
+        (base + "upper", "upper scheme"),
+    ]
+
+
+_HOSTS = st.sampled_from(["a.example", "b.a.example", "c.example:8080", "XA.example"])
+_PATHS = st.text(st.sampled_from("ab/.?&=#%;é "), max_size=12)
+_ENDS = st.sampled_from(["", ".html", ".PDF", ".jpg", ".tar.gz", ".jpg;x=1"])
+_HREFS = st.one_of(
+    st.builds("http://{}/{}{}".format, _HOSTS, _PATHS, _ENDS),
+    st.builds("{}{}".format, _PATHS, _ENDS),
+    st.sampled_from(
+        ["", "#", "mailto:x", "http://[", "http://a.example:port/", "//c.example:8080/x"]
+    ),
+)
+_BASES = st.sampled_from(["", '<base href="http://c.example:8080/base/">', '<base href="/b/">'])
+
+
+_PAGES = st.builds(
+    lambda base, hrefs: f"<html><head>{base}</head><body>{''.join(hrefs)}</body></html>",
+    _BASES,
+    st.lists(st.builds('<a href="{}">text</a>'.format, _HREFS), max_size=12),
+)
+_FILTERS = st.fixed_dictionaries(
+    {
+        "allow_regex": st.sampled_from([None, ("a",), (r"\?", "/b"), ("#",)]),
+        "deny_regex": st.sampled_from([None, ("b=",), (r"\.html$",)]),
+        "deny_extensions": st.sampled_from([None, (), ("html", "jpg")]),
+        "allowed_domains": st.sampled_from(
+            [None, ("a.example",), ("c.example:8080", "b.a.example")]
+        ),
+    }
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(page=_PAGES, filters=_FILTERS)
+def test_the_same_links_pass_as_with_scrapys_extractor(
+    page: str, filters: dict[str, tuple[str, ...] | None]
+) -> None:
+    """For any page and any filters, the list equals Scrapy's."""
+    response = html(page, "http://a.example/p")
+    theirs = LinkExtractor(
+        allow=filters["allow_regex"] or (),
+        deny=filters["deny_regex"] or (),
+        allow_domains=filters["allowed_domains"] or (),
+        deny_extensions=filters["deny_extensions"],
+        canonicalize=True,
+    )
+    links, _refused = links_of(response, Profile(**filters))
+    assert links == [(link.url, link.text) for link in theirs.extract_links(response)]
+
+
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    """Each filter counts what it leaves out."""
+    page = html("<a href=/keep.html><a href=/no.pdf><a href=//other.example/><a href=/x?secret>")
+    profile = Profile(allowed_domains=("127.0.20.11",), deny_regex=("secret",))
+    links, refused = links_of(page, profile)
+    assert [url for url, _ in links] == ["http://127.0.20.11:28080/keep.html"]
+    assert refused == {"extension": 1, "domain": 1, "regex": 1}
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "passes"),
+    [
+        ("example.com", "http://example.com/", True),
+        ("example.com", "https://sub.EXAMPLE.com:8443/", True),
+        ("example.com", "http://notexample.com/", False),
+        ("Example.com:8080", "http://sub.example.com:8080/", True),
+        ("example.com:8080", "http://example.com/", False),
+        ("example.com:80", "http://example.com/", True),
+        ("example.com:443", "https://example.com/", True),
+        ("127.0.0.5", "http://127.0.0.5:9000/", True),
+        ("[::1]:8080", "http://[::1]:8080/", True),
+        ("::1", "http://[::1]/", True),
+    ],
+)
+def test_a_bare_host_matches_any_port_and_its_subdomains(rule: str, url: str, passes: bool) -> None:  # noqa: FBT001
+    """With a port, only that port."""
+    links, _refused = links_of(html(f"<a href='{url}'>x</a>"), Profile(allowed_domains=(rule,)))
+    assert bool(links) is passes
+
+
+@pytest.mark.parametrize("kind", [Response, TextResponse, JsonResponse, XmlResponse])
+def test_what_is_no_html_has_no_links(kind: type[Response]) -> None:
+    """JSON, XML, text and binary are delivered without links, whatever they hold."""
+    assert links_of(kind(URL, body=b'{"a": "<a href=/x>"}'), Profile()) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00\x01", b"<", b"<a href=", b"<a " * 5000, b"<div>" * 5000, b"\xff\xfe<\x00a"]
+)
+def test_no_markup_costs_the_page(body: bytes) -> None:
+    """Whatever the parser thinks of a page, its record is published."""
+    response = HtmlResponse(URL, body=body, headers={"Content-Type": "text/html"})
+    links, _refused = links_of(response, Profile())
+    assert isinstance(links, list)
