@@ -44,6 +44,15 @@ def configure(settings: Settings, process: str) -> None:
     logging.captureWarnings(capture=True)
 
 
+def configure_for_command() -> None:
+    """Set up the logs of a command that a person has typed: warnings only, on standard error."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+    logging.captureWarnings(capture=True)
+
+
 def _shared(process: str) -> Sequence[Processor]:
     """What happens to an event before it is written, whoever said it."""
 

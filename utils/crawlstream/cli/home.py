@@ -16,8 +16,8 @@ from pathlib import Path
 from crawlstream.errors import SetupError
 
 _NEEDED_BYTES = 1 << 30
-_LONGEST_SOCKET = 100
-"""Bytes; the kernel's limit is 107 on Linux and 103 on macOS."""
+_LONGEST_SOCKET = 90
+"""Bytes; kernels take 103 at least, and supervisord binds a name that its pid has been added to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ def repository() -> Path:
 def default_home() -> Home:
     """CRAWLSTREAM_HOME, by default ``.crawlstream`` in the checkout."""
     given = os.environ.get("CRAWLSTREAM_HOME")
-    return Home(Path(given).absolute() if given else repository() / ".crawlstream")
+    return Home((Path(given) if given else repository() / ".crawlstream").resolve())
 
 
-def find_jars() -> Path:
+def find_jars(home: Home | None = None) -> Path:
     """The folder of Kafka's and ZooKeeper's jars; SetupError when nobody has fetched them."""
     given = os.environ.get("CRAWLSTREAM_JARS")
     candidates = [Path(given)] if given else []
-    candidates += [default_home().path / "jars", repository() / ".crawlstream" / "jars"]
+    candidates += [(home or default_home()).path / "jars", repository() / ".crawlstream" / "jars"]
     for folder in candidates:
         if any(folder.glob("kafka_*.jar")):
             return folder.absolute()

@@ -1,17 +1,74 @@
-"""Which ports of 127.0.0.1 are free."""
+"""Where a local cluster listens, and which ports of 127.0.0.1 are free."""
 
 from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from crawlstream.errors import ConfigError
 
 _RANGE = range(20_000, 32_000)
 """Below the range from which Linux takes the ports of outgoing connections."""
 
+_METRICS_BLOCK = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one local cluster; CRAWLSTREAM_<NAME>_PORT sets each."""
+
+    kafka: int = 9092
+    """Its controller listens on the next one."""
+    zookeeper: int = 2181
+    redis: int = 6379
+    rest: int = 5343
+    metrics: int = 5400
+    """The first of a row: kafka-monitor +0, redis-monitor +1, crawlers +11…, wanderers +21…"""
+
+    @classmethod
+    def given(cls, environment: Mapping[str, str]) -> Ports:
+        """Read the ports from variables; ConfigError names a variable that is no port."""
+        chosen = {}
+        for name in cls.__slots__:
+            if text := environment.get(f"CRAWLSTREAM_{name.upper()}_PORT"):
+                chosen[name] = _port(f"CRAWLSTREAM_{name.upper()}_PORT", text)
+        return cls(**chosen)
+
+    def variables(self) -> dict[str, str]:
+        """The ports as the variables that `given` reads."""
+        return {f"CRAWLSTREAM_{n.upper()}_PORT": str(getattr(self, n)) for n in self.__slots__}
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Ports that nobody uses now, for a cluster beside others."""
+        first = free_block(6 + _METRICS_BLOCK)
+        return cls(
+            kafka=first,
+            zookeeper=first + 2,
+            redis=first + 3,
+            rest=first + 4,
+            metrics=first + 6,
+        )
+
+
+def offset_of(kind: str, number: int = 0) -> int:
+    """A process' place in the row of metrics ports, as supervisord.conf writes it."""
+    return int({"kafka-monitor": "0", "redis-monitor": "1"}.get(kind) or f"{_ROWS[kind]}{number}")
+
+
+_ROWS = {"crawler": 1, "wanderer": 2}
+
 
 def is_free(port: int) -> bool:
     """Whether a server could listen on the port now, on 127.0.0.1 and on all addresses."""
-    return all(_can_bind(address, port) for address in ("127.0.0.1", "0.0.0.0"))  # noqa: S104
+    return all(_can_bind(address, port) for address in ("127.0.0.1", ""))
+
+
+def taken(ports: Iterable[int]) -> list[int]:
+    """Those of ``ports`` that are in use."""
+    return [port for port in ports if not is_free(port)]
 
 
 def free_block(length: int) -> int:
@@ -20,6 +77,13 @@ def free_block(length: int) -> int:
         if all(is_free(first + i) for i in range(length)):
             return first
     raise OSError(f"no {length} consecutive free ports between {_RANGE.start} and {_RANGE.stop}")
+
+
+def _port(name: str, text: str) -> int:
+    # The controller's and the metrics' ports follow the one that is named.
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65_000:
+        raise ConfigError(f"{name}: {text!r} is no port between 1 and 65000")
+    return int(text)
 
 
 def _can_bind(address: str, port: int) -> bool:

@@ -7,6 +7,7 @@ that only a working server can answer.
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import struct
 from collections.abc import Callable
@@ -31,24 +32,45 @@ def kafka_answers(port: int, timeout_s: float = 1.0) -> bool:
     return len(answer) >= 10 and answer[4:10] == struct.pack(">ih", 7, 0)
 
 
-def process_answers(port: int, timeout_s: float = 2.0) -> bool:
-    """``/health`` of one of our own processes says 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
 PROBES: dict[str, Callable[[int], bool]] = {
     "redis": redis_answers,
     "zookeeper": zookeeper_answers,
     "kafka": kafka_answers,
 }
-"""The probe of each server, by its name."""
+"""The probe of each server, by its name: whether it can be used."""
+
+
+def process_status(port: int, timeout_s: float = 2.0) -> str:
+    """``/health`` of one of our own processes: ``ready``, ``waiting for …`` or ``starting``."""
+    status, said = _health(port, timeout_s)
+    if status != 200:
+        return "starting"
+    return "ready" if said.get("status") == "ok" else f"waiting for {said.get('waiting_for')}"
+
+
+def is_alive(kind: str, port: int) -> bool:
+    """Whether a process does anything at all, though it may not be of use yet.
+
+    A Redis that loads its data, or a monitor that waits for Kafka, needs time and no new start.
+    """
+    if kind == "redis":
+        return bool(_ask(port, b"PING\r\n", 2.0))
+    if kind in PROBES:
+        return PROBES[kind](port)
+    return _health(port, 2.0)[0] == 200
+
+
+def _health(port: int, timeout_s: float) -> tuple[int, dict[str, object]]:
+    """Status (0: no answer) and body of one process' health page."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/health")
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    except (OSError, ValueError, http.client.HTTPException):
+        return 0, {}
+    finally:
+        connection.close()
 
 
 def _ask(port: int, question: bytes, timeout_s: float) -> bytes:

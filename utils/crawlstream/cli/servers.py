@@ -49,6 +49,8 @@ def redis(folder: Path, *, port: int, max_memory: int | None = None) -> Server:
         "protected-mode yes",
         "tcp-backlog 128",
         "daemonize no",
+        # Writing the title over the environment would hide whose server this is.
+        "set-proc-title no",
         'logfile ""',
         f"dir {_redis_quoted(data)}",
         'save ""',

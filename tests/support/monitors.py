@@ -1,0 +1,153 @@
+"""The two monitors as processes between real servers, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from redis.asyncio import Redis
+
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.cli.tether import die_with_parent
+from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.keys import FrontierKeys, Topics
+from support.servers import RunningServer
+
+_TIMEOUT_S = 20
+
+
+class MonitorProcess:
+    """One monitor, to be killed, stopped and started again; its logs go to one file."""
+
+    def __init__(self, module: str, *arguments: str, env: Mapping[str, str], log: Path) -> None:
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._env = dict(env)
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; what it needs may come later."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
+            )
+
+    def kill(self) -> None:
+        """End it as the kernel would, without a last word."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end in order; its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(_TIMEOUT_S)
+
+    def logged(self) -> str:
+        """Everything that it has said so far."""
+        return self._log.read_text(errors="replace")
+
+
+class Servers(NamedTuple):
+    """What the monitors work with."""
+
+    redis: RunningServer
+    kafka: RunningServer
+    zookeeper: RunningServer
+
+
+class MonitorCluster:
+    """The servers that both monitors work with, under one prefix."""
+
+    def __init__(self, redis: Redis, servers: Servers, *, prefix: str, home: Path) -> None:
+        self.kafka_hosts = f"127.0.0.1:{servers.kafka.port}"
+        self.zookeeper_hosts = f"127.0.0.1:{servers.zookeeper.port}"
+        self.prefix = prefix
+        self.topics = Topics(prefix)
+        self.frontier = Frontier(redis, FrontierKeys(), FrontierLimits())
+        self._home = home
+        self._env = {
+            **os.environ,
+            "REDIS_HOST": "127.0.0.1",
+            "REDIS_PORT": str(servers.redis.port),
+            "KAFKA_HOSTS": self.kafka_hosts,
+            "ZOOKEEPER_HOSTS": self.zookeeper_hosts,
+            "KAFKA_TOPIC_PREFIX": prefix,
+            "KAFKA_GROUP": prefix,
+            "ZOOKEEPER_ID": prefix,
+            "CRAWLSTREAM_INCOMING_PARTITIONS": "2",
+            "LOG_JSON": "true",
+        }
+
+    async def make_topics(self) -> None:
+        """Create the topics, as every process does at its start."""
+        await ensure_topics(
+            [self.kafka_hosts], self.topics, partitions=2, replication=1, max_record_bytes=8 << 20
+        )
+
+    def feed_in_order(self, key: str, *requests: Mapping[str, object]) -> None:
+        """Feed requests into one Kafka partition, in this order."""
+        producer = KafkaProducer(bootstrap_servers=self.kafka_hosts)
+        for request in requests:
+            producer.send(self.topics.incoming, json.dumps(request).encode(), key=key.encode())
+        producer.flush(_TIMEOUT_S)
+        producer.close()
+
+    def read_all(self, topic: str) -> list[bytes]:
+        """Every record of a topic so far."""
+        consumer = KafkaConsumer(bootstrap_servers=self.kafka_hosts, enable_auto_commit=False)
+        try:
+            numbers = consumer.partitions_for_topic(topic) or ()
+            partitions = [TopicPartition(topic, number) for number in numbers]
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(*partitions)
+            ends, values = consumer.end_offsets(partitions), []
+            while any(consumer.position(one) < ends[one] for one in partitions):
+                polled = consumer.poll(timeout_ms=200)
+                values += [record.value for records in polled.values() for record in records]
+            return values
+        finally:
+            consumer.close()
+
+    def python_path(self, *folders: Path) -> str:
+        """PYTHONPATH with more folders on it."""
+        return os.pathsep.join([*map(str, folders), self._env.get("PYTHONPATH", "")])
+
+    @contextmanager
+    def kafka_monitor(self, **env: str) -> Iterator[MonitorProcess]:
+        """Run a kafka-monitor for the length of the block."""
+        with self._running("kafka_monitor", "run", env=env) as process:
+            yield process
+
+    @contextmanager
+    def redis_monitor(self, **env: str) -> Iterator[MonitorProcess]:
+        """Run a redis-monitor for the length of the block."""
+        with self._running("redis_monitor", env=env) as process:
+            yield process
+
+    @contextmanager
+    def _running(
+        self, module: str, *arguments: str, env: Mapping[str, str]
+    ) -> Iterator[MonitorProcess]:
+        number = len(list(self._home.iterdir()))
+        log = self._home / f"{module}-{number}.log"
+        process = MonitorProcess(module, *arguments, env={**self._env, **env}, log=log)
+        process.start()
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -1,0 +1,146 @@
+"""The command line: one table of verbs, each loaded when it is used.
+
+What a person gets when something is wrong is one sentence on standard error: exit 2 for a wrong
+setting or a wrong call, 1 for all else. CRAWLSTREAM_DEBUG=1 adds the trace.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from crawlstream import __version__
+from crawlstream.errors import ConfigError, CrawlstreamError
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb is (``module:name``), its line in the help, and whom it talks to."""
+
+    target: str
+    summary: str
+    joins_cluster: bool = True
+    """Whether it works with the cluster that runs in the home, rather than on it."""
+
+
+VERBS = {
+    "demo": Verb("demo:demo", "Crawl the bundled site, from Kafka to Kafka.", joins_cluster=False),
+    "up": Verb("up:up", "Start a cluster on this machine.", joins_cluster=False),
+    "down": Verb("down:down", "Stop it."),
+    "status": Verb("status:status", "Show its processes and counters."),
+    "logs": Verb("logs:logs", "Show what its processes say."),
+    "crawl": Verb("crawl:crawl", "Crawl from URLs, write the results, end with the crawl."),
+    "feed": Verb("feed:feed", "Send requests to Kafka as they are."),
+    "dump": Verb("dump:dump", "Show the records of a topic."),
+    "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
+    "stop": Verb("stop:stop", "End a crawl."),
+    "throttle": Verb("throttle:throttle", "Show and change how hard sites may be asked."),
+    "test": Verb(
+        "dev:test", "Run the tests; they start servers of their own.", joins_cluster=False
+    ),
+    "check": Verb("dev:check", "Check lint, types, borders and sizes.", joins_cluster=False),
+}
+
+
+class _LazyVerb(TyperCommand):
+    """A verb that is imported when it is called, not when it is listed."""
+
+    def __init__(self, name: str, verb: Verb) -> None:
+        super().__init__(name, help=verb.summary)
+        self._verb = verb
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Hand over to the real command."""
+        return self._load().make_context(info_name, args, parent, **extra)
+
+    def _load(self) -> Any:
+        from crawlstream.boot.log import configure_for_command
+
+        configure_for_command()
+        if self._verb.joins_cluster:
+            from crawlstream.cli.cluster import adopt_running_cluster
+
+            adopt_running_cluster()
+        module, _, name = self._verb.target.partition(":")
+        found = getattr(import_module(f"crawlstream.cli.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            function, found = found, typer.Typer(add_completion=False)
+            found.command(self.name, no_args_is_help=False)(function)
+        return typer.main.get_command(found)
+
+
+class _Verbs(TyperGroup):
+    """The table of verbs as a click group."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        verb = VERBS.get(cmd_name)
+        return _LazyVerb(cmd_name, verb) if verb else None
+
+
+app = typer.Typer(
+    cls=_Verbs,
+    name="crawlstream",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+    ),
+]
+
+
+@app.callback()
+def _root(version: _Version = False) -> None:
+    """A Kafka-fed crawl cluster that loses nothing and never overruns a site."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the status to exit with."""
+    try:
+        _load_env_file()
+        app(arguments, prog_name="crawlstream")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except CrawlstreamError as error:
+        return _refuse(str(error), 2 if isinstance(error, ConfigError) else 1)
+    except Exception as error:  # noqa: BLE001  the last resort of a whole process
+        return _refuse(f"unexpected {type(error).__name__}: {error}", 1)
+    return 0
+
+
+def _load_env_file() -> None:
+    """Take ``.env`` into the environment, so that child processes are told the same."""
+    from dotenv import load_dotenv
+
+    load_dotenv(".env", override=False)
+
+
+def _refuse(sentence: str, status: int) -> int:
+    if os.environ.get("CRAWLSTREAM_DEBUG") == "1":
+        raise  # noqa: PLE0704  the error that is being handled
+    sys.stderr.write(f"crawlstream: {' '.join(sentence.split())}\n")
+    return status

@@ -1,0 +1,151 @@
+"""The one-machine cluster: Redis, ZooKeeper, Kafka, the monitors and the crawlers in one home.
+
+Its life: ``start`` checks everything that could be in the way, renders the servers'
+configuration, starts supervisord and returns when every process says that it is ready; any
+failure on the way stops all of it again. ``stop`` returns when nothing runs any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli import servers
+from crawlstream.cli.home import Home, default_home, find_jars
+from crawlstream.cli.layout import Layout
+from crawlstream.cli.ports import Ports
+from crawlstream.cli.readiness import Progress, Readiness
+from crawlstream.cli.supervisor import ProcessInfo, Supervisor
+from crawlstream.errors import SetupError
+
+
+class LocalCluster:
+    """A cluster in a home of its own.
+
+    ``ports`` default to what CRAWLSTREAM_*_PORT say, ``env`` to this process' environment; it is
+    complete, not added to it. All calls block: from asyncio, ``await asyncio.to_thread(...)``.
+    """
+
+    def __init__(
+        self,
+        home: Path | None = None,
+        *,
+        ports: Ports | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        given = dict(os.environ if env is None else env)
+        self.home = Home(home.resolve()) if home else default_home()
+        self._layout = Layout(home=self.home, ports=ports or Ports.given(given), given=given)
+        self._supervisor = Supervisor(self.home)
+
+    def environment(self) -> dict[str, str]:
+        """The variables of its processes; ``load_settings(**environment())`` fits its clients."""
+        return self._layout.environment()
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Only those variables that lead a client to it."""
+        return self._layout.addresses()
+
+    def start(
+        self,
+        *,
+        workers: int = 1,
+        wanderers: int = 0,
+        progress: Progress = lambda _states: None,
+        tied: bool = False,
+    ) -> None:
+        """Start everything and return when it is ready.
+
+        ``tied``: it stops when the calling thread ends, whatever ends it. SetupError and
+        ConfigError say what is in the way; nothing runs then.
+        """
+        self._layout = replace(self._layout, workers=workers, wanderers=wanderers)
+        self.home.prepare()
+        with self._alone():
+            self._supervisor.clear_up()
+            self._layout.check()
+            load_settings(**self.environment())
+            self._render()
+            try:
+                self._write_down()
+                self._supervisor.start(self.environment(), tied=tied)
+                Readiness(self._layout, self._supervisor, progress).wait()
+            except BaseException:
+                self.stop()
+                raise
+
+    def stop(self) -> int:
+        """Stop everything; answers how many processes supervisord had left behind."""
+        left = self._supervisor.stop()
+        _note(self.home).unlink(missing_ok=True)
+        return left
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its supervisord answers."""
+        return self._supervisor.pid() is not None
+
+    def processes(self) -> Sequence[ProcessInfo]:
+        """What runs now, as supervisor sees it."""
+        return self._supervisor.processes()
+
+    def leftovers(self) -> int:
+        """How many processes of this home run, supervisord's or not."""
+        return len(self._supervisor.leftovers())
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the home's lock; SetupError when a cluster runs or starts in it."""
+        with (self.home.run / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise SetupError(f"a cluster is being started in {self.home.path}") from None
+            if (pid := self._supervisor.pid()) is not None:
+                raise SetupError(
+                    f"a cluster already runs in {self.home.path} (pid {pid}): "
+                    "./crawlstream down stops it, CRAWLSTREAM_HOME names another home"
+                )
+            yield
+
+    def _render(self) -> None:
+        """Write the configuration of the servers that run here."""
+        folder, ports, local = self.home.path, self._layout.ports, self._layout.local
+        if "redis" in local:
+            servers.redis(folder, port=ports.redis)
+        if "zookeeper" in local:
+            servers.zookeeper(folder, port=ports.zookeeper, jars=find_jars(self.home))
+        if "kafka" in local:
+            servers.format_kafka(servers.kafka(folder, port=ports.kafka, jars=find_jars(self.home)))
+
+    def _write_down(self) -> None:
+        """Leave a note for the commands that come later, from whatever terminal."""
+        _note(self.home).write_text(json.dumps(dict(self.addresses)))
+
+
+def adopt_running_cluster() -> None:
+    """Let the clients in this process find the cluster that runs in the home.
+
+    What the environment names already is left alone.
+    """
+    try:
+        addresses: Mapping[str, str] = json.loads(_note(default_home()).read_text())
+    except (OSError, ValueError):
+        addresses = LocalCluster().addresses if _names_a_port() else {}
+    for name, value in addresses.items():
+        os.environ.setdefault(name, value)
+
+
+def _names_a_port() -> bool:
+    return any(f"CRAWLSTREAM_{name.upper()}_PORT" in os.environ for name in Ports.__slots__)
+
+
+def _note(home: Home) -> Path:
+    return home.run / "cluster.json"

@@ -1,0 +1,48 @@
+"""``crawlstream test`` and ``crawlstream check``: what must hold before a change is shared."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crawlstream.cli.home import repository
+
+_TOOLS = Path(sys.executable).parent
+
+CHECKS = {
+    "lint": (str(_TOOLS / "ruff"), "check"),
+    "format": (str(_TOOLS / "ruff"), "format", "--check"),
+    "types": (str(_TOOLS / "mypy"),),
+    "borders": (str(_TOOLS / "lint-imports"),),
+    "sizes": (sys.executable, "-m", "pytest", "-q", "tests/unit/test_architecture.py"),
+}
+
+
+def test(arguments: Annotated[list[str] | None, typer.Argument(help="For pytest.")] = None) -> None:
+    """Run the tests of all tiers, or what pytest's arguments choose.
+
+    They start servers of their own on free ports. Options of pytest come after ``--``.
+
+    Example: crawlstream test tests/unit -- -x
+    """
+    argv = (sys.executable, "-m", "pytest", *(arguments or ()))
+    raise typer.Exit(subprocess.run(argv, cwd=repository(), check=False).returncode)
+
+
+def check() -> None:
+    """Check lint, format, types, import borders and sizes; all of them, whatever fails."""
+    failed = []
+    for name, argv in CHECKS.items():
+        started_at = time.monotonic()
+        done = subprocess.run(argv, cwd=repository(), capture_output=True, text=True, check=False)
+        took = time.monotonic() - started_at
+        print(f"{name:8} {'ok' if done.returncode == 0 else 'FAILED'} ({took:.1f} s)", flush=True)
+        if done.returncode:
+            failed.append(name)
+            print(done.stdout + done.stderr)
+    raise typer.Exit(1 if failed else 0)

@@ -1,0 +1,143 @@
+"""Waiting for a starting cluster: servers, then topics, then our own processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.cli.layout import Layout
+from crawlstream.cli.probes import PROBES, process_status
+from crawlstream.cli.supervisor import ProcessInfo, Supervisor
+from crawlstream.errors import SetupError, Unavailable
+from crawlstream.keys import Topics
+
+Progress = Callable[[Mapping[str, str]], None]
+"""Is told, a few times a second, what each part is doing: ``ready`` or what it waits for."""
+
+TIMEOUT_S = 180
+_LOOK_EVERY_S = 0.1
+_ENDS_TOO_OFTEN = 4
+_CONFIG_ERROR = 2
+
+
+class Readiness:
+    """Watches the parts of a cluster come up; SetupError with a remedy if one does not."""
+
+    def __init__(self, layout: Layout, supervisor: Supervisor, progress: Progress) -> None:
+        self._layout = layout
+        self._supervisor = supervisor
+        self._progress = progress
+        self._settings = load_settings(**layout.environment())
+        self._deadline = time.monotonic() + TIMEOUT_S
+        self._ends: Counter[str] = Counter()
+        self._pids: dict[str, int] = {}
+
+    def wait(self) -> None:
+        """Return when everything is ready."""
+        self._until(self._servers)
+        self._make_topics()
+        self._until(self._everything)
+
+    def _until(self, look: Callable[[Sequence[ProcessInfo]], Mapping[str, str]]) -> None:
+        while True:
+            processes = self._living_processes()
+            states = look(processes)
+            self._progress(states)
+            if states and all(state == "ready" for state in states.values()):
+                return
+            if time.monotonic() > self._deadline:
+                late = ", ".join(f"{n} ({s})" for n, s in states.items() if s != "ready")
+                raise SetupError(
+                    f"not ready within {TIMEOUT_S} s: {late or 'supervisord'}; "
+                    f"what they say is in {self._layout.home.logs}"
+                )
+            time.sleep(_LOOK_EVERY_S)
+
+    def _servers(self, processes: Sequence[ProcessInfo]) -> Mapping[str, str]:
+        states = {p.name: self._state(p) for p in processes if p.is_server}
+        return states or ({"servers": "ready"} if processes else {})
+
+    def _everything(self, processes: Sequence[ProcessInfo]) -> Mapping[str, str]:
+        return {process.name: self._state(process) for process in processes}
+
+    def _state(self, process: ProcessInfo) -> str:
+        if process.pid is None:
+            return process.state.lower()
+        port = self._layout.port_of(process.kind, process.name)
+        if process.is_server:
+            return "ready" if PROBES[process.kind](port) else "starting"
+        return process_status(port)
+
+    def _make_topics(self) -> None:
+        while True:
+            self._living_processes()
+            try:
+                asyncio.run(_ensure(self._settings))
+            except Unavailable as error:
+                if time.monotonic() > self._deadline:
+                    raise SetupError(f"the topics cannot be created: {error}") from error
+                self._progress({"topics": "waiting for Kafka"})
+                time.sleep(_LOOK_EVERY_S)
+            else:
+                return
+
+    def _living_processes(self) -> Sequence[ProcessInfo]:
+        """What runs; a wrong setting, or one end after the other, is not healed by waiting."""
+        if self._supervisor.has_ended:
+            raise SetupError(f"supervisord has ended; it says: {self._last_words('supervisord')}")
+        processes = self._supervisor.processes()
+        for process in processes:
+            if process.pid is not None:
+                known = self._pids.setdefault(process.name, process.pid)
+                self._ends[process.name] += known != process.pid
+                self._pids[process.name] = process.pid
+            elif process.exit_status == _CONFIG_ERROR or process.state == "FATAL":
+                self._refuse(process)
+            if self._ends[process.name] >= _ENDS_TOO_OFTEN:
+                self._refuse(process)
+        return processes
+
+    def _refuse(self, process: ProcessInfo) -> None:
+        raise SetupError(
+            f"{process.name} does not start; it says: {self._last_words(process.name)}"
+        )
+
+    def _last_words(self, name: str) -> str:
+        """The last line of a log that says anything, and where it stands."""
+        files = [self._layout.home.logs / f"{name}.{end}" for end in ("out", "log")]
+        lines = [
+            (line.strip(), path)
+            for path in files
+            if path.exists()
+            for line in path.read_text(errors="replace").splitlines()
+            if line.strip()
+        ]
+        said, path = lines[-1] if lines else ("nothing", self._layout.home.logs)
+        return f"{_in_short(said)} (see {path})"
+
+
+def _in_short(line: str) -> str:
+    """The sentence inside a line of our own logs; other lines as they are."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return line
+    if not isinstance(told, dict):
+        return line
+    trace = str(told.get("exception", "")).strip().splitlines()
+    return str(told.get("error") or (trace and trace[-1]) or told.get("event"))
+
+
+async def _ensure(settings: Settings) -> None:
+    await ensure_topics(
+        settings.KAFKA_HOSTS,
+        Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC),
+        partitions=settings.incoming_partitions,
+        replication=settings.replication,
+        max_record_bytes=settings.max_record_bytes,
+    )
