@@ -165,11 +165,22 @@ def _cookies_of(request: Request) -> dict[str, str]:
 
 
 def _meta_of(request: Request) -> dict[str, object]:
-    return {
+    meta = {
         key: value
         for key, value in request.meta.items()
         if key not in _SCRAPYS and key not in INHERITED_META
     }
+    if not _is_json(meta):
+        raise TypeError(f"the meta of {request} holds more than JSON values: {meta!r:.200}")
+    return meta
+
+
+def _is_json(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, str | int | float)
 
 
 def referrers(response: Response) -> Callable[[str], dict[str, str]]:

@@ -1,0 +1,34 @@
+"""Pages as a crawler process holds them, made for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy.http import HtmlResponse, Response
+
+from crawling.holds import Holds, Page
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+
+
+def page_at(
+    url: str = "http://a.example/page", *, profile: Profile | None = None, **entry: Any
+) -> Page:
+    """A page just granted."""
+    hold = Hold(
+        token="1-1",
+        crawl=CrawlKey("link", "app", "crawl"),
+        run=1,
+        domain="a.example",
+        priority=5,
+        entry=Entry(url=url, **entry),
+        profile=profile or Profile(),
+        retries=0,
+        issued_at=0,
+    )
+    return Holds(1, lambda: None).admit(hold)
+
+
+def answer(page: Page, status: int = 200, body: bytes = b"", **headers: Any) -> Response:
+    """What its server says; ``set_cookie=[...]`` stands for the header Set-Cookie."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return HtmlResponse(page.hold.entry.url, status=status, headers=named, body=body)

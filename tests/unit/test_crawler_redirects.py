@@ -1,0 +1,117 @@
+"""Redirects: where a response sends to, and where a chain ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawling.redirects import MAX_REDIRECTS, redirect_of
+from crawlstream.model.crawl import Entry
+from support.pages import answer, page_at
+
+HERE = "http://a.example/page"
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/next?b=2&a=1", "http://a.example/next?b=2&a=1"),
+        ("next", "http://a.example/next"),
+        ("//b.example/x", "http://b.example/x"),
+        ("HTTPS://B.example:443/x", "https://b.example/x"),
+        ("/sp ace", "http://a.example/sp%20ace"),
+        ("/é", "http://a.example/%C3%A9"),
+    ],
+)
+def test_the_target_is_fetched_as_it_is_named(location: str, target: str) -> None:
+    """Resolved against the page, host in one spelling, arguments in the order of the site."""
+    found = redirect_of(page_at(HERE, depth=2), answer(page_at(HERE), 302, Location=location))
+    assert isinstance(found, Entry)
+    assert (found.url, found.depth, found.redirect_urls) == (target, 2, (HERE,))
+
+
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [
+        (200, "/x"),
+        (304, "/x"),
+        (302, ""),
+        (302, "file:///etc/passwd"),
+        (302, "javascript:x"),
+        (302, "http://user@b.example/"),
+        (301, "http://a.example/" + "x" * 3000),
+    ],
+)
+def test_what_cannot_be_followed_is_the_pages_result(status: int, location: str) -> None:
+    """Nothing is dropped: the response itself is delivered."""
+    page = page_at(HERE)
+    assert redirect_of(page, answer(page, status, Location=location)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "becomes"),
+    [
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (303, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (303, "HEAD", "HEAD"),
+        (302, "PUT", "PUT"),
+        (307, "POST", "POST"),
+        (308, "POST", "POST"),
+    ],
+)
+def test_the_method_changes_as_in_browsers(status: int, method: str, becomes: str) -> None:
+    """A body is sent again only where the status says so."""
+    headers = {"Content-Type": "text/plain", "X-Kept": "1"}
+    page = page_at(HERE, method=method, body="q=1", headers=headers)
+    found = redirect_of(page, answer(page, status, Location="/x"))
+    assert isinstance(found, Entry)
+    assert found.method == becomes
+    assert found.body == ("q=1" if becomes == method else None)
+    assert found.headers == (headers if becomes == method else {"X-Kept": "1"})
+
+
+def test_a_loop_ends_and_a_long_chain_too() -> None:
+    """Back into the chain without a new cookie is a loop; ten hops are enough."""
+    page = page_at(HERE, redirect_urls=("http://a.example/1",))
+    assert redirect_of(page, answer(page, 302, Location="/1")) == "redirect_loop"
+    assert redirect_of(page, answer(page, 302, Location=HERE)) == "redirect_loop"
+    far = page_at(HERE, redirect_urls=tuple(f"http://a.example/{n}" for n in range(MAX_REDIRECTS)))
+    assert redirect_of(far, answer(far, 302, Location="/new")) == "too_many_redirects"
+
+
+def test_the_same_page_is_asked_again_with_the_cookie_it_set() -> None:
+    """A page behind a cookie is no loop; it is set apart, since the crawl has seen it."""
+    page = page_at(HERE, cookies={"old": "1"})
+    cookies = ["seen=2; Path=/; HttpOnly", "old=; Max-Age=0", "junk"]
+    found = redirect_of(page, answer(page, 302, Location=HERE, Set_Cookie=cookies))
+    assert isinstance(found, Entry)
+    assert found.cookies == {"seen": "2"}
+    assert found.salt is not None
+
+
+def test_another_spelling_of_the_same_page_is_followed() -> None:
+    """A site that insists on its order of arguments is obeyed, not deduplicated away."""
+    page = page_at("http://a.example/q?a=1&b=2")
+    found = redirect_of(page, answer(page, 301, Location="/q?b=2&a=1"))
+    assert isinstance(found, Entry)
+    assert found.salt is not None
+
+
+def test_abroad_nobody_learns_who_asks() -> None:
+    """Cookies, also those set just now, and credentials stay with their host."""
+    page = page_at(
+        HERE, cookies={"a": "1"}, headers={"Authorization": "x", "Cookie": "y", "X-Kept": "1"}
+    )
+    found = redirect_of(page, answer(page, 302, Location="http://b.example/", Set_Cookie=["c=3"]))
+    assert isinstance(found, Entry)
+    assert found.cookies == {}
+    assert found.headers == {"X-Kept": "1"}
+
+
+def test_a_chain_that_leaves_encryption_leaves_its_cookies() -> None:
+    """What was set over https is not sent over http."""
+    page = page_at("https://a.example/", cookies={"a": "1"})
+    found = redirect_of(page, answer(page, 302, Location="http://a.example/"))
+    assert isinstance(found, Entry)
+    assert found.cookies == {}
