@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import TypeVar
 
+import structlog
+
+from crawlstream.bus.reader import Reader
 from crawlstream.bus.records import Batch, OutOfRange
+from crawlstream.bus.session import Arrived, Assigned, Astray, Event, Revoked, open_session
 
 Locate = Callable[[str, int], Awaitable[int | None]]
 """(topic UUID, partition) -> offset to read from, None: the oldest record there is."""
 Decide = Callable[[OutOfRange], Awaitable[int | None]]
 """Where to go on from; None: stay paused until ``seek`` is called for the partition."""
 
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+STOP_TIMEOUT_S = 3.0
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
 
 class KafkaSource:
-    """Reads one topic as a member of a group, from positions that are kept elsewhere."""
+    """Reads one topic as a member of a group, from positions that are kept elsewhere.
+
+    Whenever a partition becomes ours it stands still; ``locate`` is asked where to begin, and
+    only then it is read. A position that Kafka does not hold is told to ``on_out_of_range``, never
+    skipped. Both are asked again, with pauses, while they raise. Every place a partition is put
+    begins a new *epoch*; batches of an older one are dropped, wherever they are on their way.
+    """
 
     def __init__(
         self,
@@ -25,32 +47,146 @@ class KafkaSource:
         on_out_of_range: Decide,
         client_id: str = "crawlstream",
     ) -> None:
-        raise NotImplementedError
+        self._locate = locate
+        self._decide = on_out_of_range
+        self._next_epoch = count(1).__next__
+        self._open_session = partial(
+            open_session,
+            hosts,
+            topic,
+            group=group,
+            client_id=client_id,
+            next_epoch=self._next_epoch,
+        )
+        self._reader: Reader | None = None
+        self._epochs: dict[int, int] = {}
+        self._polls: deque[Sequence[tuple[int, Batch]]] = deque()
+        self._news = asyncio.Event()
+        self._questions: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Begin to read; while Kafka is down it is tried again and again in the background."""
-        raise NotImplementedError
+        loop = asyncio.get_running_loop()
+
+        def tell(event: Event) -> None:
+            with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
+                loop.call_soon_threadsafe(self._hear, event)
+
+        self._reader = Reader(partial(self._open_session, tell=tell), tell)
+        self._reader.start()
 
     async def stop(self) -> None:
-        """Leave the group and end the thread."""
-        raise NotImplementedError
+        """Leave the group and end the thread, within 3 s."""
+        reader, self._reader = self._reader, None
+        for question in self._questions:
+            question.cancel()
+        await asyncio.gather(*self._questions, return_exceptions=True)
+        if reader is not None:
+            reader.finish()
+            await asyncio.to_thread(reader.join, STOP_TIMEOUT_S)
 
     async def poll(self, timeout_s: float) -> Sequence[Batch]:
         """Next batches, at most one a partition; empty when none arrived within ``timeout_s``."""
-        raise NotImplementedError
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not (batches := self._take()):
+                    self._news.clear()
+                    await self._news.wait()
+                return batches
+        return ()
 
     def seek(self, partition: int, offset: int) -> None:
         """Read on from ``offset``: no batch of older reading is returned after this."""
-        raise NotImplementedError
+        self._epochs[partition] = epoch = self._next_epoch()
+        if self._reader is not None:
+            self._reader.place(partition, epoch, offset)
 
     def pause(self) -> None:
         """Fetch nothing more for now, but stay a member of the group."""
-        raise NotImplementedError
+        if self._reader is not None:
+            self._reader.hold(on=True)
 
     def resume(self) -> None:
         """Fetch again."""
-        raise NotImplementedError
+        if self._reader is not None:
+            self._reader.hold(on=False)
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Tell Kafka how far we are, for lag tools only; errors are logged and ignored."""
-        raise NotImplementedError
+        if self._reader is not None:
+            self._reader.commit(positions)
+
+    def _take(self) -> Sequence[Batch]:
+        """The oldest poll that holds anything still wanted."""
+        while self._polls:
+            poll = self._polls.popleft()
+            if self._reader is not None:
+                self._reader.taken()
+            batches = [batch for epoch, batch in poll if epoch == self._epochs.get(batch.partition)]
+            if batches:
+                return batches
+        return ()
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Arrived(batches):
+                self._polls.append(batches)
+                self._news.set()
+            case Revoked(epochs):
+                self._begin(epochs)
+            case Assigned(topic_id, epochs):
+                for partition, epoch in self._begin(epochs).items():
+                    self._ask(partition, epoch, partial(self._locate, topic_id, partition))
+            case Astray(epoch, where):
+                log.error("poll", outcome="out_of_range", **_as_fields(where))
+                if self._begin({where.partition: epoch}):
+                    self._ask(where.partition, epoch, partial(self._follow, where))
+
+    def _begin(self, epochs: Mapping[int, int]) -> dict[int, int]:
+        """Begin epochs, unless a later one has begun; answer those that have begun."""
+        begun = {p: epoch for p, epoch in epochs.items() if epoch >= self._epochs.get(p, 0)}
+        self._epochs.update(begun)
+        return begun
+
+    def _ask(self, partition: int, epoch: int, ask: Callable[[], Awaitable[int | None]]) -> None:
+        question = asyncio.create_task(self._place(partition, epoch, ask))
+        self._questions.add(question)
+        question.add_done_callback(self._questions.discard)
+
+    async def _place(
+        self, partition: int, epoch: int, ask: Callable[[], Awaitable[int | None]]
+    ) -> None:
+        """Ask until there is an answer or a later epoch, then have the partition read."""
+        pause_s = FIRST_PAUSE_S
+        while self._epochs.get(partition) == epoch:
+            try:
+                offset = await ask()
+            except _StayPaused:
+                return
+            except Exception as error:  # noqa: BLE001  a partition must not stand still unsaid
+                log.warning("poll", outcome="not_located", partition=partition, error=repr(error))
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            if self._reader is not None:
+                self._reader.place(partition, epoch, offset)
+            return
+
+    async def _follow(self, where: OutOfRange) -> int:
+        offset = await self._decide(where)
+        if offset is None:
+            raise _StayPaused
+        return offset
+
+
+class _StayPaused(Exception):
+    """The caller has not decided where to go on from."""
+
+
+def _as_fields(where: OutOfRange) -> dict[str, object]:
+    return {
+        "partition": where.partition,
+        "position": where.position,
+        "log_start": where.log_start,
+        "log_end": where.log_end,
+    }

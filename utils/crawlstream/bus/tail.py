@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError, RetriableError
+from kafka.structs import TopicPartition
+
+from crawlstream.bus.connect import common_options, open_client
 from crawlstream.bus.records import Record
+from crawlstream.errors import KafkaUnavailable
+
+POLL_MS = 200
+MAX_RECORDS = 1_000
+_CLOSE_TIMEOUT_MS = 1_000
 
 
 async def end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
-    """Offset after the last record, by partition: "now", to be read from later."""
-    raise NotImplementedError
+    """Offset after the last record, by partition: "now", to be read from later.
+
+    KafkaUnavailable if Kafka does not answer or has no such topic.
+    """
+    return await asyncio.to_thread(_end_offsets, hosts, topic)
 
 
-def read_topic(
+async def read_topic(
     hosts: Sequence[str],
     topic: str,
     *,
@@ -24,5 +42,95 @@ def read_topic(
 
     Starts at ``offsets`` (as ``end_offsets`` gave them) or at the beginning; else at the end as
     it is at the first step. Without ``follow`` it ends where the topic ended at the first step.
+    KafkaUnavailable if Kafka does not answer at the first step or has no such topic; a Kafka
+    that goes away later is waited for.
     """
-    raise NotImplementedError
+    loop = asyncio.get_running_loop()
+    # One thread for all calls: the consumer is not made for more.
+    thread = ThreadPoolExecutor(1, "kafka-tail")
+    tail = _Tail(hosts, topic)
+    try:
+        begin = partial(tail.begin, from_beginning=from_beginning, offsets=offsets)
+        await loop.run_in_executor(thread, begin)
+        is_more = True
+        while is_more:
+            for record in await loop.run_in_executor(thread, tail.read):
+                yield record
+            is_more = follow or not await loop.run_in_executor(thread, tail.has_ended)
+    finally:
+        thread.submit(tail.close)
+        thread.shutdown(wait=False)
+
+
+class _Tail:
+    """A consumer of all partitions of one topic; blocks, so it lives on a thread of its own."""
+
+    def __init__(self, hosts: Sequence[str], topic: str) -> None:
+        self._hosts = hosts
+        self._topic = topic
+        self._consumer: Any = None
+        self._ends: Mapping[TopicPartition, int] = {}
+
+    def begin(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
+        self._consumer, _ = open_client(
+            KafkaConsumer,
+            **common_options(self._hosts, "crawlstream-tail"),
+            group_id=None,
+            auto_offset_reset="earliest",
+            allow_auto_create_topics=False,
+            max_poll_records=MAX_RECORDS,
+            metrics_enabled=False,
+        )
+        try:
+            self._seek(from_beginning=from_beginning, offsets=offsets)
+        except KafkaError as error:
+            raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
+
+    def _seek(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
+        partitions = self._consumer.partitions_for_topic(self._topic)
+        if not partitions:
+            raise KafkaUnavailable(f"there is no topic {self._topic}")
+        keys = [TopicPartition(self._topic, partition) for partition in sorted(partitions)]
+        self._consumer.assign(keys)
+        self._ends = self._consumer.end_offsets(keys)
+        starts = self._consumer.beginning_offsets(keys) if from_beginning else self._ends
+        for key in keys:
+            # A partition that was added after ``offsets`` were taken is new as a whole.
+            known = starts[key] if offsets is None else offsets.get(key.partition, 0)
+            self._consumer.seek(key, known)
+
+    def ends(self) -> Mapping[int, int]:
+        return {key.partition: end for key, end in self._ends.items()}
+
+    def read(self) -> Sequence[Record]:
+        try:
+            polled = self._consumer.poll(timeout_ms=POLL_MS)
+        except RetriableError:
+            time.sleep(POLL_MS / 1000)
+            return ()
+        except KafkaError as error:
+            raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
+        return [
+            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value)
+            for records in polled.values()
+            for r in records
+        ]
+
+    def has_ended(self) -> bool:
+        return all(
+            (self._consumer.position(key, timeout_ms=POLL_MS) or 0) >= end
+            for key, end in self._ends.items()
+        )
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=_CLOSE_TIMEOUT_MS)
+
+
+def _end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
+    tail = _Tail(hosts, topic)
+    try:
+        tail.begin(from_beginning=False, offsets=None)
+        return tail.ends()
+    finally:
+        tail.close()

@@ -1,0 +1,131 @@
+"""The thread that owns the consumer: reads as long as there is room, obeys in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from queue import Empty, SimpleQueue
+
+import structlog
+from kafka.errors import RetriableError
+
+from crawlstream.bus.session import Arrived, Session
+from crawlstream.errors import KafkaUnavailable
+
+QUEUED_POLLS = 4
+"""Polls that may wait to be taken, so that reading and working overlap."""
+
+POLL_MS = 100
+"""Longest wait inside Kafka's client, and so for a command to be obeyed."""
+
+COMMIT_EVERY_S = 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+HEALTHY_AFTER_S = 30.0
+"""A session that lived so long has earned a quick return."""
+
+log = structlog.get_logger()
+Command = Callable[[Session], None]
+
+
+class Reader(threading.Thread):
+    """Runs one session after the other until told to finish; the session before it has failed.
+
+    A consumer that raised anything unexpected is never polled again: after a batch that it cannot
+    unpack, kafka-python's would spin for ever. ``open_session`` makes the next one.
+    """
+
+    def __init__(
+        self, open_session: Callable[[], Session], tell: Callable[[Arrived], None]
+    ) -> None:
+        super().__init__(name="kafka-reader", daemon=True)
+        self._open_session = open_session
+        self._tell = tell
+        self._inbox: SimpleQueue[Command] = SimpleQueue()
+        self._room = threading.Semaphore(QUEUED_POLLS)
+        self._has_room = False
+        self._stopping = threading.Event()
+        self._is_paused = False
+        self._to_commit: dict[int, int] = {}
+        self._committed_at = 0.0
+
+    def place(self, partition: int, epoch: int, offset: int | None) -> None:
+        """Have a partition read on from ``offset``, None: from its oldest record."""
+        self._inbox.put(partial(self._place, partition=partition, epoch=epoch, offset=offset))
+
+    def hold(self, on: bool) -> None:  # noqa: FBT001  a switch
+        """Fetch nothing, or fetch again."""
+        self._is_paused = on
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Have positions told to Kafka, about once a second."""
+        self._inbox.put(lambda _: self._to_commit.update(positions))
+
+    def taken(self) -> None:
+        """One poll's worth of batches has been taken: there is room for another."""
+        self._room.release()
+
+    def finish(self) -> None:
+        """End the thread; ``join`` waits for it."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Open sessions until told to finish."""
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            since = time.monotonic()
+            try:
+                self._run_session()
+            except KafkaUnavailable as error:
+                log.warning("poll", outcome="waiting", error=str(error))
+            except Exception as error:
+                log.exception("poll", outcome="consumer_replaced", error=repr(error))
+            lasted_s = time.monotonic() - since
+            pause_s = FIRST_PAUSE_S if lasted_s > HEALTHY_AFTER_S else pause_s
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _run_session(self) -> None:
+        session = self._open_session()
+        try:
+            while not self._stopping.is_set():
+                self._obey(session)
+                session.announce()
+                self._read(session)
+            self._commit(session)
+        finally:
+            session.close()
+
+    def _read(self, session: Session) -> None:
+        if not self._has_room:
+            self._has_room = self._room.acquire(timeout=POLL_MS / 1000)
+        session.fetch(self._has_room and not self._is_paused)
+        # Without room this polls all the same, or the group would think that we are dead.
+        batches = session.read(POLL_MS if self._has_room else 0)
+        if batches:
+            self._has_room = False
+            self._tell(Arrived(batches))
+
+    def _obey(self, session: Session) -> None:
+        for _ in range(self._inbox.qsize()):
+            try:
+                command = self._inbox.get_nowait()
+            except Empty:
+                break
+            command(session)
+        if time.monotonic() - self._committed_at > COMMIT_EVERY_S:
+            self._commit(session)
+
+    def _place(self, session: Session, *, partition: int, epoch: int, offset: int | None) -> None:
+        try:
+            session.place(partition, epoch, offset)
+        except RetriableError as error:
+            log.info("poll", outcome="waiting", partition=partition, error=str(error))
+            self.place(partition, epoch, offset)
+
+    def _commit(self, session: Session) -> None:
+        if self._to_commit:
+            session.commit(self._to_commit)
+            self._to_commit = {}
+            self._committed_at = time.monotonic()

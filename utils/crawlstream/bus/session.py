@@ -1,0 +1,290 @@
+"""One consumer, from its connection to its first unexpected error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.errors import LogTruncationError, OffsetOutOfRangeError, RetriableError
+from kafka.net.compat import KafkaNetClient
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from crawlstream.bus.connect import common_options, open_client
+from crawlstream.bus.records import Batch, OutOfRange, Record
+
+MAX_RECORDS = 1_000
+"""Records of one poll: small enough to be taken back unused, large enough for 80 000 a second."""
+
+FETCH_BYTES = 16 * 1024 * 1024
+PARTITION_FETCH_BYTES = 2 * 1024 * 1024
+"""Compressed; a larger record comes all the same, alone."""
+
+FETCH_WAIT_MS = 100
+"""A partition that is resumed waits at most this long for a fetch under way without it."""
+
+SESSION_TIMEOUT_MS = 6_000
+"""How long the partitions of a killed process lie idle; the least that brokers accept."""
+
+_BOUNDS_TIMEOUT_MS = 2_000
+_CLOSE_TIMEOUT_MS = 1_000
+_RETRY_PAUSE_S = 0.2
+_NO_UUID = 0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Partitions are ours and stand still until they are placed; epoch by partition."""
+
+    topic_id: str
+    epochs: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Partitions are no longer ours, or no longer where they were; epoch by partition."""
+
+    epochs: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Batches, each with the epoch it was read in."""
+
+    batches: Sequence[tuple[int, Batch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Astray:
+    """A partition cannot be read from where it stands; it waits to be placed anew."""
+
+    epoch: int
+    where: OutOfRange
+
+
+Event = Assigned | Revoked | Arrived | Astray
+Tell = Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class _Part:
+    """A partition of ours. ``epoch`` grows whenever it is assigned or placed."""
+
+    epoch: int
+    next: int | None = None
+    """Offset after the last record handed out; None until it is placed."""
+
+
+class Session(ConsumerRebalanceListener):  # type: ignore[misc]
+    """A consumer that reads only where it was told to; for one thread.
+
+    The rebalance listener runs on the client's own thread, but only while ours waits for it
+    inside ``read`` or ``close``.
+    """
+
+    def __init__(
+        self,
+        consumer: KafkaConsumer,
+        network: KafkaNetClient,
+        topic: str,
+        *,
+        tell: Tell,
+        next_epoch: Callable[[], int],
+    ) -> None:
+        self._consumer = consumer
+        self._network = network
+        self._topic = topic
+        self._tell = tell
+        self._next_epoch = next_epoch
+        self._parts: dict[int, _Part] = {}
+        self._new: set[int] = set()
+        self._topic_id = ""
+        self._is_fetching = True
+
+    def subscribe(self) -> None:
+        """Ask to be assigned partitions."""
+        self._consumer.subscribe([self._topic], listener=self)
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Stand still, at a position that keeps the client from looking for one of its own."""
+        for part in assigned:
+            self._stand_still(part.partition)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Forget the partitions; batches that were read from them are void."""
+        gone = [part.partition for part in revoked if part.partition in self._parts]
+        for partition in gone:
+            del self._parts[partition]
+            self._new.discard(partition)
+        if gone:
+            self._tell(Revoked({partition: self._next_epoch() for partition in gone}))
+
+    def announce(self) -> None:
+        """Tell of new partitions, and of all of them if the topic was made anew."""
+        topic_id = self._find_topic_id()
+        if topic_id is None:
+            return
+        if topic_id != self._topic_id:
+            self._topic_id = topic_id
+            for partition in self._parts:
+                self._stand_still(partition)
+        if self._new:
+            epochs = {partition: self._parts[partition].epoch for partition in self._new}
+            self._new.clear()
+            self._tell(Assigned(topic_id, epochs))
+
+    def place(self, partition: int, epoch: int, offset: int | None) -> None:
+        """Read on from ``offset`` (None: the oldest) if nothing newer was said meanwhile.
+
+        RetriableError: Kafka does not say where the partition begins and ends; try again.
+        """
+        part = self._parts.get(partition)
+        if part is None or epoch < part.epoch:
+            return
+        part.epoch, part.next = epoch, None
+        self._new.discard(partition)
+        key = self._key(partition)
+        self._consumer.pause(key)
+        log_start, log_end = self._bounds(key)
+        wanted = log_start if offset is None else offset
+        if not log_start <= wanted <= log_end:
+            where = OutOfRange(self._topic_id, partition, wanted, log_start, log_end)
+            self._tell(Astray(epoch, where))
+            return
+        self._consumer.seek(key, wanted)
+        part.next = wanted
+        if self._is_fetching:
+            self._consumer.resume(key)
+
+    def fetch(self, on: bool) -> None:  # noqa: FBT001  a switch
+        """Fetch from all placed partitions, or from none."""
+        if on == self._is_fetching:
+            return
+        self._is_fetching = on
+        placed = [self._key(p) for p, part in self._parts.items() if part.next is not None]
+        (self._consumer.resume if on else self._consumer.pause)(*placed)
+
+    def read(self, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
+        """Poll: take part in the group's life, and return what has arrived."""
+        try:
+            polled = self._consumer.poll(timeout_ms=timeout_ms)
+        except OffsetOutOfRangeError as error:
+            self._stop_at(error.args[0])
+            return ()
+        except LogTruncationError as error:
+            self._stop_at(error.divergent_offsets)
+            return ()
+        except RetriableError as error:
+            log.info("poll", outcome="waiting", error=str(error))
+            time.sleep(_RETRY_PAUSE_S)
+            return ()
+        return [
+            (self._parts[key.partition].epoch, self._take(key.partition, records))
+            for key, records in polled.items()
+            if records and key.partition in self._parts
+        ]
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Hand positions to Kafka and do not wait."""
+        ours = {
+            self._key(partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in positions.items()
+            if partition in self._parts
+        }
+        if ours:
+            self._consumer.commit_async(ours, callback=_note_commit)
+
+    def close(self) -> None:
+        """Leave the group and end the client's threads, within about a second."""
+        try:
+            self._consumer.close(autocommit=False, timeout_ms=_CLOSE_TIMEOUT_MS)
+        finally:
+            self.on_partitions_revoked([self._key(partition) for partition in self._parts])
+
+    def _take(self, partition: int, records: Sequence[Any]) -> Batch:
+        part = self._parts[partition]
+        end = records[-1].offset + 1
+        start = records[0].offset if part.next is None else part.next
+        part.next = end
+        taken = [
+            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value) for r in records
+        ]
+        return Batch(self._topic_id, partition, start, end, taken)
+
+    def _stand_still(self, partition: int) -> None:
+        key = self._key(partition)
+        self._consumer.pause(key)
+        self._consumer.seek(key, 0)
+        self._parts[partition] = _Part(self._next_epoch())
+        self._new.add(partition)
+
+    def _stop_at(self, keys: Iterable[TopicPartition]) -> None:
+        """The position of these partitions is not in Kafka (any more): ask what to do."""
+        for key in keys:
+            part = self._parts.get(key.partition)
+            if part is None or part.next is None:
+                continue
+            self._consumer.pause(key)
+            position, part.next = part.next, None
+            part.epoch = self._next_epoch()
+            log_start, log_end = self._bounds(key)
+            where = OutOfRange(self._topic_id, key.partition, position, log_start, log_end)
+            self._tell(Astray(part.epoch, where))
+
+    def _bounds(self, key: TopicPartition) -> tuple[int, int]:
+        starts = self._consumer.beginning_offsets([key], timeout_ms=_BOUNDS_TIMEOUT_MS)
+        ends = self._consumer.end_offsets([key], timeout_ms=_BOUNDS_TIMEOUT_MS)
+        return starts[key], ends[key]
+
+    def _find_topic_id(self) -> str | None:
+        cluster = self._network.cluster
+        if cluster.partitions_for_topic(self._topic) is None:
+            return None
+        topic_id = cluster.topic_id(self._topic)
+        # Brokers before 2.8 give topics no identity but their name.
+        return str(topic_id) if topic_id and topic_id.int != _NO_UUID else f"name:{self._topic}"
+
+    def _key(self, partition: int) -> TopicPartition:
+        return TopicPartition(self._topic, partition)
+
+
+def open_session(
+    hosts: Sequence[str],
+    topic: str,
+    *,
+    group: str,
+    client_id: str,
+    tell: Tell,
+    next_epoch: Callable[[], int],
+) -> Session:
+    """Connect and subscribe; KafkaUnavailable if Kafka does not answer."""
+    consumer, network = open_client(
+        KafkaConsumer,
+        **common_options(hosts, client_id),
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        allow_auto_create_topics=False,
+        max_poll_records=MAX_RECORDS,
+        fetch_max_bytes=FETCH_BYTES,
+        max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=SESSION_TIMEOUT_MS // 3,
+        # How soon a topic that was made anew is noticed.
+        metadata_max_age_ms=10_000,
+        metrics_enabled=False,
+    )
+    session = Session(consumer, network, topic, tell=tell, next_epoch=next_epoch)
+    session.subscribe()
+    return session
+
+
+def _note_commit(positions: object, answer: object) -> None:
+    if isinstance(answer, Exception):
+        log.info("poll", outcome="not_committed", error=str(answer), positions=str(positions))
