@@ -10,7 +10,7 @@ import structlog
 
 from crawlstream.bus.records import Batch
 from crawlstream.bus.source import KafkaSource
-from crawlstream.errors import PositionGap
+from crawlstream.errors import CrawlstreamError, PositionGap, Unavailable
 from crawlstream.frontier.frontier import INTAKE_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
@@ -23,6 +23,10 @@ POLL_S = 0.5
 
 COMMIT_EVERY_S = 1.0
 """The commit is a hint: lag tools need no more."""
+
+BROKEN_AFTER = 3
+"""When so many records in a row cannot be put, the fault is not theirs: the frontier is waited
+for, like any service that does not work, instead of rejecting all that comes."""
 
 log = structlog.get_logger()
 
@@ -41,6 +45,7 @@ class Loop:
         self._tally = tally
         self._applied: dict[int, int] = {}
         self._committed_at = time.monotonic()
+        self._failed_in_a_row = 0
         self.pulse = Pulse("put", pause=source.pause, resume=source.resume)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -74,6 +79,7 @@ class Loop:
                     await self._take_part(part)
                 return
             log.exception("put", outcome="failed", offset=batch.start)
+            self._failed_in_a_row += 1
             problem = f"$: {type(error).__name__}: {error}"
             rejected = [Rejected(record, "put_failed", [problem]) for record in batch.records]
             await self._settle(Judged(batch, (), rejected, {}))
@@ -86,7 +92,7 @@ class Loop:
         """
         begun = time.monotonic()
         await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))
-        answer = await self.pulse.patiently(partial(self._intake.put, judged))
+        answer = await self.pulse.patiently(partial(self._put, judged))
         await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))
         self._count(judged, answer)
         log.info(
@@ -99,6 +105,19 @@ class Loop:
             refused=len(answer.refused),
             ms=round((time.monotonic() - begun) * 1000, 1),
         )
+
+    async def _put(self, judged: Judged) -> IntakeAnswer:
+        try:
+            answer = await self._intake.put(judged)
+        except CrawlstreamError:
+            raise
+        except Exception as error:
+            if self._failed_in_a_row < BROKEN_AFTER:
+                raise
+            raise Unavailable(f"no record can be put: {error}") from error
+        if judged.effects:
+            self._failed_in_a_row = 0
+        return answer
 
     def _count(self, judged: Judged, answer: IntakeAnswer) -> None:
         if judged.effects and not answer.applied:

@@ -68,11 +68,7 @@ async def test_a_tally_flushes_by_itself_and_at_its_end(
     tally = Tally(redis, KEYS)
     running = asyncio.create_task(tally.run())
     tally.count("spider", "link", "200")
-
-    async def is_written() -> bool:
-        return bool(await redis.exists(KEYS.stats("spider", LIFETIME)))
-
-    await wait_until(is_written)
+    await wait_until(lambda: redis.exists(KEYS.stats("spider", LIFETIME)))
 
     tally.count("spider", "link", "200")
     running.cancel()
