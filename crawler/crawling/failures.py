@@ -67,7 +67,7 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
     (BadEncoding, "bad_encoding"),
     ((CannotResolveHostError, net.DNSLookupError), "dns"),
     ((DownloadConnectionRefusedError, net.ConnectionRefusedError), "refused"),
-    ((DownloadTimeoutError, net.TimeoutError, TimeoutError), "timeout"),
+    ((DownloadTimeoutError, net.TCPTimedOutError, net.TimeoutError, TimeoutError), "timeout"),
     ((SSL.Error, VerificationError), "tls"),
     (ParseError, "bad_response"),
     (DownloadCancelledError, "too_large"),

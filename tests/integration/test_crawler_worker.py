@@ -301,3 +301,15 @@ async def test_redirects_end_where_they_must(
         site.url("/pool"): "redirect_loop",
         site.url("/endless/10"): "too_many_redirects",
     }
+
+
+async def test_no_request_leaves_that_was_not_granted(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """A kept connection that turns out dead is not tried again behind the frontier's back."""
+    site.pages |= {"/": page("/dropped"), "/dropped": Answer(raw=b"")}
+    with cluster.worker(RETRY_TIMES="1"):
+        crawl = await cluster.feed(site.url("/"), maxdepth=1)
+        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+    assert site.paths().count("/dropped") == 2
+    assert cluster.failures() == {site.url("/dropped"): "connection_lost"}

@@ -1,0 +1,92 @@
+"""Failures: every error of a download has a name, and the charset of a page too."""
+
+from __future__ import annotations
+
+import pytest
+from OpenSSL import SSL
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+)
+from scrapy.http import HtmlResponse, Response
+from twisted.internet import error as net
+from twisted.python.failure import Failure
+from twisted.web._newclient import ParseError
+from twisted.web.client import ResponseNeverReceived
+
+from crawling.charset import with_charset
+from crawling.failures import BadEncoding, TooLarge, is_retryable, reason_of
+from crawling.guard import AddressRefused
+
+
+def wrapped(cause: Exception) -> Exception:
+    """An error as Scrapy's handler raises it, around Twisted's, around the cause."""
+    error = DownloadFailedError("x")
+    error.__cause__ = ResponseNeverReceived([Failure(cause)])
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "retries"),
+    [
+        (CannotResolveHostError("x"), "dns", True),
+        (DownloadConnectionRefusedError("x"), "refused", True),
+        (DownloadTimeoutError("x"), "timeout", True),
+        (wrapped(net.TCPTimedOutError()), "timeout", True),
+        (net.NoRouteError(), "unreachable", True),
+        (wrapped(net.ConnectionLost()), "connection_lost", True),
+        (wrapped(net.ConnectionDone()), "connection_lost", True),
+        (ResponseDataLossError("x"), "connection_lost", True),
+        (wrapped(SSL.Error([])), "tls", True),
+        (wrapped(ParseError("x", b"")), "bad_response", True),
+        (DownloadCancelledError("x"), "too_large", False),
+        (TooLarge("x"), "too_large", False),
+        (BadEncoding("x"), "bad_encoding", False),
+        (AddressRefused("x"), "address_refused", False),
+        (ValueError("x"), "invalid_request", False),
+        (RuntimeError("x"), "download_error", True),
+    ],
+)
+def test_every_error_has_its_code(error: Exception, reason: str, retries: bool) -> None:  # noqa: FBT001
+    """The code tells what happened, and whether another attempt may help."""
+    assert reason_of(error) == reason
+    assert is_retryable(reason) is retries
+
+
+def test_a_cycle_of_causes_ends() -> None:
+    """Errors that were raised from each other are looked at a bounded number of times."""
+    first, second = RuntimeError("a"), RuntimeError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert reason_of(first) == "download_error"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "encoding"),
+    [
+        (b"plain", "text/html", "cp1252"),
+        ("Grüße".encode("latin-1"), "text/html", "cp1252"),
+        ("Grüße".encode(), "text/html", "utf-8"),
+        ("Grüße".encode("latin-1"), "text/html; charset=iso-8859-1", "cp1252"),
+        ("ένα".encode("iso-8859-7"), "text/html; charset=iso-8859-7", "iso8859-7"),
+        (b'<meta charset="shift_jis">\x83\x65', "text/html", "cp932"),
+        ("x".encode("utf-16"), "text/html", "utf-16-le"),
+    ],
+)
+def test_an_undeclared_charset_is_what_it_always_was(
+    body: bytes, content_type: str, encoding: str
+) -> None:
+    """Declared charsets count; otherwise UTF-8 if it is, and cp1252 if not. No statistics."""
+    response = HtmlResponse("http://a.example/", body=body, headers={"Content-Type": content_type})
+    settled = with_charset(response)
+    assert isinstance(settled, HtmlResponse)
+    assert settled.encoding == encoding
+
+
+def test_binary_has_no_charset() -> None:
+    """What is no text is left alone."""
+    response = Response("http://a.example/", body=b"\xff\xfe")
+    assert with_charset(response) is response
