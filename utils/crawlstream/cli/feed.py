@@ -69,7 +69,8 @@ async def _feed(settings: Settings, requests: Iterator[Request]) -> int:
                 await sink.send(batch)
                 fed += len(batch)
         except _NotARequestError as error:
-            raise CrawlstreamError(f"{error}; {fed} requests before it were fed") from error
+            before = f"; {fed} requests before it were fed" if fed else ""
+            raise CrawlstreamError(f"{error}{before}") from error
     return fed
 
 

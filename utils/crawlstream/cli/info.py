@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from redis.exceptions import RedisError
 from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.state import CrawlState
@@ -53,8 +54,14 @@ def info(
 
 async def _all(settings: Settings) -> Sequence[CrawlState]:
     redis = redis_client(settings)
+    keys = FrontierKeys(settings.namespace, settings.partitions)
     try:
-        return await Frontier(redis, FrontierKeys(settings.namespace, settings.partitions)).crawls()
+        return await Frontier(redis, keys).crawls()
+    except (RedisError, RedisUnavailable) as error:
+        raise RedisUnavailable(
+            f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"
+            " start a cluster with `./crawlstream up -d`, or set REDIS_HOST"
+        ) from error
     finally:
         await redis.aclose()
 
