@@ -28,6 +28,8 @@ class Verb:
     summary: str
     joins_cluster: bool = True
     """Whether it works with the cluster that runs in the home, rather than on it."""
+    passes_options: bool = False
+    """Whether options that it does not know are somebody else's."""
 
 
 VERBS = {
@@ -43,9 +45,12 @@ VERBS = {
     "stop": Verb("stop:stop", "End a crawl."),
     "throttle": Verb("throttle:throttle", "Show and change how hard sites may be asked."),
     "test": Verb(
-        "dev:test", "Run the tests; they start servers of their own.", joins_cluster=False
+        "dev:run_tests",
+        "Run the tests; they start servers of their own.",
+        joins_cluster=False,
+        passes_options=True,
     ),
-    "check": Verb("dev:check", "Check lint, types, borders and sizes.", joins_cluster=False),
+    "check": Verb("dev:run_checks", "Check lint, types, borders and sizes.", joins_cluster=False),
 }
 
 
@@ -74,7 +79,8 @@ class _LazyVerb(TyperCommand):
         found = getattr(import_module(f"crawlstream.cli.{module}"), name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
-            found.command(self.name, no_args_is_help=False)(function)
+            settings = {"ignore_unknown_options": self._verb.passes_options}
+            found.command(self.name, context_settings=settings)(function)
         return typer.main.get_command(found)
 
 

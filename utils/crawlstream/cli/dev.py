@@ -23,18 +23,20 @@ CHECKS = {
 }
 
 
-def test(arguments: Annotated[list[str] | None, typer.Argument(help="For pytest.")] = None) -> None:
+def run_tests(
+    arguments: Annotated[list[str] | None, typer.Argument(help="Options and arguments of pytest.")] = None,
+) -> None:
     """Run the tests of all tiers, or what pytest's arguments choose.
 
-    They start servers of their own on free ports. Options of pytest come after ``--``.
+    They start servers of their own, on free ports.
 
-    Example: crawlstream test tests/unit -- -x
+    Example: crawlstream test tests/unit -x
     """
     argv = (sys.executable, "-m", "pytest", *(arguments or ()))
     raise typer.Exit(subprocess.run(argv, cwd=repository(), check=False).returncode)
 
 
-def check() -> None:
+def run_checks() -> None:
     """Check lint, format, types, import borders and sizes; all of them, whatever fails."""
     failed = []
     for name, argv in CHECKS.items():
