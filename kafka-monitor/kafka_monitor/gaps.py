@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import structlog
 
-from crawlstream.boot.retry import until_ready
 from crawlstream.bus.records import Out, OutOfRange
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.frontier import Frontier
@@ -33,10 +30,10 @@ class Gaps:
         self._topics = topics
 
     async def decide(self, gap: OutOfRange) -> int | None:
-        """The offset to read on from; None to stay paused."""
+        """The offset to read on from; None to stay paused. Unavailable: ask again."""
         sentence = _sentence(gap)
         log.error("poll", outcome="out_of_range", partition=gap.partition, error=sentence)
-        await until_ready("kafka", partial(self._mark, gap, sentence))
+        await self._mark(gap, sentence)
         if gap.position > gap.log_end:
             return None
         skip = IntakeBatch(
@@ -46,7 +43,7 @@ class Gaps:
             next=gap.log_start,
             records=(),
         )
-        await until_ready("redis", partial(self._frontier.intake, skip))
+        await self._frontier.intake(skip)
         return gap.log_start
 
     async def _mark(self, gap: OutOfRange, sentence: str) -> None:

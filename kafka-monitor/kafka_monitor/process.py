@@ -94,14 +94,11 @@ async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
 async def _source(
     settings: Settings, topics: Topics, *, frontier: Frontier, sink: KafkaSink
 ) -> AsyncIterator[KafkaSource]:
-    async def locate(topic_id: str, partition: int) -> int | None:
-        return await until_ready("redis", partial(frontier.position, topic_id, partition))
-
     source = KafkaSource(
         settings.KAFKA_HOSTS,
         topics.incoming,
         group=settings.KAFKA_GROUP,
-        locate=locate,
+        locate=frontier.position,
         on_out_of_range=Gaps(frontier, sink, topics).decide,
         client_id="kafka-monitor",
     )

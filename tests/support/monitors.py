@@ -107,6 +107,11 @@ class MonitorCluster:
         producer.flush(_TIMEOUT_S)
         producer.close()
 
+    def feed_by_hand(self, *arguments: str) -> int:
+        """Run ``kafka-monitor feed``; its exit code."""
+        command = [sys.executable, "-m", "kafka_monitor", "feed", *arguments]
+        return subprocess.run(command, env=self._env, timeout=_TIMEOUT_S, check=False).returncode
+
     def read_all(self, topic: str) -> list[bytes]:
         """Every record of a topic so far."""
         consumer = KafkaConsumer(bootstrap_servers=self.kafka_hosts, enable_auto_commit=False)
