@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
+import structlog
+
+from crawlstream.errors import BadThrottleConfig
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.url import domain_key
+from crawlstream.throttle.document import Document
+from crawlstream.throttle.node import change_node, read_node
+from crawlstream.throttle.parse import fold, table_of
+
+DEFAULT = "default"
+"""The name of the rule for all domains without one."""
+
+log = structlog.get_logger()
 
 
 class ThrottleEditor:
     """Edits the node by compare-and-set on its version, keeping what it does not know.
 
     Each method connects, works and disconnects within 5 s, and returns the table as it is then.
-    Errors: ZooKeeperUnavailable; Conflict (others kept writing); BadThrottleConfig (the node is
-    unreadable, so it is not overwritten, or the new value is not valid).
+    Errors: ZooKeeperUnavailable (an edit may have been applied all the same; to repeat it is
+    harmless); Conflict (others kept writing); BadThrottleConfig (the node is unreadable, so it is
+    not overwritten, or the new value is not valid, or the rules grow beyond 1 MiB).
     """
 
     def __init__(self, hosts: Sequence[str], path: str, *, default: ThrottleRule) -> None:
-        raise NotImplementedError
+        self._hosts = hosts
+        self._path = path
+        self._default = default
 
     async def read(self) -> ThrottleTable:
         """The rules as they are in ZooKeeper now."""
-        raise NotImplementedError
+        return await asyncio.to_thread(read_node, self._hosts, self._path, self._table_of)
 
     async def seed(self) -> ThrottleTable:
-        """Write the default rule into the node if it has none, creating the node if need be."""
-        raise NotImplementedError
+        """Write the default rule into the node if it has none, creating the node if need be.
+
+        A node that was emptied is left alone: its rules are lost, but not given up yet.
+        """
+        return await self._change(self._seed)
 
     async def set_rule(
         self,
@@ -36,17 +57,123 @@ class ThrottleEditor:
         concurrency: int | None = None,
         moderated: bool | None = None,
     ) -> ThrottleTable:
-        """Set the rule of a domain, or of ``"default"``; None leaves a field as it is."""
-        raise NotImplementedError
+        """Set the rule of a domain, or of ``"default"``; None leaves a field as it is.
+
+        A domain without a rule starts from the default's ``hits`` and ``window``.
+        """
+        given = {
+            "hits": hits,
+            "window": _plain(window_s),
+            "scale": _plain(scale),
+            "concurrency": concurrency,
+            "moderated": moderated,
+        }
+        fields = {name: value for name, value in given.items() if value is not None}
+        if domain == DEFAULT:
+            return await self._change(partial(self._set_default, fields))
+        return await self._change(partial(self._set_rule, _checked(domain), fields))
 
     async def remove_rule(self, domain: str) -> ThrottleTable:
         """Let the default rule apply to a domain again."""
-        raise NotImplementedError
+        if domain == DEFAULT:
+            raise BadThrottleConfig("the default rule can be changed, but not removed")
+        return await self._change(partial(_remove_rule, fold(domain)))
 
     async def block(self, domain: str) -> ThrottleTable:
         """Put a domain on the blacklist."""
-        raise NotImplementedError
+        return await self._change(partial(_block, _checked(domain)))
 
     async def unblock(self, domain: str) -> ThrottleTable:
         """Take a domain off the blacklist."""
-        raise NotImplementedError
+        return await self._change(partial(_unblock, fold(domain)))
+
+    async def _change(self, edit: Callable[[Document], None]) -> ThrottleTable:
+        return await asyncio.to_thread(
+            change_node,
+            self._hosts,
+            self._path,
+            edit,
+            table_of=self._table_of,
+            fresh=lambda: {DEFAULT: _fields_of(self._default), "domains": {}, "blacklist": []},
+        )
+
+    def _table_of(self, document: Document, czxid: int, mzxid: int) -> ThrottleTable:
+        return table_of(document, default=self._default, czxid=czxid, mzxid=mzxid)
+
+    def _seed(self, document: Document) -> None:
+        if DEFAULT not in document:
+            rest = dict(document)
+            document.clear()
+            document.update({DEFAULT: _fields_of(self._default), **rest})
+
+    def _set_default(self, fields: Document, document: Document) -> None:
+        self._seed(document)
+        document[DEFAULT] = {**_as_mapping(document, DEFAULT), **fields}
+
+    def _set_rule(self, domain: str, fields: Document, document: Document) -> None:
+        domains = _as_mapping(document, "domains")
+        spellings = [name for name in domains if _is(name, domain)]
+        for other in spellings[1:]:
+            del domains[other]
+        known = domains.get(spellings[0]) if spellings else None
+        if not isinstance(known, dict):
+            start = _as_mapping(document, DEFAULT) or _fields_of(self._default)
+            known = {name: start[name] for name in ("window", "hits") if name in start}
+        # A new mapping: two domains of the node may share one by an alias.
+        domains[spellings[0] if spellings else domain] = {**known, **fields}
+
+
+def _remove_rule(domain: str, document: Document) -> None:
+    domains = _as_mapping(document, "domains")
+    for name in [name for name in domains if _is(name, domain)]:
+        del domains[name]
+
+
+def _block(domain: str, document: Document) -> None:
+    blacklist = _as_list(document, "blacklist")
+    if not any(_is(name, domain) for name in blacklist):
+        blacklist.append(domain)
+
+
+def _unblock(domain: str, document: Document) -> None:
+    blacklist = _as_list(document, "blacklist")
+    blacklist[:] = [name for name in blacklist if not _is(name, domain)]
+
+
+def _checked(domain: str) -> str:
+    """The domain in the node's spelling; a name that no request is counted under is said to be."""
+    name = fold(domain)
+    if not name:
+        raise BadThrottleConfig("the name of a domain is missing")
+    if domain_key(name) != name:
+        log.warning("rules", outcome="inert", domain=name, counted_under=domain_key(name))
+    return name
+
+
+def _is(name: object, domain: str) -> bool:
+    return isinstance(name, str) and fold(name) == domain
+
+
+def _as_mapping(document: Document, section: str) -> dict[Any, Any]:
+    """A section to write into: made if it is missing or not a mapping, which a write repairs."""
+    if not isinstance(document.get(section), dict):
+        document[section] = {}
+    section_value: dict[Any, Any] = document[section]
+    return section_value
+
+
+def _as_list(document: Document, section: str) -> list[Any]:
+    if not isinstance(document.get(section), list):
+        document[section] = []
+    section_value: list[Any] = document[section]
+    return section_value
+
+
+def _fields_of(rule: ThrottleRule) -> Document:
+    fields = {"hits": rule.hits, "window": _plain(rule.window_s), "moderated": rule.moderated}
+    return fields if rule.scale == 1 else {**fields, "scale": rule.scale}
+
+
+def _plain(number: float | None) -> float | None:
+    """A whole number without its ``.0``, as the predecessor's tools write and read it."""
+    return int(number) if number is not None and number == int(number) else number

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
 
 from crawlstream.errors import BadThrottleConfig
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.throttle.watcher import Watcher
 
 OnTable = Callable[[ThrottleTable], Awaitable[None]]
 OnAlarm = Callable[[BadThrottleConfig], Awaitable[None]]
 
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+STOP_TIMEOUT_S = 12.0
+"""kazoo waits up to ten seconds for a connection that is just being made."""
+
+log = structlog.get_logger()
+
 
 class ThrottleWatch:
-    """Delivers every readable version of the rules; unreadable ones raise an alarm instead."""
+    """Delivers the rules whenever they change; those that cannot be read raise an alarm instead.
+
+    Versions that follow each other quickly may be skipped, the last one never is. A missing or
+    unreadable node, a lost session, a server that is down or frozen: the last good table stays.
+    A callback that raises is called again with what is the latest by then.
+    """
 
     def __init__(
         self,
@@ -23,22 +39,74 @@ class ThrottleWatch:
         on_table: OnTable,
         on_alarm: OnAlarm | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._hosts = hosts
+        self._path = path
+        self._default = default
+        self._on_table = on_table
+        self._on_alarm = on_alarm
+        self._table: ThrottleTable | None = None
+        self._latest: ThrottleTable | BadThrottleConfig | None = None
+        self._news = asyncio.Event()
+        self._watcher: Watcher | None = None
+        self._delivery: asyncio.Task[None] | None = None
 
     @property
     def table(self) -> ThrottleTable | None:
         """The last good table; None before the first."""
-        raise NotImplementedError
+        return self._table
 
     @property
     def connected(self) -> bool:
         """Whether ZooKeeper answers just now."""
-        raise NotImplementedError
+        return self._watcher is not None and self._watcher.is_connected
 
     async def start(self) -> None:
         """Begin to watch and return at once; ZooKeeper may be down."""
-        raise NotImplementedError
+        loop = asyncio.get_running_loop()
+
+        def tell(latest: ThrottleTable | BadThrottleConfig) -> None:
+            with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
+                loop.call_soon_threadsafe(self._hear, latest)
+
+        self._watcher = Watcher(self._hosts, self._path, default=self._default, tell=tell)
+        self._watcher.start()
+        self._delivery = asyncio.create_task(self._deliver())
 
     async def stop(self) -> None:
         """End the session and its threads."""
-        raise NotImplementedError
+        watcher, self._watcher = self._watcher, None
+        if self._delivery is not None:
+            self._delivery.cancel()
+            await asyncio.gather(self._delivery, return_exceptions=True)
+        if watcher is not None:
+            watcher.finish()
+            await asyncio.to_thread(watcher.join, STOP_TIMEOUT_S)
+
+    def _hear(self, latest: ThrottleTable | BadThrottleConfig) -> None:
+        if isinstance(latest, BadThrottleConfig):
+            log.error("rules", outcome="unreadable", path=self._path, error=str(latest))
+        else:
+            self._table = latest
+        self._latest = latest
+        self._news.set()
+
+    async def _deliver(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._call(self._latest)
+            except Exception as error:  # noqa: BLE001  rules must arrive, whatever went wrong
+                log.warning("rules", outcome="not_delivered", error=repr(error), pause_s=pause_s)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                self._news.set()
+            else:
+                pause_s = FIRST_PAUSE_S
+
+    async def _call(self, latest: ThrottleTable | BadThrottleConfig | None) -> None:
+        if isinstance(latest, ThrottleTable):
+            await self._on_table(latest)
+        elif latest is not None and self._on_alarm is not None:
+            await self._on_alarm(latest)

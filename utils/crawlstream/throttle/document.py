@@ -1,0 +1,121 @@
+"""The node's bytes as a YAML document: read with suspicion, written as people write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from crawlstream.errors import BadThrottleConfig
+
+MAX_BYTES = 1024 * 1024 - 1024
+"""ZooKeeper closes the connection on anything larger (jute.maxbuffer, 1 MiB with its envelope)."""
+
+MAX_DEPTH = 16
+"""libyaml's time grows with the square of the depth, and at 100 000 levels it kills the process."""
+
+MAX_VALUES = 500_000
+"""Values of a document with its aliases expanded: a full megabyte of rules has a third of that."""
+
+Document = dict[str, Any]
+
+
+def read_document(data: bytes) -> Document:
+    """The mapping in ``data``, order and unknown keys kept; BadThrottleConfig says what is off."""
+    if not data.strip():
+        raise BadThrottleConfig("the node is empty")
+    if len(data) > MAX_BYTES:
+        raise BadThrottleConfig(
+            f"the node has {len(data)} bytes, more than the {MAX_BYTES} allowed"
+        )
+    document = _load(data)
+    if not isinstance(document, dict):
+        raise BadThrottleConfig(f"the node holds {kind_of(document)}, not a mapping")
+    return document
+
+
+def write_document(document: Document) -> bytes:
+    """``document`` as block-style YAML in its own order; BadThrottleConfig if it is too large."""
+    text = yaml.dump(
+        document,
+        Dumper=yaml.CSafeDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        encoding="utf-8",
+    )
+    if len(text) > MAX_BYTES:
+        raise BadThrottleConfig(
+            f"the rules would have {len(text)} bytes, more than the {MAX_BYTES} a node can hold"
+        )
+    return bytes(text)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words, for sentences; foreign text is cut."""
+    match value:
+        case None:
+            return "nothing"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case int() if abs(value) > 10**18:
+            return "a huge number"
+        case str() | int() | float():
+            return repr(value)[:60]
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _load(data: bytes) -> object:
+    try:
+        text = data.decode()
+        _check_shape(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return yaml.load(text, Loader=yaml.CSafeLoader)
+    except UnicodeDecodeError as error:
+        raise BadThrottleConfig(f"the node is not UTF-8: {error.reason}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise BadThrottleConfig(f"the node is not YAML: {error.problem}{where}") from error
+    except BadThrottleConfig:
+        raise
+    except Exception as error:
+        # PyYAML lets through whatever its constructors stumble over: ``!!bool x`` is a KeyError.
+        raise BadThrottleConfig(f"the node is not YAML: {error!r}") from error
+
+
+def _check_shape(events: Iterator[yaml.Event]) -> None:
+    """Refuse documents whose reading would cost more than their bytes tell."""
+    weights: dict[str | None, int] = {}
+    open_nodes: list[tuple[str | None, int]] = []
+    values = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            values += _weight(weights, event.anchor)
+        elif isinstance(event, yaml.NodeEvent):
+            values += 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, values - 1))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            weights[anchor] = values - before
+        elif isinstance(event, yaml.ScalarEvent):
+            weights[event.anchor] = 1
+        _check_bounds(depth=len(open_nodes), values=values)
+
+
+def _weight(weights: dict[str | None, int], anchor: str | None) -> int:
+    """Values that an alias stands for; one that is still open would contain itself."""
+    if anchor not in weights:
+        raise BadThrottleConfig(f"the node refers to itself by *{anchor}")
+    return weights[anchor]
+
+
+def _check_bounds(*, depth: int, values: int) -> None:
+    if depth > MAX_DEPTH:
+        raise BadThrottleConfig(f"the node nests deeper than {MAX_DEPTH} levels")
+    if values > MAX_VALUES:
+        raise BadThrottleConfig(f"the node unfolds to more than {MAX_VALUES} values")

@@ -1,0 +1,141 @@
+"""The node's bytes, read and changed by compare-and-set; blocks, so it runs on a thread."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream.throttle.connect import close_client, make_client
+from crawlstream.throttle.document import Document, read_document, write_document
+
+DEADLINE_S = 4.5
+"""For one edit or reading in all."""
+
+MAX_TRIES = 20
+"""Each lost race is another's success, so many tries mean many editors, not bad luck."""
+
+_CONNECT_TIMEOUT_S = 3.0
+_PAUSE_S = 0.02
+
+
+class TableOf(Protocol):
+    """Validates a document; BadThrottleConfig if it is no table."""
+
+    def __call__(self, document: Document, czxid: int, mzxid: int) -> ThrottleTable:
+        """The table in ``document`` at one version of the node."""
+        ...
+
+
+def read_node(hosts: Sequence[str], path: str, table_of: TableOf) -> ThrottleTable:
+    """The rules in the node now."""
+    with _session(hosts) as session:
+        data, stat = session.read(path)
+        if stat is None:
+            raise BadThrottleConfig(f"there are no rules yet: ZooKeeper has no node {path}")
+        return table_of(read_document(data), stat.czxid, stat.mzxid)
+
+
+def change_node(
+    hosts: Sequence[str],
+    path: str,
+    edit: Callable[[Document], None],
+    *,
+    table_of: TableOf,
+    fresh: Callable[[], Document],
+) -> ThrottleTable:
+    """Apply ``edit`` to the document in the node, or to a ``fresh`` one where none ever was.
+
+    What the edit leaves as it was is not written. Conflict after twenty lost races.
+    """
+    with _session(hosts) as session:
+        for tries in range(MAX_TRIES):
+            table = _try_change(session, path, edit, table_of=table_of, fresh=fresh)
+            if table is not None:
+                return table
+            time.sleep(random.uniform(0, _PAUSE_S * tries))  # noqa: S311  spreads the editors
+    raise Conflict(f"others keep changing {path}")
+
+
+def _try_change(
+    session: _Session,
+    path: str,
+    edit: Callable[[Document], None],
+    *,
+    table_of: TableOf,
+    fresh: Callable[[], Document],
+) -> ThrottleTable | None:
+    """One round; None if somebody else was faster."""
+    data, stat = session.read(path)
+    is_new = stat is None or (not data and stat.version == 0)
+    document = fresh() if is_new else read_document(data)
+    before = None if is_new else read_document(data)
+    edit(document)
+    table_of(document, 0, 0)
+    if document != before:
+        stat = session.write(path, write_document(document), stat)
+    return None if stat is None else table_of(document, stat.czxid, stat.mzxid)
+
+
+class _Session:
+    """Calls of one client, all of them within one deadline."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._deadline = time.monotonic() + DEADLINE_S
+
+    def connect(self) -> None:
+        """Wait for the connection, and not, as kazoo's ``start`` does, for its failure to end."""
+        if not self._client.start_async().wait(_CONNECT_TIMEOUT_S):
+            raise KazooTimeoutError("no connection")
+
+    def read(self, path: str) -> tuple[bytes, Any]:
+        """Data and stat of the node; stat None if there is none."""
+        try:
+            data, stat = self._wait(self._client.get_async(path))
+        except NoNodeError:
+            return b"", None
+        return data, stat
+
+    def write(self, path: str, data: bytes, over: Any) -> Any:
+        """Write over the version ``over`` (None: create); stat, or None if it is another by now."""
+        try:
+            if over is not None:
+                return self._wait(self._client.set_async(path, data, over.version))
+            self._wait(self._client.create_async(path, data, makepath=True))
+        except (BadVersionError, NoNodeError, NodeExistsError):
+            return None
+        return self.read(path)[1]
+
+    def _wait(self, answer: Any) -> Any:
+        return answer.get(timeout=max(0.0, self._deadline - time.monotonic()))
+
+
+@contextmanager
+def _session(hosts: Sequence[str]) -> Iterator[_Session]:
+    client = make_client(hosts)
+    close = close_client
+    try:
+        session = _Session(client)
+        session.connect()
+        yield session
+    except (KazooException, KazooTimeoutError) as error:
+        close = _close_in_background
+        raise ZooKeeperUnavailable(f"ZooKeeper does not answer: {error!r}") from error
+    finally:
+        close(client)
+
+
+def _close_in_background(client: Any) -> None:
+    """A server that does not answer is not waited for when it is left, either."""
+    threading.Thread(
+        target=close_client, args=(client,), name="zookeeper-close", daemon=True
+    ).start()

@@ -1,0 +1,134 @@
+"""The thread that reads the node again whenever it may have changed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
+
+from crawlstream.errors import BadThrottleConfig
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.throttle.connect import OPERATION_TIMEOUT_S, close_client, make_client
+from crawlstream.throttle.parse import parse_table
+
+READ_EVERY_S = 30.0
+"""Without any event. Events come with the watch and with each new connection; this is a belt."""
+
+RETRY_PAUSE_S = 0.5
+SILENCE_ALARM_S = 10.0
+
+log = structlog.get_logger()
+Tell = Callable[[ThrottleTable | BadThrottleConfig], None]
+
+
+class Watcher(threading.Thread):
+    """Tells of each version of the node that it sees, once.
+
+    kazoo's own DataWatch is not used: it blocks for ever while ZooKeeper is down, its threads die
+    of an expired session, and it calls a function twice that raises a TypeError.
+    """
+
+    def __init__(
+        self, hosts: Sequence[str], path: str, *, default: ThrottleRule, tell: Tell
+    ) -> None:
+        super().__init__(name="throttle-watch", daemon=True)
+        self._client = make_client(hosts)
+        self._path = path
+        self._default = default
+        self._tell = tell
+        self._stir = threading.Event()
+        self._stopping = threading.Event()
+        self._told: object = None
+        self._heard_at = time.monotonic()
+        self._is_silent = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the session is alive, as far as the client knows."""
+        return bool(self._client.connected)
+
+    def finish(self) -> None:
+        """End the thread; ``join`` waits for it."""
+        self._stopping.set()
+        self._stir.set()
+
+    def run(self) -> None:
+        """Read, then wait for a reason to read again."""
+        self._client.add_listener(self._note_state)
+        self._client.start_async()
+        try:
+            while not self._stopping.is_set():
+                # Cleared before reading: what happens meanwhile is a reason to read once more.
+                self._stir.clear()
+                self._stir.wait(READ_EVERY_S if self._read() else RETRY_PAUSE_S)
+        finally:
+            close_client(self._client)
+
+    def _read(self) -> bool:
+        """Tell of the node's version if it is new; False: ZooKeeper did not answer."""
+        if not self._client.connected:
+            self._note_silence()
+            return False
+        try:
+            self._look()
+        except (KazooException, KazooTimeoutError) as error:
+            log.info("rules", outcome="waiting", error=repr(error))
+            self._note_silence()
+            return False
+        self._heard_at = time.monotonic()
+        if self._is_silent:
+            self._is_silent = False
+            log.info("rules", outcome="zookeeper_back")
+        return True
+
+    def _look(self) -> None:
+        try:
+            data, stat = self._client.get_async(self._path, watch=self._note_event).get(
+                timeout=OPERATION_TIMEOUT_S
+            )
+        except NoNodeError:
+            seen = self._client.exists_async(self._path, watch=self._note_event)
+            if seen.get(timeout=OPERATION_TIMEOUT_S) is None:
+                self._tell_once(None, BadThrottleConfig(f"there is no node {self._path}"))
+            else:
+                self._stir.set()
+            return
+        version = (stat.czxid, stat.mzxid)
+        if version != self._told:
+            self._tell_once(version, self._parse(data, *version))
+
+    def _parse(self, data: bytes, czxid: int, mzxid: int) -> ThrottleTable | BadThrottleConfig:
+        try:
+            return parse_table(data, default=self._default, czxid=czxid, mzxid=mzxid)
+        except BadThrottleConfig as error:
+            return error
+
+    def _tell_once(self, version: object, what: ThrottleTable | BadThrottleConfig) -> None:
+        # The first thing to be told may be that there is no node, so None needs a name.
+        version = version or "missing"
+        if version != self._told:
+            self._told = version
+            self._tell(what)
+
+    def _note_silence(self) -> None:
+        silent_s = time.monotonic() - self._heard_at
+        if silent_s > SILENCE_ALARM_S and not self._is_silent:
+            self._is_silent = True
+            log.error(
+                "rules",
+                outcome="zookeeper_silent",
+                error=f"ZooKeeper has not answered for {silent_s:.0f} s; the last rules stay",
+            )
+
+    def _note_event(self, _: object) -> None:
+        self._stir.set()
+
+    def _note_state(self, state: str) -> None:
+        """On the connection's own thread, which must not be held up."""
+        if state in (KazooState.CONNECTED, KazooState.SUSPENDED):
+            self._stir.set()
