@@ -152,7 +152,11 @@ async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
 
 def _answering(plant: Plant) -> Duty:
     context = Context(
-        frontier=plant.frontier, redis=plant.redis, keys=plant.keys, editor=plant.editor
+        frontier=plant.frontier,
+        redis=plant.redis,
+        keys=plant.keys,
+        editor=plant.editor,
+        tally=plant.tally,
     )
     pulse = Pulse("answer")
     answers = Answers(

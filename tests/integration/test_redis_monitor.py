@@ -18,6 +18,7 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from e2e.witness import Witness
 from support.monitors import MonitorCluster, Servers
@@ -107,7 +108,7 @@ class Worker:
 
 
 async def test_every_question_is_answered_with_the_keys_that_clients_know(
-    cluster: MonitorCluster, witness: Witness, redis: Redis
+    cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
     """info, stop and all kinds of stats, each under its own uuid."""
     crawler = Heartbeat(redis, FrontierKeys(), Process(kind="crawler", spider="link", host="h"))
@@ -144,6 +145,7 @@ async def test_every_question_is_answered_with_the_keys_that_clients_know(
             "total_crawlids",
         }
 
+        await wait_until(lambda: History(redis, FrontierKeys()).read("kafka-monitor"))
         asked = {kind: witness.ask(appid=APP, stats=kind) for kind in STATS}
         told = {kind: await witness.answered(uuid) for kind, uuid in asked.items()}
         for kind, keys in STATS.items():
@@ -191,15 +193,17 @@ async def test_a_thousand_seeds_fed_one_by_one_are_one_run(
     assert len(witness.events("thousand")) == 2
 
 
-async def test_a_crawl_past_its_time_is_expired(cluster: MonitorCluster, witness: Witness) -> None:
-    """The event and the message that the predecessor's clients wait for; nothing of it remains."""
+async def test_a_crawl_past_its_time_is_expired(
+    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """The event, and the message that the predecessor's clients wait for."""
     with cluster.redis_monitor():
         witness.feed(seed("late", expires=1))
         ended = await witness.ended("late")
+        (seen,) = await wait_until(lambda: witness.records("outbound_firehose", crawlid="late"))
     assert ended["event"] == "crawl_expired"
     assert ended["counters"]["expired"] == 1
-    (reply,) = [seen.value for seen in witness.records("outbound_firehose", crawlid="late")]
-    assert reply.keys() == {
+    assert seen.value.keys() == {
         "action",
         "appid",
         "crawlid",
@@ -207,7 +211,7 @@ async def test_a_crawl_past_its_time_is_expired(cluster: MonitorCluster, witness
         "server_time",
         "total_expired",
     }
-    assert (reply["action"], reply["total_expired"]) == ("expired", 1)
+    assert (seen.value["action"], seen.value["total_expired"]) == ("expired", 1)
 
 
 async def test_monitors_that_die_leave_no_question_open(
@@ -270,13 +274,13 @@ async def test_a_redis_that_lost_its_rules_gets_them_again(
 
 
 async def test_replies_go_to_an_applications_own_topic_if_it_is_wanted(
-    cluster: MonitorCluster, witness: Witness
+    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
     """KAFKA_APPID_TOPICS adds ``<prefix>.outbound_<appid>``, made on first use."""
     with cluster.redis_monitor(KAFKA_APPID_TOPICS="true"):
-        uuid = witness.ask(**action("info"))
-        reply = await witness.answered(uuid)
-    own = cluster.read_all(f"{cluster.prefix}.outbound_{APP}")
+        reply = await witness.answered(witness.ask(**action("info")))
+        own_topic = f"{cluster.prefix}.outbound_{APP}"
+        own = await wait_until(lambda: cluster.read_all(own_topic))
     assert [json.loads(value) for value in own] == [reply]
 
 

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import PendingAction
+from crawlstream.stats.tally import Tally
 from crawlstream.throttle.edit import ThrottleEditor
 
 GROUP = "crawlstream.actions"
@@ -36,6 +37,7 @@ class Context:
     redis: Redis
     keys: FrontierKeys
     editor: ThrottleEditor
+    tally: Tally
 
 
 class Action(Protocol):

@@ -36,8 +36,9 @@ class StatsMonitor:
         }
 
     async def answer(self, action: PendingAction) -> Reply:
-        """Read the counters that were asked for."""
+        """Read the counters that were asked for; this process' own are up to date."""
         request = cast(StatsRequest, requests.decode(action.request))
+        await self._context.tally.flush()
         section = await self._kinds[request.stats]()
         body = replies.stats(request, section, server_time=int(time.time()))
         return Reply(request.appid, body)
