@@ -46,6 +46,7 @@ class Site:
         self._replies: dict[tuple[str, str], Reply] = {}
         self._visited: set[tuple[str, str]] = set()
         self._servers: list[asyncio.Server] = []
+        self.connections: set[asyncio.Transport] = set()
         self._flusher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -68,6 +69,10 @@ class Site:
             self._flusher.cancel()
         for server in self._servers:
             server.close()
+        for connection in self.connections:
+            connection.abort()
+        # The loop says goodbye to each connection in its next round.
+        await asyncio.sleep(0)
         self.log.close()
 
     def answer(self, host: str, path: str) -> Reply:
@@ -106,9 +111,12 @@ class _Connection(asyncio.Protocol):
         self._delayed: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
+        self._site.connections.add(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._site.connections.discard(self._transport)
         self._transport = None
         if self._delayed:
             self._delayed.cancel()
