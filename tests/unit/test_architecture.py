@@ -94,7 +94,7 @@ def _is_named_by_others(path: Path, function: Function) -> bool:
 
 
 def test_folders_of_houses_are_not_packages() -> None:
-    """An ``__init__.py`` there would make ``utils`` or ``tests`` importable beside the real names."""
+    """An ``__init__.py`` there would make ``utils`` or ``tests`` a package beside the real ones."""
     for folder in ("utils", "docker", "tests", "kafka-monitor", "redis-monitor", "crawler", "rest"):
         assert not (ROOT / folder / "__init__.py").exists()
 

@@ -24,7 +24,9 @@ CHECKS = {
 
 
 def run_tests(
-    arguments: Annotated[list[str] | None, typer.Argument(help="Options and arguments of pytest.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Options and arguments of pytest.")
+    ] = None,
 ) -> None:
     """Run the tests of all tiers, or what pytest's arguments choose.
 
