@@ -9,9 +9,6 @@ from crawlstream.demo.truth import Truth
 from crawlstream.demo.visits import Visit, busiest_windows, count_fetches
 from crawlstream.demo.web import Web
 
-_TOLERANCE_S = 0.002
-"""Arrival stamps are good to a millisecond at either end of a window."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -33,7 +30,7 @@ class Verdict:
     @property
     def busiest(self) -> Mapping[str, int]:
         """Host -> requests in its busiest second."""
-        return busiest_windows(self.visits, 1 - _TOLERANCE_S)
+        return busiest_windows(self.visits, 1.0)
 
     def problems(self) -> Iterator[str]:
         """Everything that is not as it must be, a sentence each; nothing if all is right."""
