@@ -1,0 +1,139 @@
+"""Topics as they are made, checked and read by hand, on a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+from crawlstream.bus import connect
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.bus.topics import ensure_topics, list_topics, topic_problems
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.keys import Topics
+from support.servers import RunningServer
+
+MIB = 1024 * 1024
+
+# kafka-python leaves the socket of a refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def collect_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Have such sockets collected here, where nobody minds; a log record would keep them."""
+    caplog.set_level(logging.CRITICAL, "kafka")
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def hosts(kafka_server: RunningServer) -> list[str]:
+    """Where Kafka is."""
+    return [f"127.0.0.1:{kafka_server.port}"]
+
+
+@pytest.fixture
+async def topics(hosts: list[str], fresh_name: str) -> Topics:
+    """The topics of a prefix of this test's own."""
+    topics = Topics(fresh_name)
+    await ensure_topics(hosts, topics, partitions=2, replication=1, max_record_bytes=2 * MIB)
+    return topics
+
+
+@pytest.fixture
+async def sink(hosts: list[str]) -> AsyncIterator[KafkaSink]:
+    """A sink that is running."""
+    sink = KafkaSink(hosts)
+    await sink.start()
+    yield sink
+    await sink.stop()
+
+
+def configs_of(hosts: list[str], topic: str) -> dict[str, str]:
+    """Every setting of a topic."""
+    admin = KafkaAdminClient(bootstrap_servers=hosts)
+    try:
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        answer = admin.describe_configs(asked, config_filter="all")
+        return {name: value["value"] for name, value in answer["topic"][topic].items()}
+    finally:
+        admin.close()
+
+
+async def test_topics_are_made_in_their_shape(hosts: list[str], topics: Topics) -> None:
+    """All topics exist afterwards; incoming is stamped by the broker and kept for two weeks."""
+    assert set(topics.all()) <= set(await list_topics(hosts))
+    incoming = await asyncio.to_thread(configs_of, hosts, topics.incoming)
+    crawled = await asyncio.to_thread(configs_of, hosts, topics.crawled)
+    assert incoming["message.timestamp.type"] == "LogAppendTime"
+    assert incoming["retention.ms"] == str(14 * 24 * 3600 * 1000)
+    assert crawled["message.timestamp.type"] == "CreateTime"
+    assert int(crawled["max.message.bytes"]) > 2 * MIB
+    assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+
+
+async def test_topics_that_exist_are_left_alone(hosts: list[str], topics: Topics) -> None:
+    """Making topics again changes nothing, even when two do it at once in another shape."""
+    await asyncio.gather(
+        *(
+            ensure_topics(hosts, topics, partitions=5, replication=1, max_record_bytes=MIB)
+            for _ in range(2)
+        )
+    )
+    assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+
+
+async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topics: Topics) -> None:
+    """One sentence for each topic that cannot hold the largest record, none if all can."""
+    assert await topic_problems(hosts, topics, max_record_bytes=2 * MIB) == []
+    problems = await topic_problems(hosts, topics, max_record_bytes=8 * MIB)
+    assert len(problems) == len(topics.all())
+    assert "max.message.bytes" in problems[0]
+
+
+async def test_a_replication_that_cannot_be_had_is_told(hosts: list[str], fresh_name: str) -> None:
+    """More replicas than brokers are refused with Kafka's own words."""
+    with pytest.raises(KafkaUnavailable, match="replication factor of 3"):
+        await ensure_topics(
+            hosts, Topics(fresh_name), partitions=1, replication=3, max_record_bytes=MIB
+        )
+
+
+async def test_a_topic_is_read_from_its_beginning_to_its_end(
+    hosts: list[str], topics: Topics, sink: KafkaSink
+) -> None:
+    """Without follow, reading ends where the topic ended; an empty topic ends at once."""
+    assert [r async for r in read_topic(hosts, topics.events, follow=False)] == []
+    await sink.send([Out(topics.events, b"%d" % n, b"key") for n in range(5)])
+    records = read_topic(hosts, topics.events, from_beginning=True, follow=False)
+    assert [r.value async for r in records] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_a_topic_is_read_since_a_moment(
+    hosts: list[str], topics: Topics, sink: KafkaSink
+) -> None:
+    """Records sent after ``end_offsets`` was asked are read, those before are not."""
+    await sink.send([Out(topics.events, b"before")])
+    now = await end_offsets(hosts, topics.events)
+    await sink.send([Out(topics.events, b"after")])
+    async for record in read_topic(hosts, topics.events, offsets=now):
+        assert record.value == b"after"
+        break
+
+
+async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
+    hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading what is not there raises KafkaUnavailable instead of waiting for ever."""
+    monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 500)
+    with pytest.raises(KafkaUnavailable, match="there is no topic nothing"):
+        await end_offsets(hosts, "nothing")
+    with pytest.raises(KafkaUnavailable, match="does not answer"):
+        await list_topics(["127.0.0.1:1"])
