@@ -17,9 +17,9 @@ from typing import Any, cast
 from xmlrpc.client import Fault, ServerProxy
 
 import psutil
-from supervisor.xmlrpc import SupervisorTransport
 
 from crawlstream.cli.home import Home, repository
+from crawlstream.cli.rpc import server_at
 from crawlstream.cli.tether import die_with_parent
 
 MARK = "CRAWLSTREAM_CLUSTER"
@@ -137,8 +137,7 @@ class Supervisor:
         return len(left)
 
     def _rpc(self) -> ServerProxy:
-        transport = SupervisorTransport(None, None, f"unix://{self._home.socket}")
-        return ServerProxy("http://127.0.0.1", transport=transport)
+        return server_at(self._home.socket)
 
 
 def _conf() -> str:
