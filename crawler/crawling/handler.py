@@ -1,12 +1,14 @@
 """The last gate before a request leaves: paid for, allowed to go there, and in time.
 
-What Scrapy's handler does not show is the moment before the bytes are written, and politeness is
-counted from that moment. Twisted asks its connection pool for a connection and writes in the same
-turn, so :class:`_Gate` stands in for the pool.
+What Scrapy's handler does not show is when the bytes are written, and politeness is counted from
+that moment. Twisted asks its connection pool for a connection and writes in the same turn, so
+:class:`_Gate` stands in for the pool.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -18,7 +20,7 @@ from scrapy.http import Response
 from twisted.web.client import HTTPConnectionPool
 
 from crawling.guard import GuardedResolver
-from crawling.holds import GrantExpired, Holds, Page, Phase
+from crawling.holds import GrantExpired, Holds, Page
 from crawling.to_scrapy import PAGE
 from crawling.worker import Worker
 
@@ -72,6 +74,16 @@ def _goes_to(request: Request) -> tuple[str, int]:
     return url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
 
 
+def _after_pending_writes(call: Callable[[Page], None], page: Page) -> None:
+    """Call when what was written now has reached the socket.
+
+    Twisted writes in the loop's next round, after what that round finds to call; so the round
+    after it is the first to be sure.
+    """
+    loop = asyncio.get_running_loop()
+    loop.call_soon(loop.call_soon, call, page)
+
+
 class _Gate:
     """Stands in for Twisted's HTTPConnectionPool, and sees each connection before its request."""
 
@@ -90,12 +102,14 @@ class _Gate:
         return self._pool.getConnection(key, endpoint).addCallback(self._let_go, page, key[0])
 
     def _let_go(self, connection: Any, page: Page, scheme: bytes) -> Any:
-        if page.phase is not Phase.UNSENT or not self._holds.may_send():
+        if not self._holds.may_write(page):
             connection.abort()
             raise GrantExpired
-        is_written_now = scheme != b"https" or connection in self._shaken
+        self._holds.depart(page)
+        if scheme != b"https" or connection in self._shaken:
+            _after_pending_writes(self._holds.departed, page)
+        # Else a handshake comes first; the response will tell that the request has left.
         self._shaken.add(connection)
-        self._holds.depart(page, at_once=is_written_now)
         return connection
 
     def closeCachedConnections(self) -> Any:  # noqa: N802  Twisted's name

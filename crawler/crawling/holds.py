@@ -173,18 +173,28 @@ class Holds:
         return self._clock() - self._heard_at < FENCE_S
 
     def is_due(self, page: Page) -> bool:
-        """Whether the page's request may still leave on its grant."""
-        in_time = self._clock() - page.hold.issued_at <= START_BY_S
-        return page.phase is Phase.UNSENT and in_time and self.may_send()
+        """Whether the page's request may set out on its grant."""
+        return self.may_write(page) and self._clock() - page.hold.issued_at <= START_BY_S
 
-    def depart(self, page: Page, *, at_once: bool = True) -> None:
-        """The request leaves: now, or at some time until its response if not ``at_once``.
+    def may_write(self, page: Page) -> bool:
+        """Whether a request that has set out may be written, now that it is connected.
 
-        Until it is reported, the frontier takes it for leaving at every next moment.
+        A process that was frozen in between finds its grant old, whoever it hears from first.
+        """
+        is_fresh = self._clock() - page.hold.issued_at < FENCE_S
+        return page.phase is Phase.UNSENT and is_fresh and self.may_send()
+
+    def depart(self, page: Page) -> None:
+        """The request is handed to its connection.
+
+        Until it is reported to have left, the frontier takes it for leaving at every next moment.
         """
         page.phase = Phase.SENT
         page.left_at = self._clock()
-        if at_once:
+
+    def departed(self, page: Page) -> None:
+        """The request has left, now at the latest."""
+        if page.phase is Phase.SENT:
             self._report(page, received=False)
 
     def receive(self, page: Page) -> None:

@@ -21,7 +21,7 @@ from scrapy.http import Response
 
 from crawling.endings import Endings
 from crawling.feeder import Feeder
-from crawling.holds import Holds, Phase
+from crawling.holds import GrantExpired, Holds, Phase
 from crawling.outcome import Outcomes
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
@@ -233,6 +233,8 @@ class Worker:
         return not self.publisher.is_stuck and not self._crawler.engine.needs_backout()
 
     async def _fetch(self, request: Request) -> Response:
+        if not self._crawler.engine.running:
+            raise GrantExpired
         return await self._crawler.engine.download_async(request)
 
 

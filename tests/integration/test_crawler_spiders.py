@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from support.crawler_cluster import CrawlerCluster, counted
 from support.crawler_site import Answer, CrawlerSite, page, serving
 from support.servers import RunningServer
-from support.waiting import WaitUntil
 
 USERS_SPIDER = """
 from crawling.spiders.base import ClusterSpider
@@ -59,7 +58,7 @@ def site() -> Iterator[CrawlerSite]:
 
 
 async def test_a_users_spider_needs_nothing_but_parse(
-    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
     """Callbacks by name, meta, undeduplicated requests, hand-over, and its defects by name."""
     (tmp_path / "shop.py").write_text(USERS_SPIDER)
@@ -73,7 +72,7 @@ async def test_a_users_spider_needs_nothing_but_parse(
     users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "shop"}
     with cluster.worker("shop", **users), cluster.worker("link"):
         crawl = await cluster.feed(site.url("/"), spiderid="shop", maxdepth=1)
-        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=25)
+        state = await cluster.end_of(crawl, timeout_s=25)
     results = cluster.results()
     items = [r["attrs"]["n"] for r in results if r["url"] == site.url("/item")]
     assert sorted(items) == [0, 1, 9]
@@ -87,19 +86,19 @@ async def test_a_users_spider_needs_nothing_but_parse(
 
 
 async def test_the_wandering_spider_walks_until_it_meets_a_page_again(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """One link a page, whatever maxdepth says, and the steps are counted."""
     site.pages |= {f"/{n}": page(f"/{(n + 1) % 6}") for n in range(6)}
     with cluster.worker("wandering"):
         crawl = await cluster.feed(site.url("/0"), spiderid="wandering", attrs={"mine": 1})
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     attrs = {r["url"]: r["attrs"] for r in cluster.results()}
     assert attrs == {site.url(f"/{n}"): {"mine": 1, "step": n} for n in range(6)}
 
 
 async def test_what_identifies_the_requester_stays_with_its_crawl_and_site(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """User agent: the whole crawl. Cookies and headers: the seed's domain. Others: neither."""
     abroad = site.url("/x", host="127.0.0.2")
@@ -115,7 +114,7 @@ async def test_what_identifies_the_requester_stays_with_its_crawl_and_site(
         )
         other = await cluster.feed(site.url("/other"), crawlid="other")
         for crawl in (mine, other):
-            await wait_until(lambda crawl=crawl: cluster.ended(crawl), timeout_s=20)
+            await cluster.end_of(crawl, timeout_s=20)
     told = {visit.path: visit.headers for visit in site.visits}
     assert told["/a"]["cookie"] == "a=1; b=2; c=3"
     assert told["/a"]["user-agent"] == told["/x"]["user-agent"] == "mine/1.0"
@@ -132,13 +131,13 @@ async def test_what_identifies_the_requester_stays_with_its_crawl_and_site(
 
 
 async def test_a_page_says_what_its_links_are_told_of_it(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """A Referrer-Policy header is honoured, and the record knows the parent all the same."""
     headers = {"Content-Type": "text/html", "Referrer-Policy": "no-referrer"}
     site.pages |= {"/": Answer(page("/a").body, headers=headers), "/a": page()}
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     assert "referer" not in site.visits[-1].headers
     assert cluster.results()[-1]["parent_url"] == site.url("/")

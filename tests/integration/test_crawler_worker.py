@@ -69,14 +69,14 @@ def mixed_web(site: CrawlerSite) -> set[str]:
 
 
 async def test_every_page_is_delivered_once_and_nothing_is_held(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """The topic of results, the ledger and the site's log tell the same story."""
     expected = {site.url(path) for path in mixed_web(site)}
     expected.add(site.url("/elsewhere", host="127.0.0.2"))
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=3)
-        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=20)
     results = cluster.results()
     assert set(counted(results)) >= expected
     assert max(counted(results).values()) == 1
@@ -85,14 +85,12 @@ async def test_every_page_is_delivered_once_and_nothing_is_held(
     assert site.paths().count("/flaky") == 2
 
 
-async def test_results_carry_the_page_as_it_was(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
-) -> None:
+async def test_results_carry_the_page_as_it_was(cluster: CrawlerCluster, site: CrawlerSite) -> None:
     """Text is text, binary is base64, and each record knows its place in the crawl."""
     mixed_web(site)
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=3, attrs={"k": 1})
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     prefix = site.url("")
     by_path = {r["url"].removeprefix(prefix): r for r in cluster.results()}
     assert by_path["/latin1"]["body"] == "<p>Grüße"
@@ -113,7 +111,7 @@ async def test_results_carry_the_page_as_it_was(
 
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_death_at_any_step_loses_nothing(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil, step: str
+    cluster: CrawlerCluster, site: CrawlerSite, step: str
 ) -> None:
     """Killed between two effects, the worker's successor delivers every page under the same id."""
     expected = mixed_web(site)
@@ -121,7 +119,7 @@ async def test_a_death_at_any_step_loses_nothing(
     with cluster.worker(FAILPOINT=f"{step}:kill:3") as doomed:
         assert doomed.wait() == -signal.SIGKILL
     with cluster.worker():
-        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=25)
+        state = await cluster.end_of(crawl, timeout_s=25)
     results = cluster.results()
     assert {site.url(path) for path in expected} <= set(counted(results))
     ids = {(record["url"], record["id"]) for record in results}
@@ -140,19 +138,18 @@ async def test_term_finishes_what_is_under_way_and_gives_back_the_rest(
         await wait_until(lambda: len(site.visits) > 10)
         worker.signal(signal.SIGTERM)
         assert worker.wait() == 0
-    state = await cluster.frontier.crawl_state(crawl)
-    assert state is not None
+    state = await cluster.state_of(crawl)
     assert state.held == 0
     assert 0 < state.done < 61
     with cluster.worker():
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     assert set(counted(cluster.results()).values()) == {1}
     assert len(cluster.results()) == 61
     assert {record["attempt"] for record in cluster.results()} == {1}
 
 
 async def test_a_page_without_an_answer_fails_by_name(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """After its attempts, a page that cannot be fetched is an event with its reason."""
     site.pages |= {
@@ -177,7 +174,7 @@ async def test_a_page_without_an_answer_fails_by_name(
         RETRY_TIMES="1", DOWNLOAD_TIMEOUT="1", CRAWLSTREAM_DOWNLOAD_MAX_BYTES="100000"
     ):
         crawl = await cluster.feed(*reasons)
-        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=20)
     assert cluster.failures() == reasons
     assert state.failed == len(reasons)
     assert state.failed_by_reason["address_refused"] == 2
@@ -186,7 +183,7 @@ async def test_a_page_without_an_answer_fails_by_name(
 
 
 async def test_a_moderated_domain_is_never_asked_too_early(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """By the site's own clock, requests keep the spacing of the rule, retries and redirects too."""
     site.pages |= {
@@ -198,7 +195,7 @@ async def test_a_moderated_domain_is_never_asked_too_early(
     await cluster.set_rules(ThrottleRule(hits=10, window_s=1, moderated=True, concurrency=8), {})
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     times = sorted(visit.at for visit in site.visits)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert len(times) == 17
@@ -207,7 +204,7 @@ async def test_a_moderated_domain_is_never_asked_too_early(
 
 
 async def test_robots_txt_is_bought_once_by_the_first_grant(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """Two workers obey one fetch of robots.txt; what it forbids fails by name, unvisited."""
     site.pages |= {
@@ -217,7 +214,7 @@ async def test_robots_txt_is_bought_once_by_the_first_grant(
     }
     with cluster.worker(ROBOTSTXT_OBEY="true"), cluster.worker("link", ROBOTSTXT_OBEY="true"):
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=20)
     asked = [visit.path for visit in site.visits]
     assert asked[0] == "/robots.txt"
     assert asked.count("/robots.txt") == 1
@@ -227,7 +224,7 @@ async def test_robots_txt_is_bought_once_by_the_first_grant(
 
 
 async def test_robots_txt_that_is_missing_allows_and_one_that_fails_waits(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """404 means everything is allowed; 5xx means not now, and the page is not used up."""
     site.pages |= {
@@ -240,7 +237,7 @@ async def test_robots_txt_that_is_missing_allows_and_one_that_fails_waits(
     urls = [site.url("/", host=f"127.0.0.{n}") for n in (1, 2, 3)]
     with cluster.worker(ROBOTSTXT_OBEY="true"):
         crawl = await cluster.feed(*urls)
-        state = await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=20)
     assert counted(cluster.results()) == {urls[0]: 1, urls[1]: 1}
     assert {record["attempt"] for record in cluster.results()} == {1}
     assert cluster.failures() == {urls[2]: "robots"}
@@ -248,7 +245,7 @@ async def test_robots_txt_that_is_missing_allows_and_one_that_fails_waits(
 
 
 async def test_the_guard_stands_before_pages_redirects_and_robots(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """An address outside the opened range is never connected to, whoever points there."""
     inside = site.url("/", host="127.0.0.1")
@@ -260,14 +257,12 @@ async def test_the_guard_stands_before_pages_redirects_and_robots(
     seeds = [site.url("/", host="127.0.0.2"), site.url("/moved", host="127.0.0.2")]
     with cluster.worker(CRAWLSTREAM_ALLOW_NETWORKS="127.0.0.2/32", ROBOTSTXT_OBEY="true"):
         crawl = await cluster.feed(*seeds, maxdepth=1)
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     assert {visit.host for visit in site.visits} == {"127.0.0.2"}
     assert cluster.failures() == dict.fromkeys([inside, site.url("/moved")], "address_refused")
 
 
-async def test_redirects_end_where_they_must(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
-) -> None:
+async def test_redirects_end_where_they_must(cluster: CrawlerCluster, site: CrawlerSite) -> None:
     """Loops and endless chains fail by name; a page behind a cookie is reached."""
 
     def endless(visit: Visit) -> Answer:
@@ -290,7 +285,7 @@ async def test_redirects_end_where_they_must(
     seeds = [site.url(path) for path in ("/loop", "/endless/0", "/gated", "/nowhere", "/away")]
     with cluster.worker():
         crawl = await cluster.feed(*seeds)
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     delivered = {(r["url"], r["status_code"]) for r in cluster.results()}
     assert delivered == {
         (site.url("/gated"), 200),
@@ -304,12 +299,12 @@ async def test_redirects_end_where_they_must(
 
 
 async def test_no_request_leaves_that_was_not_granted(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
     """A kept connection that turns out dead is not tried again behind the frontier's back."""
     site.pages |= {"/": page("/dropped"), "/dropped": Answer(raw=b"")}
     with cluster.worker(RETRY_TIMES="1"):
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        await wait_until(lambda: cluster.ended(crawl), timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=20)
     assert site.paths().count("/dropped") == 2
     assert cluster.failures() == {site.url("/dropped"): "connection_lost"}

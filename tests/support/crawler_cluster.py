@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,7 +75,7 @@ class CrawlerCluster:
     ) -> CrawlKey:
         """Admit seeds of one crawl."""
         crawl = CrawlKey(profile.pop("spiderid", "link"), "tests", crawlid)
-        seeds = []
+        seeds: list[Seed] = []
         for url in urls:
             domain = domain_key(host_of(url))
             extra = profile.pop("entry", {})
@@ -109,12 +111,21 @@ class CrawlerCluster:
         finally:
             crawler.kill()
 
-    async def ended(self, crawl: CrawlKey) -> CrawlState | None:
-        """The ledger of a crawl once nothing of it is under way; None before."""
-        state = await self.frontier.crawl_state(crawl)
-        if state is None or not state.admitted or state.pending or state.held:
-            return None
+    async def end_of(self, crawl: CrawlKey, *, timeout_s: float) -> CrawlState:
+        """Wait until nothing of a crawl is under way; answers its ledger, which adds up."""
+        deadline = time.monotonic() + timeout_s
+        state = await self.state_of(crawl)
+        while not state.admitted or state.pending or state.held:
+            assert time.monotonic() < deadline, f"still under way after {timeout_s} s: {state}"
+            await asyncio.sleep(0.02)
+            state = await self.state_of(crawl)
         assert state.residual == 0
+        return state
+
+    async def state_of(self, crawl: CrawlKey) -> CrawlState:
+        """The ledger of a crawl that is known."""
+        state = await self.frontier.crawl_state(crawl)
+        assert state is not None
         return state
 
     def records(self, topic: str) -> list[dict[str, Any]]:

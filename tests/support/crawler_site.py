@@ -1,8 +1,13 @@
-"""A small web for the crawler's tests: what each path answers is written beside the test."""
+"""A small web for the crawler's tests: what each path answers is written beside the test.
+
+When a request arrived is the kernel's word, not this process': however busy the machine is, the
+site's log is exact to some microseconds.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+_SO_TIMESTAMPNS = 35
+"""Linux: the kernel notes when data came in, as seconds and nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Visit:
     host: str
     path: str
     at: float
-    """Monotonic seconds, when its last header was there."""
+    """Epoch seconds at which the kernel had its last byte."""
     headers: Mapping[str, str]
     method: str = "GET"
 
@@ -51,45 +59,71 @@ class CrawlerSite:
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self.pages = dict(pages)
         self.visits: list[Visit] = []
-        self.port = 0
+        self._listener = socket.create_server(("", 0), backlog=512)
+        self._listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        self.port: int = self._listener.getsockname()[1]
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        """Where a path is found."""
+        """Where a path is found; a path of a host comes before the same path of any host."""
         return f"http://{host}:{self.port}{path}"
 
     def paths(self) -> list[str]:
         """What was asked for, robots.txt left out."""
         return [visit.path for visit in self.visits if visit.path != "/robots.txt"]
 
-    async def serve(self) -> asyncio.Server:
-        """Listen on a free port."""
-        server = await asyncio.start_server(self._talk, "0.0.0.0", self.port)
-        self.port = server.sockets[0].getsockname()[1]
-        return server
+    def close(self) -> None:
+        """Take no more visitors."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while await self._answer(reader, writer):
+    def serve(self) -> None:
+        """Take visitors, each in a thread of its own, until closed."""
+        with suppress(OSError):
+            while True:
+                visitor, _ = self._listener.accept()
+                threading.Thread(target=self._talk, args=(visitor,), daemon=True).start()
+
+    def _talk(self, visitor: socket.socket) -> None:
+        with visitor, suppress(OSError):
+            while (received := _receive(visitor)) and self._answer(visitor, *received):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:])}
-        method, path, _ = head[0].split(" ")
-        await reader.readexactly(int(headers.get("content-length", 0)))
+    def _answer(self, visitor: socket.socket, request: bytes, at: float) -> bool:
+        head, _, _body = request.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+        method, path, _ = first.split(" ")
         host = headers["host"].partition(":")[0]
-        visit = Visit(host, path, time.monotonic(), headers, method)
+        visit = Visit(host, path, at, headers, method)
         self.visits.append(visit)
         found = self.pages.get(host + path, self.pages.get(path, Answer(status=404)))
         answer = found(visit) if callable(found) else found
-        await asyncio.sleep(answer.after_s)
-        writer.write(answer.raw if answer.raw is not None else _bytes(answer))
-        await writer.drain()
+        if answer.after_s:
+            time.sleep(answer.after_s)
+        visitor.sendall(_bytes(answer) if answer.raw is None else answer.raw)
         return answer.raw is None
+
+
+def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
+    """One whole request and when its last byte came; None at the end of the connection."""
+    request, at = b"", 0.0
+    while not _is_whole(request):
+        data, notes, _flags, _peer = visitor.recvmsg(65536, 256)
+        if not data:
+            return None
+        request += data
+        for _level, kind, stamp in notes:
+            if kind == _SO_TIMESTAMPNS:
+                seconds, nanoseconds = struct.unpack("qq", stamp)
+                at = seconds + nanoseconds / 1e9
+    return request, at
+
+
+def _is_whole(request: bytes) -> bool:
+    head, end, body = request.partition(b"\r\n\r\n")
+    _, _, length = head.lower().partition(b"content-length:")
+    return bool(end) and len(body) >= int(length.split(b"\r\n")[0] or 0)
 
 
 def _bytes(answer: Answer) -> bytes:
@@ -100,26 +134,12 @@ def _bytes(answer: Answer) -> bytes:
 
 @contextmanager
 def serving(pages: Mapping[str, Page]) -> Iterator[CrawlerSite]:
-    """Serve some pages from a thread of their own for the length of the block."""
-    site, loop, started = CrawlerSite(pages), asyncio.new_event_loop(), threading.Event()
-
-    async def run() -> None:
-        async with await site.serve():
-            started.set()
-            await asyncio.Event().wait()
-
-    def main() -> None:
-        asyncio.set_event_loop(loop)
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(running)
-        loop.close()
-
-    running = loop.create_task(run())
-    thread = threading.Thread(target=main, daemon=True)
+    """Serve some pages for the length of the block."""
+    site = CrawlerSite(pages)
+    thread = threading.Thread(target=site.serve, daemon=True)
     thread.start()
-    assert started.wait(5)
     try:
         yield site
     finally:
-        loop.call_soon_threadsafe(running.cancel)
+        site.close()
         thread.join(5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from OpenSSL import SSL
 from scrapy.exceptions import (
@@ -23,10 +25,15 @@ from crawling.failures import BadEncoding, TooLarge, is_retryable, reason_of
 from crawling.guard import AddressRefused
 
 
+def untyped(kind: Any) -> Any:
+    """Twisted's classes come without types."""
+    return kind
+
+
 def wrapped(cause: Exception) -> Exception:
     """An error as Scrapy's handler raises it, around Twisted's, around the cause."""
     error = DownloadFailedError("x")
-    error.__cause__ = ResponseNeverReceived([Failure(cause)])
+    error.__cause__ = untyped(ResponseNeverReceived)([untyped(Failure)(cause)])
     return error
 
 
@@ -36,13 +43,13 @@ def wrapped(cause: Exception) -> Exception:
         (CannotResolveHostError("x"), "dns", True),
         (DownloadConnectionRefusedError("x"), "refused", True),
         (DownloadTimeoutError("x"), "timeout", True),
-        (wrapped(net.TCPTimedOutError()), "timeout", True),
-        (net.NoRouteError(), "unreachable", True),
+        (wrapped(untyped(net.TCPTimedOutError)()), "timeout", True),
+        (untyped(net.NoRouteError)(), "unreachable", True),
         (wrapped(net.ConnectionLost()), "connection_lost", True),
         (wrapped(net.ConnectionDone()), "connection_lost", True),
         (ResponseDataLossError("x"), "connection_lost", True),
         (wrapped(SSL.Error([])), "tls", True),
-        (wrapped(ParseError("x", b"")), "bad_response", True),
+        (wrapped(untyped(ParseError)("x", b"")), "bad_response", True),
         (DownloadCancelledError("x"), "too_large", False),
         (TooLarge("x"), "too_large", False),
         (BadEncoding("x"), "bad_encoding", False),

@@ -54,6 +54,7 @@ def departed(holds: Holds, number: int = 1) -> Page:
     """A page whose request has left."""
     page = holds.admit(hold(number))
     holds.depart(page)
+    holds.departed(page)
     return page
 
 
@@ -91,6 +92,18 @@ def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> N
     assert holds.is_due(page)
 
 
+def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
+    holds: Holds, clock: Clock
+) -> None:
+    """Even if Redis is heard of first: by then the hold may be another worker's."""
+    page = holds.admit(hold())
+    clock.now += START_BY_S + 1
+    assert holds.may_write(page)
+    clock.now += FENCE_S
+    holds.heard(clock.now)
+    assert not holds.may_write(page)
+
+
 def test_departures_are_reported_once_and_responses_free_the_domain(
     holds: Holds, clock: Clock
 ) -> None:
@@ -98,6 +111,7 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
     page = holds.admit(hold())
     clock.now += 0.5
     holds.depart(page)
+    holds.departed(page)
     (sent,) = holds.take_owed().sent
     assert (sent.after_ms, sent.received) == (501, False)
     clock.now += 1
@@ -112,7 +126,7 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
 ) -> None:
     """Behind a TLS handshake the frontier is told the latest possible moment."""
     page = holds.admit(hold())
-    holds.depart(page, at_once=False)
+    holds.depart(page)
     assert not holds.owes
     clock.now += 0.25
     holds.receive(page)

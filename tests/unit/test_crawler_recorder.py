@@ -68,7 +68,7 @@ async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Pa
         seen.append(noted(tmp_path))
 
     items = recorder.watched(page_at(), callback())
-    step = asyncio.create_task(anext(items))
+    step = asyncio.ensure_future(anext(items))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert noted(tmp_path) == ""
@@ -87,8 +87,8 @@ async def test_errors_and_cancellation_pass_through(tmp_path: Path) -> None:
     told = []
 
     async def broken() -> AsyncIterator[int]:
-        raise ValueError("defect")
-        yield 1
+        for number in map(int, ["defect"]):
+            yield number
 
     async def waiting() -> AsyncIterator[int]:
         try:
@@ -100,7 +100,7 @@ async def test_errors_and_cancellation_pass_through(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="defect"):
         await anext(recorder.watched(page_at(), broken()))
-    step = asyncio.create_task(anext(recorder.watched(page_at(), waiting())))
+    step = asyncio.ensure_future(anext(recorder.watched(page_at(), waiting())))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     step.cancel()

@@ -167,7 +167,7 @@ def test_a_request_may_be_handed_over_to_another_spider() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        Request("http://a.example/", lambda _response: None),
+        Request("http://a.example/", failed),
         Request("http://a.example/", SomeSpider().parse_item, cb_kwargs={"x": 1}),
         Request("http://a.example/", meta={"x": object()}),
     ],
