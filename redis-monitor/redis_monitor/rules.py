@@ -12,7 +12,7 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
 
-CHECK_EVERY_S = 5.0
+CHECK_EVERY_S = 2.0
 """How soon a Redis that lost its rules, and so grants nothing, is given them again."""
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ class Rules:
             await self._seed()
         table = self._latest
         self._changed.clear()
-        if table is not None and table is not self._refused and not await self._is_known(table):
+        if table is not None and await self._is_wanted(table):
             await self._copy(table)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CHECK_EVERY_S):
@@ -58,9 +58,13 @@ class Rules:
             log.error("rules", outcome="unreadable", error=problem)
         self._is_seeded = True
 
-    async def _is_known(self, table: ThrottleTable) -> bool:
+    async def _is_wanted(self, table: ThrottleTable) -> bool:
+        """Whether Redis has no rules at all, or others that this table was not refused for."""
         known = await self._frontier.rules()
-        return known is not None and (known.czxid, known.mzxid) == (table.czxid, table.mzxid)
+        if known is None:
+            return True
+        is_same = (known.czxid, known.mzxid) == (table.czxid, table.mzxid)
+        return not is_same and table is not self._refused
 
     async def _copy(self, table: ThrottleTable) -> None:
         copied = await self._frontier.copy_rules(table)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import signal
 from base64 import b64decode
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from e2e.witness import Witness
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster, MonitorProcess, Servers, install_example_plugin
 from support.servers import RunningServer
 from support.waiting import WaitUntil
+
+pytestmark = pytest.mark.usefixtures("monitor")
 
 APP = "monitored"
 
@@ -37,30 +39,48 @@ BAD_RECORDS: dict[str, bytes] = {
 }
 
 
-@pytest.fixture
-def running_servers(
-    redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
-) -> Servers:
-    """All three."""
-    return Servers(redis_server, kafka_server, zookeeper_server)
-
-
-@pytest.fixture
-async def cluster(
-    redis: Redis, running_servers: Servers, fresh_name: str, tmp_path: Path
+@pytest.fixture(scope="module")
+def cluster(
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> MonitorCluster:
-    """The servers under a prefix of their own, with the topics made."""
-    cluster = MonitorCluster(redis, running_servers, prefix=fresh_name, home=tmp_path)
-    await cluster.make_topics()
-    return cluster
+    """The servers, with the topics made."""
+    servers = Servers(redis_server, kafka_server, zookeeper_server)
+    return MonitorCluster(servers, name="kmonitor", home=tmp_path_factory.mktemp("monitors"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def witness(cluster: MonitorCluster) -> Iterator[Witness]:
     """A client of the cluster."""
     witness = Witness(cluster.kafka_hosts, cluster.prefix)
     yield witness
     witness.close()
+
+
+@pytest.fixture
+async def redis(cluster: MonitorCluster) -> AsyncIterator[Redis]:
+    """A client of the cluster's Redis, left as it is."""
+    async with Redis(host="127.0.0.1", port=cluster.redis_port) as client:
+        yield client
+
+
+@pytest.fixture
+def frontier(redis: Redis, cluster: MonitorCluster) -> Frontier:
+    """What the monitors have put into Redis."""
+    return Frontier(redis, cluster.keys, FrontierLimits())
+
+
+@pytest.fixture(scope="module")
+def monitor(
+    cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MonitorProcess]:
+    """A kafka-monitor that knows a user's kind of request too."""
+    site = tmp_path_factory.mktemp("site")
+    install_example_plugin(site)
+    with cluster.kafka_monitor(PYTHONPATH=cluster.python_path(site)) as process:
+        yield process
 
 
 def seed(crawlid: str, number: int = 0, **fields: object) -> dict[str, Any]:
@@ -69,31 +89,30 @@ def seed(crawlid: str, number: int = 0, **fields: object) -> dict[str, Any]:
     return {"appid": APP, "crawlid": crawlid, "url": url, **fields}
 
 
-async def state_of(cluster: MonitorCluster, crawlid: str) -> CrawlState | None:
+async def state_of(frontier: Frontier, crawlid: str) -> CrawlState | None:
     """The ledger of a crawl."""
-    return await cluster.frontier.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
+    return await frontier.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
 
 
-async def admitted(cluster: MonitorCluster, crawlid: str) -> int:
+async def admitted(frontier: Frontier, crawlid: str) -> int:
     """How many requests of a crawl have taken effect."""
-    state = await state_of(cluster, crawlid)
+    state = await state_of(frontier, crawlid)
     return state.admitted if state else 0
 
 
-async def has_admitted(cluster: MonitorCluster, crawlid: str, count: int) -> bool:
+async def has_admitted(frontier: Frontier, crawlid: str, count: int) -> bool:
     """Whether so many requests of a crawl have taken effect, or more."""
-    return await admitted(cluster, crawlid) >= count
+    return await admitted(frontier, crawlid) >= count
 
 
 async def test_each_bad_record_comes_back_and_the_next_good_one_is_taken(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+    frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
     """What can never be is on the rejected topic with reason and bytes; the monitor lives on."""
     witness.feed_raw(*BAD_RECORDS.values())
     witness.feed(seed("good"))
-    with cluster.kafka_monitor():
-        await wait_until(lambda: has_admitted(cluster, "good", 1))
-        await wait_until(lambda: len(witness.records("rejected")) >= len(BAD_RECORDS))
+    await wait_until(lambda: has_admitted(frontier, "good", 1))
+    await wait_until(lambda: len(witness.records("rejected")) >= len(BAD_RECORDS))
 
     rejected = {seen.value["reason"]: seen for seen in witness.records("rejected")}
     assert rejected.keys() == BAD_RECORDS.keys()
@@ -105,126 +124,104 @@ async def test_each_bad_record_comes_back_and_the_next_good_one_is_taken(
     assert told == {"bad_request", "bad_url", "bad_regex"}
 
 
-async def test_a_monitor_killed_in_the_middle_applies_each_request_once(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
-) -> None:
-    """5 000 requests and a kill between them are 5 000 entries: none lost, none twice."""
-    total = 5000
-    witness.feed(*(seed("many", number) for number in range(total)))
-    with cluster.kafka_monitor() as monitor:
-        await wait_until(lambda: has_admitted(cluster, "many", total // 4), every_s=0.005)
-        monitor.kill()
-        assert not await has_admitted(cluster, "many", total)
-        monitor.start()
-        await wait_until(lambda: has_admitted(cluster, "many", total))
-        witness.feed(seed("last"))
-        await wait_until(lambda: has_admitted(cluster, "last", 1))
-    state = await state_of(cluster, "many")
-    assert state is not None
-    assert (state.admitted, state.queued, state.residual) == (total, total, 0)
-
-
-async def test_two_monitors_share_the_topic(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
-) -> None:
-    """A monitor that joins takes over a part, one that ends gives it up; each counts once."""
-    with cluster.kafka_monitor() as first:
-        witness.feed(*(seed("shared", number) for number in range(500)))
-        await wait_until(lambda: has_admitted(cluster, "shared", 1))
-        with cluster.kafka_monitor():
-            witness.feed(*(seed("shared", number) for number in range(500, 1000)))
-            assert first.stop() == 0
-            witness.feed(*(seed("shared", number) for number in range(1000, 1500)))
-            await wait_until(lambda: has_admitted(cluster, "shared", 1500), timeout_s=20)
-    assert await admitted(cluster, "shared") == 1500
-
-
 async def test_a_stop_takes_effect_between_the_seeds_around_it(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+    cluster: MonitorCluster, frontier: Frontier, wait_until: WaitUntil
 ) -> None:
     """Feed, stop, feed in one partition: the first run is stopped, the second one runs."""
     stop = {"uuid": "u", "appid": APP, "spiderid": "link", "crawlid": "again", "action": "stop"}
     cluster.feed_in_order("again", seed("again", 1), seed("again", 2), stop, seed("again", 3))
-    with cluster.kafka_monitor():
-        cluster.feed_in_order("again", seed("last"))
-        await wait_until(lambda: has_admitted(cluster, "last", 1))
-    state = await state_of(cluster, "again")
+    cluster.feed_in_order("again", seed("last"))
+    await wait_until(lambda: has_admitted(frontier, "last", 1))
+    state = await state_of(frontier, "again")
     assert state is not None
     assert (state.run, state.state, state.admitted, state.queued) == (2, "running", 1, 1)
 
 
-async def test_a_redis_that_is_away_is_waited_for(
-    cluster: MonitorCluster, witness: Witness, redis_server: RunningServer, wait_until: WaitUntil
-) -> None:
-    """Requests fed while Redis is frozen take effect when it is back, without a restart."""
-    with cluster.kafka_monitor(REDIS_SOCKET_TIMEOUT="1") as monitor:
-        witness.feed(seed("before"))
-        await wait_until(lambda: has_admitted(cluster, "before", 1))
-        redis_server.signal(signal.SIGSTOP)
-        try:
-            witness.feed(seed("meanwhile"))
-            await wait_until(lambda: '"outcome":"waiting"' in monitor.logged())
-        finally:
-            redis_server.signal(signal.SIGCONT)
-        await wait_until(lambda: has_admitted(cluster, "meanwhile", 1), timeout_s=15)
-        assert monitor.stop() == 0
-
-
 async def test_what_the_frontier_does_not_admit_comes_back(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+    cluster: MonitorCluster, frontier: Frontier, witness: Witness
 ) -> None:
     """A seed beyond the crawl's cap is counted by the frontier and told to its client."""
-    with cluster.kafka_monitor():
-        capped = [seed("capped", number, max_pages=1, uuid=f"u{number}") for number in range(2)]
-        cluster.feed_in_order("capped", *capped)
-        reply = await witness.answered("u1")
+    capped = [seed("capped", number, max_pages=1, uuid=f"u{number}") for number in range(2)]
+    cluster.feed_in_order("capped", *capped)
+    reply = await witness.answered("u1")
     assert (reply["action"], reply["reason"]) == ("rejected", "max_pages")
-    assert await admitted(cluster, "capped") == 1
-
-
-async def test_a_request_can_be_fed_by_hand(cluster: MonitorCluster, wait_until: WaitUntil) -> None:
-    """``kafka-monitor feed`` sends one request; what is no JSON is refused on the spot."""
-    assert cluster.feed_by_hand(json.dumps(seed("by-hand")), "-ll", "DEBUG") == 0
-    assert cluster.feed_by_hand('{"url": ') == 1
-    with cluster.kafka_monitor():
-        await wait_until(lambda: has_admitted(cluster, "by-hand", 1))
-
-
-PLUGIN = '''
-from crawlstream.model.effects import Command
-from crawlstream.wire import jsontext
-from crawlstream.wire.schemas import Schema
-from kafka_monitor.plugins.door import Handler
-
-
-class PingHandler(Handler):
-    """Requests with a ping."""
-
-    name, rank = "ping", 150
-    schema = Schema({
-        "type": "object", "required": ["ping"], "additionalProperties": False,
-        "properties": {"ping": {"type": "string"}, "loud": {"type": "boolean", "default": True}},
-    })
-
-    async def handle(self, request, record):
-        """Pass it on."""
-        return Command(offset=record.offset, timestamp_ms=record.timestamp_ms, name="ping",
-                       request=jsontext.dumps(request, sort_keys=True))
-'''
+    assert await admitted(frontier, "capped") == 1
 
 
 async def test_an_installed_kind_of_request_is_taken(
-    cluster: MonitorCluster, witness: Witness, redis: Redis, tmp_path: Path, wait_until: WaitUntil
+    cluster: MonitorCluster, redis: Redis, wait_until: WaitUntil
 ) -> None:
     """A user's kind, found by its entry point, gets its requests with their defaults."""
-    site = tmp_path / "site"
-    info = site / "pinger-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "pinger.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pinger\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[crawlstream.requests]\nping = pinger:PingHandler\n")
-    with cluster.kafka_monitor(PYTHONPATH=cluster.python_path(site)):
-        witness.feed({"ping": "hello"})
-        ((_, fields),) = await wait_until(lambda: redis.xrange(FrontierKeys().actions()))
-    assert fields[b"name"] == b"ping"
-    assert json.loads(fields[b"request"]) == {"ping": "hello", "loud": True}
+    ping = {"ping": "hello", "uuid": "u", "appid": APP}
+    cluster.feed_in_order("ping", ping)
+    fields = await wait_until(lambda: last_action(redis, cluster.keys, "ping"))
+    assert json.loads(fields[b"request"]) == ping | {"loud": False}
+
+
+async def last_action(redis: Redis, keys: FrontierKeys, name: str) -> dict[bytes, bytes]:
+    """The latest action in the stream, if it has this name."""
+    for _, fields in cast("list[Any]", await redis.xrevrange(keys.actions(), count=1)):
+        if fields[b"name"] == name.encode():
+            return dict(fields)
+    return {}
+
+
+async def test_a_request_can_be_fed_by_hand(
+    cluster: MonitorCluster, frontier: Frontier, wait_until: WaitUntil
+) -> None:
+    """``kafka-monitor feed`` sends one request; what is no JSON is refused on the spot."""
+    assert cluster.feed_by_hand(json.dumps(seed("by-hand")), "-ll", "DEBUG") == 0
+    assert cluster.feed_by_hand('{"url": ') == 1
+    await wait_until(lambda: has_admitted(frontier, "by-hand", 1))
+
+
+async def test_a_redis_that_is_away_is_waited_for(
+    monitor: MonitorProcess,
+    frontier: Frontier,
+    witness: Witness,
+    redis_server: RunningServer,
+    wait_until: WaitUntil,
+) -> None:
+    """Requests fed while Redis is frozen take effect when it is back, without a restart."""
+    redis_server.signal(signal.SIGSTOP)
+    try:
+        witness.feed(seed("meanwhile"))
+        await wait_until(lambda: '"outcome":"waiting"' in monitor.logged())
+    finally:
+        redis_server.signal(signal.SIGCONT)
+    await wait_until(lambda: has_admitted(frontier, "meanwhile", 1), timeout_s=15)
+
+
+async def test_a_monitor_killed_in_the_middle_applies_each_request_once(
+    monitor: MonitorProcess, frontier: Frontier, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """5 000 requests and a kill between them are 5 000 entries: none lost, none twice."""
+    total = 5000
+    witness.feed(*(seed("many", number) for number in range(total)))
+    await wait_until(lambda: has_admitted(frontier, "many", 1), every_s=0.005)
+    monitor.kill()
+    assert not await has_admitted(frontier, "many", total)
+    monitor.start()
+    await wait_until(lambda: has_admitted(frontier, "many", total), timeout_s=30)
+    witness.feed(seed("after-many"))
+    await wait_until(lambda: has_admitted(frontier, "after-many", 1))
+    state = await state_of(frontier, "many")
+    assert state is not None
+    assert (state.admitted, state.queued, state.residual) == (total, total, 0)
+
+
+async def test_monitors_share_the_topic(
+    monitor: MonitorProcess,
+    cluster: MonitorCluster,
+    frontier: Frontier,
+    witness: Witness,
+    wait_until: WaitUntil,
+) -> None:
+    """A monitor that joins takes over a part, one that ends gives it up; each counts once."""
+    with cluster.kafka_monitor():
+        witness.feed(*(seed("shared", number) for number in range(500)))
+        await wait_until(lambda: has_admitted(frontier, "shared", 1))
+        assert monitor.stop() == 0
+        witness.feed(*(seed("shared", number) for number in range(500, 1000)))
+        await wait_until(lambda: has_admitted(frontier, "shared", 1000), timeout_s=20)
+    assert await admitted(frontier, "shared") == 1000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +14,18 @@ from kazoo.client import KazooClient
 from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from e2e.witness import Witness
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster, MonitorProcess, Servers, install_example_plugin
 from support.servers import RunningServer
 from support.waiting import WaitUntil
+
+pytestmark = pytest.mark.usefixtures("monitor")
 
 APP = "monitored"
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
@@ -44,31 +46,61 @@ STATS: dict[str, set[str]] = {
 """Keys of each kind of stats reply, beside those of every reply."""
 
 
-@pytest.fixture
-def running_servers(
-    redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
-) -> Servers:
-    """All three."""
-    return Servers(redis_server, kafka_server, zookeeper_server)
+@pytest.fixture(scope="module")
+def cluster(
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> MonitorCluster:
+    """The servers, with the topics made."""
+    servers = Servers(redis_server, kafka_server, zookeeper_server)
+    return MonitorCluster(servers, name="rmonitor", home=tmp_path_factory.mktemp("monitors"))
 
 
-@pytest.fixture
-async def cluster(
-    redis: Redis, running_servers: Servers, fresh_name: str, tmp_path: Path
-) -> AsyncIterator[MonitorCluster]:
-    """The servers under a prefix of their own, with the topics made and a kafka-monitor."""
-    cluster = MonitorCluster(redis, running_servers, prefix=fresh_name, home=tmp_path)
-    await cluster.make_topics()
-    with cluster.kafka_monitor():
-        yield cluster
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def witness(cluster: MonitorCluster) -> Iterator[Witness]:
     """A client of the cluster."""
     witness = Witness(cluster.kafka_hosts, cluster.prefix)
     yield witness
     witness.close()
+
+
+@pytest.fixture
+async def redis(cluster: MonitorCluster) -> AsyncIterator[Redis]:
+    """A client of the cluster's Redis, left as it is."""
+    async with Redis(host="127.0.0.1", port=cluster.redis_port) as client:
+        yield client
+
+
+@pytest.fixture
+def frontier(redis: Redis, cluster: MonitorCluster) -> Frontier:
+    """What the monitors have put into Redis."""
+    return Frontier(redis, cluster.keys, FrontierLimits())
+
+
+@pytest.fixture(scope="module")
+def health_port() -> int:
+    """Where the redis-monitor tells how it is."""
+    return free_block(1)
+
+
+@pytest.fixture(scope="module")
+def monitor(
+    cluster: MonitorCluster, health_port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MonitorProcess]:
+    """A redis-monitor that knows a user's action too, and a kafka-monitor before it."""
+    site = tmp_path_factory.mktemp("site")
+    install_example_plugin(site)
+    options = {
+        "PYTHONPATH": cluster.python_path(site),
+        "KAFKA_APPID_TOPICS": "true",
+        "CRAWLSTREAM_METRICS_PORT": str(health_port),
+        "CRAWLSTREAM_FINISH_GRACE": "0.5",
+        **WIDE_OPEN,
+    }
+    with cluster.kafka_monitor(), cluster.redis_monitor(**options) as process:
+        yield process
 
 
 def seed(crawlid: str, number: int = 0, **fields: object) -> dict[str, Any]:
@@ -82,10 +114,15 @@ def action(name: str, **fields: object) -> dict[str, Any]:
     return {"appid": APP, "spiderid": "link", "action": name, **fields}
 
 
-async def is_blocked(cluster: MonitorCluster, domain: str) -> bool:
+async def is_blocked(frontier: Frontier, domain: str) -> bool:
     """Whether a domain is on the blacklist that Redis applies."""
-    rules = await cluster.frontier.rules()
+    rules = await frontier.rules()
     return rules is not None and domain in rules.blacklist
+
+
+async def has_answered_all(redis: Redis, keys: FrontierKeys) -> bool:
+    """Whether no action is left in the stream."""
+    return await redis.xlen(keys.actions()) == 0
 
 
 class Worker:
@@ -107,237 +144,207 @@ class Worker:
         return self.finished >= count
 
 
-async def test_every_question_is_answered_with_the_keys_that_clients_know(
+async def test_a_seed_is_accepted_and_told_by_info(
+    cluster: MonitorCluster, witness: Witness
+) -> None:
+    """A seed with a uuid is answered; info tells what waits, with the types that clients know."""
+    later = int(time.time()) + 600
+    cluster.feed_in_order("x", seed("known", expires=later, spiderid="odd", uuid="seed"))
+    accepted = await witness.answered("seed")
+    assert accepted == accepted | {"action": "accepted", "crawlid": "known", "run": 1}
+
+    asked = {"appid": APP, "spiderid": "odd", "action": "info"}
+    crawl = await witness.answered(witness.ask(**asked, crawlid="known"))
+    assert crawl.keys() >= ANSWERED | {"crawlid", "spiderid", "total_pending", "total_domains"}
+    assert "action" not in crawl
+    assert crawl["expires"] == str(later)
+    domain = {"total": 1, "high_priority": 1, "low_priority": 1}
+    assert crawl["domains"] == {"example.com": domain}
+
+    app = await witness.answered(witness.ask(**asked))
+    totals = {"total_pending", "total_domains", "total_crawlids"}
+    assert app.keys() == ANSWERED | {"spiderid", "crawlids"} | totals
+    assert app["crawlids"]["known"] == {
+        "total": 1,
+        "distinct_domains": 1,
+        "domains": {"example.com": domain},
+        "expires": later,
+    }
+
+
+async def test_all_kinds_of_stats_are_answered(
     cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
-    """info, stop and all kinds of stats, each under its own uuid."""
-    crawler = Heartbeat(redis, FrontierKeys(), Process(kind="crawler", spider="link", host="h"))
-    await crawler.beat()
-    tally = Tally(redis, FrontierKeys())
+    """Counts by process, spider, machine and queue, in the shapes that clients know."""
+    await Heartbeat(redis, cluster.keys, Process(kind="crawler", spider="link", host="h")).beat()
+    tally = Tally(redis, cluster.keys)
     tally.count_response("link", "h", 200)
     await tally.flush()
-    cluster.feed_in_order("x", seed("known", expires=int(time.time()) + 600, uuid="seed"))
-    with cluster.redis_monitor():
-        accepted = await witness.answered("seed")
-        assert accepted == accepted | {"action": "accepted", "crawlid": "known", "run": 1}
+    witness.feed(seed("waiting", spiderid="nobody"))
+    await witness.answered(witness.ask(**action("info")))
+    await wait_until(lambda: History(redis, cluster.keys).read("kafka-monitor"))
 
-        crawl = await witness.answered(witness.ask(**action("info", crawlid="known")))
-        assert crawl.keys() >= ANSWERED | {"crawlid", "spiderid", "total_pending", "total_domains"}
-        assert "action" not in crawl
-        assert isinstance(crawl["expires"], str)
-        assert crawl["domains"] == {
-            "example.com": {"total": 1, "high_priority": 1, "low_priority": 1}
-        }
+    asked = {kind: witness.ask(appid=APP, stats=kind) for kind in STATS}
+    told = {kind: await witness.answered(uuid) for kind, uuid in asked.items()}
 
-        app = await witness.answered(witness.ask(**action("info")))
-        assert app["crawlids"]["known"].keys() == {
-            "total",
-            "distinct_domains",
-            "domains",
-            "expires",
-        }
-        assert isinstance(app["crawlids"]["known"]["expires"], int)
-        assert app.keys() == ANSWERED | {
-            "spiderid",
-            "crawlids",
-            "total_pending",
-            "total_domains",
-            "total_crawlids",
-        }
+    for kind, keys in STATS.items():
+        assert told[kind].keys() >= ANSWERED | {"stats"} | keys, kind
+    spiders = told["crawler"]["spiders"]
+    assert spiders["link"]["200"] == dict.fromkeys(spiders["link"]["200"], 1)
+    assert spiders["link"]["count"] == spiders["total_spider_count"] == 1
+    assert told["machine"]["machines"]["h"]["200"]["lifetime"] == 1
+    assert told["queue"]["queues"]["queue_nobody"] == {
+        "spider_backlog": 1,
+        "num_domains": 1,
+        "domains": [{"domain": "example.com", "backlog": 1}],
+    }
+    assert "ScraperHandler" in told["kafka-monitor"]["plugins"]
+    assert "InfoMonitor" in told["redis-monitor"]["plugins"]
 
-        await wait_until(lambda: History(redis, FrontierKeys()).read("kafka-monitor"))
-        asked = {kind: witness.ask(appid=APP, stats=kind) for kind in STATS}
-        told = {kind: await witness.answered(uuid) for kind, uuid in asked.items()}
-        for kind, keys in STATS.items():
-            assert told[kind].keys() >= ANSWERED | {"stats"} | keys, kind
-        counts = told["crawler"]["spiders"]["link"]
-        assert counts["200"] == dict.fromkeys(counts["200"], 1)
-        assert counts["count"] == told["crawler"]["spiders"]["total_spider_count"] == 1
-        assert told["machine"]["machines"]["h"]["200"]["lifetime"] == 1
-        assert told["queue"]["queues"]["queue_link"] == {
-            "spider_backlog": 1,
-            "num_domains": 1,
-            "domains": [{"domain": "example.com", "backlog": 1}],
-        }
-        assert "ScraperHandler" in told["kafka-monitor"]["plugins"]
 
-        first, second, nobody, nothing = [
-            witness.ask(**action("stop", crawlid="known")),
-            witness.ask(**action("stop", crawlid="known")),
-            witness.ask(**action("stop", crawlid="unheard-of")),
-            witness.ask(**action("stop")),
-        ]
-        stops = [await witness.answered(uuid) for uuid in (first, second, nobody, nothing)]
-        for stop in stops:
-            assert stop.keys() >= ANSWERED | {"action", "spiderid", "crawlid", "total_purged"}
-        assert sorted(stop["total_purged"] for stop in stops) == [0, 0, 0, 1]
-        assert [stop.get("error") for stop in stops[2:]] != [None, None]
-        ended = await witness.ended("known")
-        assert ended["event"] == "crawl_stopped"
+async def test_every_stop_is_answered_under_its_own_uuid(
+    cluster: MonitorCluster, witness: Witness
+) -> None:
+    """Two stops of one crawl, one of an unknown crawl, one of none: four answers, one purge."""
+    stop = {**action("stop", crawlid="halted"), "spiderid": "nobody"}
+    stops = [{**stop, "uuid": "first"}, {**stop, "uuid": "second"}]
+    cluster.feed_in_order("halted", seed("halted", spiderid="nobody"), *stops)
+    witness.feed({**action("stop", crawlid="unheard-of"), "uuid": "unknown"})
+    witness.feed({**action("stop"), "uuid": "nothing"})
+
+    uuids = ("first", "second", "unknown", "nothing")
+    told = {uuid: await witness.answered(uuid) for uuid in uuids}
+
+    for reply in told.values():
+        assert reply.keys() >= ANSWERED | {"action", "spiderid", "crawlid", "total_purged"}
+    assert {uuid: reply["total_purged"] for uuid, reply in told.items()} == {
+        "first": 1,
+        "second": 0,
+        "unknown": 0,
+        "nothing": 0,
+    }
+    assert [uuid for uuid in uuids if "error" in told[uuid]] == ["second", "unknown", "nothing"]
+    assert (await witness.ended("halted"))["event"] == "crawl_stopped"
 
 
 async def test_a_thousand_seeds_fed_one_by_one_are_one_run(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+    frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
     """One run, one beginning, one ending, whose counters add up."""
     total = 1000
-    with cluster.redis_monitor(**WIDE_OPEN, CRAWLSTREAM_FINISH_GRACE="0.5"):
-        witness.feed(*(seed("thousand", number) for number in range(total)))
-        worker = Worker(cluster.frontier)
-        await wait_until(lambda: worker.has_finished(total), timeout_s=20)
-        ended = await witness.ended("thousand")
-    assert ended["event"] == "crawl_finished"
-    assert ended["run"] == 1
+    witness.feed(*(seed("thousand", number) for number in range(total)))
+    worker = Worker(frontier)
+    await wait_until(lambda: worker.has_finished(total), timeout_s=20)
+    ended = await witness.ended("thousand")
+    assert (ended["event"], ended["run"]) == ("crawl_finished", 1)
     assert ended["counters"]["admitted"] == ended["counters"]["done"] == total
     assert ended["counters"]["done_by_status"] == {"2xx": total}
     assert len(witness.events("thousand")) == 2
 
 
-async def test_a_crawl_past_its_time_is_expired(
-    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
-) -> None:
+async def test_a_crawl_past_its_time_is_expired(witness: Witness, wait_until: WaitUntil) -> None:
     """The event, and the message that the predecessor's clients wait for."""
-    with cluster.redis_monitor():
-        witness.feed(seed("late", expires=1))
-        ended = await witness.ended("late")
-        (seen,) = await wait_until(lambda: witness.records("outbound_firehose", crawlid="late"))
+    witness.feed(seed("late", expires=1))
+    ended = await witness.ended("late")
     assert ended["event"] == "crawl_expired"
     assert ended["counters"]["expired"] == 1
-    assert seen.value.keys() == {
-        "action",
-        "appid",
-        "crawlid",
-        "spiderid",
-        "server_time",
-        "total_expired",
-    }
+    (seen,) = await wait_until(lambda: witness.records("outbound_firehose", crawlid="late"))
+    ids = {"action", "appid", "crawlid", "spiderid"}
+    assert seen.value.keys() == ids | {"server_time", "total_expired"}
     assert (seen.value["action"], seen.value["total_expired"]) == ("expired", 1)
-
-
-async def test_monitors_that_die_leave_no_question_open(
-    cluster: MonitorCluster, witness: Witness
-) -> None:
-    """Actions fed while monitors are killed are all answered, by whoever lives."""
-    with cluster.redis_monitor() as one, cluster.redis_monitor() as other:
-        asked = []
-        for dying in (one, other, one):
-            asked += [witness.ask(**action("stop", crawlid=f"c{n}")) for n in range(50)]
-            dying.kill()
-            asked += [witness.ask(**action("info")) for _ in range(20)]
-            dying.start()
-        for uuid in asked:
-            await witness.answered(uuid, timeout_s=20)
-        assert one.stop() == other.stop() == 0
 
 
 async def test_rules_are_edited_copied_and_fenced(
     cluster: MonitorCluster,
+    monitor: MonitorProcess,
+    frontier: Frontier,
     witness: Witness,
-    zookeeper_server: RunningServer,
     wait_until: WaitUntil,
 ) -> None:
     """Edits reach Redis; a bad edit is answered; a node made anew does not rule by itself."""
-    node = NODE + cluster.prefix
-    with cluster.redis_monitor(QUEUE_HITS="7") as monitor:
-        edit = {"appid": APP, "domain": "example.com", "action": "domain-update"}
-        done = await witness.answered(witness.ask(**edit, hits=60, window=30, scale=0.5))
-        assert done.keys() == ANSWERED | {"action", "domain"}
-        blocked = {**edit, "domain": "blocked.com", "action": "blacklist-update"}
-        await witness.answered(witness.ask(**blocked))
-        await wait_until(lambda: is_blocked(cluster, "blocked.com"))
-        rules = await cluster.frontier.rules()
-        assert rules is not None
-        assert rules.default.hits == 7
-        assert rules.rule_for("example.com").effective_hits == 30
+    edit = {"appid": APP, "domain": "edited.com", "action": "domain-update"}
+    done = await witness.answered(witness.ask(**edit, hits=60, window=30, scale=0.5))
+    assert done.keys() == ANSWERED | {"action", "domain"}
+    blocked = {**edit, "domain": "blocked.com", "action": "blacklist-update"}
+    await witness.answered(witness.ask(**blocked))
+    await wait_until(lambda: is_blocked(frontier, "blocked.com"))
+    rules = await frontier.rules()
+    assert rules is not None
+    assert rules.default.hits == int(WIDE_OPEN["QUEUE_HITS"])
+    assert rules.rule_for("edited.com").effective_hits == 30
 
-        refused = await witness.answered(witness.ask(**edit, hits=0, window=30))
-        assert "hits" in refused["error"]
+    refused = await witness.answered(witness.ask(**edit, hits=0, window=30))
+    assert "hits" in refused["error"]
 
-        zookeeper = KazooClient(cluster.zookeeper_hosts)
-        zookeeper.start()
-        zookeeper.delete(node)
-        zookeeper.create(node, b"domains: {}\n")
-        zookeeper.stop()
-        zookeeper.close()
-        await wait_until(lambda: "crawlstream throttle adopt" in monitor.logged())
-        assert await cluster.frontier.rules() == rules
+    zookeeper = KazooClient(cluster.zookeeper_hosts)
+    zookeeper.start()
+    zookeeper.delete(NODE + cluster.prefix)
+    zookeeper.create(NODE + cluster.prefix, b"domains: {}\n")
+    zookeeper.stop()
+    zookeeper.close()
+    await wait_until(lambda: "crawlstream throttle adopt" in monitor.logged())
+    assert await frontier.rules() == rules
 
 
-async def test_a_redis_that_lost_its_rules_gets_them_again(
-    cluster: MonitorCluster, redis: Redis, wait_until: WaitUntil
-) -> None:
-    """An emptied Redis grants nothing until the rules are back, and they come by themselves."""
-    with cluster.redis_monitor():
-        await wait_until(cluster.frontier.rules)
-        await redis.flushall()
-        await wait_until(cluster.frontier.rules)
-
-
-async def test_replies_go_to_an_applications_own_topic_if_it_is_wanted(
+async def test_replies_go_to_an_applications_own_topic_too(
     cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """KAFKA_APPID_TOPICS adds ``<prefix>.outbound_<appid>``, made on first use."""
-    with cluster.redis_monitor(KAFKA_APPID_TOPICS="true"):
-        reply = await witness.answered(witness.ask(**action("info")))
-        own_topic = f"{cluster.prefix}.outbound_{APP}"
-        own = await wait_until(lambda: cluster.read_all(own_topic))
-    assert [json.loads(value) for value in own] == [reply]
-
-
-async def test_a_monitor_tells_how_it_is(cluster: MonitorCluster, wait_until: WaitUntil) -> None:
-    """/health answers while the duties go on."""
-    port = free_block(1)
-    with cluster.redis_monitor(CRAWLSTREAM_METRICS_PORT=str(port)):
-
-        def health() -> dict[str, Any]:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1) as page:
-                    told: dict[str, Any] = json.load(page)
-            except OSError:
-                return {}
-            return told
-
-        assert (await wait_until(health))["status"] == "ok"
-
-
-PLUGIN = '''
-from crawlstream.wire import jsontext
-from redis_monitor.actions.door import Reply
-
-
-class Ping:
-    """Answers a ping."""
-
-    name = "ping"
-
-    def __init__(self, context):
-        self.context = context
-
-    async def answer(self, action):
-        """Fail for whom it shall."""
-        request = jsontext.loads(action.request)
-        if request.get("crawlid") == "broken":
-            raise ValueError("out of order")
-        return Reply(request["appid"], jsontext.dumps({"uuid": request["uuid"], "pong": True}))
-'''
+    """With KAFKA_APPID_TOPICS there is ``<prefix>.outbound_<appid>``, made on first use."""
+    reply = await witness.answered(witness.ask(**action("info", crawlid="nothing")))
+    topic = cluster.topics.outbound_for(APP)
+    assert topic is not None
+    own = await wait_until(lambda: cluster.read_all(topic))
+    assert reply in [json.loads(value) for value in own]
 
 
 async def test_an_installed_action_is_answered_and_a_failing_one_too(
-    cluster: MonitorCluster, witness: Witness, redis: Redis, tmp_path: Path
+    cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
     """A user's action, found by its entry point; after three failures the answer is an error."""
-    site = tmp_path / "site"
-    info = site / "pinger-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "pinger.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pinger\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[crawlstream.actions]\nping = pinger:Ping\n")
-    for uuid, crawlid in (("fine", "c"), ("bad", "broken")):
-        request = json.dumps({"uuid": uuid, "appid": APP, "crawlid": crawlid})
-        await redis.xadd(FrontierKeys().actions(), {"name": "ping", "request": request})
-    with cluster.redis_monitor(PYTHONPATH=cluster.python_path(site)):
-        assert (await witness.answered("fine"))["pong"] is True
-        failed = await witness.answered("bad")
+    fine = {"ping": "hello", "uuid": "fine", "appid": APP, "loud": True}
+    broken = {"ping": 1, "uuid": "broken", "appid": APP, "loud": True}
+    for request in (fine, broken):
+        record: dict[Any, Any] = {"name": "ping", "request": json.dumps(request)}
+        await redis.xadd(cluster.keys.actions(), record)
+    assert (await witness.answered("fine"))["pong"] == "HELLO"
+    failed = await witness.answered("broken")
     assert failed["reason"] == "action_failed"
-    assert "out of order" in failed["errors"][0]
-    assert await redis.xlen(FrontierKeys().actions()) == 0
+    assert "AttributeError" in failed["errors"][0]
+    await wait_until(lambda: has_answered_all(redis, cluster.keys))
+
+
+async def test_a_monitor_tells_how_it_is(health_port: int) -> None:
+    """/health answers while the duties go on."""
+
+    def health() -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{health_port}/health", timeout=5) as page:
+            told: dict[str, Any] = json.load(page)
+        return told
+
+    assert await asyncio.to_thread(health) == {"status": "ok", "waiting_for": "", "failing": {}}
+
+
+async def test_monitors_that_die_leave_no_question_open(
+    cluster: MonitorCluster, monitor: MonitorProcess, witness: Witness
+) -> None:
+    """Actions fed while monitors are killed are all answered, by whoever lives."""
+    with cluster.redis_monitor() as other:
+        asked = []
+        for dying in (monitor, other):
+            asked += [witness.ask(**action("stop", crawlid=f"c{n}")) for n in range(20)]
+            dying.kill()
+            asked += [witness.ask(**action("info")) for _ in range(10)]
+            dying.start()
+        for uuid in asked:
+            await witness.answered(uuid, timeout_s=20)
+        assert other.stop() == 0
+
+
+async def test_an_emptied_redis_gets_its_rules_again(
+    frontier: Frontier, witness: Witness, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """Without rules nothing is granted; they come back by themselves; questions go on."""
+    await wait_until(frontier.rules)
+    await redis.flushall()
+    await wait_until(frontier.rules)
+    await witness.answered(witness.ask(**action("info")))

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from redis.asyncio import Redis
 
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.cli.tether import die_with_parent
-from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.keys import FrontierKeys, Topics
 from support.servers import RunningServer
 
 _TIMEOUT_S = 20
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def install_example_plugin(site: Path) -> None:
+    """Install the example of ``docs/plugins.md`` into a folder, as pip would."""
+    page = (_DOCS / "plugins.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    points = tomllib.loads(toml)["project"]["entry-points"]
+    info = site / "pinger-1.dist-info"
+    info.mkdir(parents=True)
+    (site / "pinger.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pinger\nVersion: 1\n")
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in named.items())
+        for group, named in points.items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
 
 
 class MonitorProcess:
@@ -71,33 +90,34 @@ class Servers(NamedTuple):
 
 
 class MonitorCluster:
-    """The servers that both monitors work with, under one prefix."""
+    """The servers that both monitors work with, under a prefix and a namespace of their own."""
 
-    def __init__(self, redis: Redis, servers: Servers, *, prefix: str, home: Path) -> None:
+    def __init__(self, servers: Servers, *, name: str, home: Path) -> None:
         self.kafka_hosts = f"127.0.0.1:{servers.kafka.port}"
         self.zookeeper_hosts = f"127.0.0.1:{servers.zookeeper.port}"
-        self.prefix = prefix
-        self.topics = Topics(prefix)
-        self.frontier = Frontier(redis, FrontierKeys(), FrontierLimits())
+        self.redis_port = servers.redis.port
+        self.prefix = name
+        self.topics = Topics(name)
+        self.keys = FrontierKeys(name)
         self._home = home
         self._env = {
             **os.environ,
             "REDIS_HOST": "127.0.0.1",
             "REDIS_PORT": str(servers.redis.port),
+            "REDIS_SOCKET_TIMEOUT": "1",
             "KAFKA_HOSTS": self.kafka_hosts,
             "ZOOKEEPER_HOSTS": self.zookeeper_hosts,
-            "KAFKA_TOPIC_PREFIX": prefix,
-            "KAFKA_GROUP": prefix,
-            "ZOOKEEPER_ID": prefix,
+            "KAFKA_TOPIC_PREFIX": name,
+            "KAFKA_GROUP": name,
+            "ZOOKEEPER_ID": name,
+            "CRAWLSTREAM_NAMESPACE": name,
             "CRAWLSTREAM_INCOMING_PARTITIONS": "2",
             "LOG_JSON": "true",
         }
-
-    async def make_topics(self) -> None:
-        """Create the topics, as every process does at its start."""
-        await ensure_topics(
+        making = ensure_topics(
             [self.kafka_hosts], self.topics, partitions=2, replication=1, max_record_bytes=8 << 20
         )
+        asyncio.run(making)
 
     def feed_in_order(self, key: str, *requests: Mapping[str, object]) -> None:
         """Feed requests into one Kafka partition, in this order."""
