@@ -10,8 +10,10 @@ from dataclasses import replace
 import structlog
 
 from crawlstream.bus.records import Out, RecordTooLarge
+from crawlstream.errors import InvalidRequest
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import PendingAction
+from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import replies, requests
@@ -75,14 +77,15 @@ class Answers:
 
     async def _answer(self, action: PendingAction) -> Reply:
         begun = time.monotonic()
-        reply, failure = None, f"no such action: {action.name}"
-        if action.attempts > TAKEN_OVER_TIMES:
+        handler, reply = self._actions.get(action.name), None
+        if handler is None:
+            failure = f"no such action: {action.name}"
+        elif action.attempts > TAKEN_OVER_TIMES:
             failure = "the action ended its monitor each time it was tried"
-        elif action.name in self._actions:
-            reply, failure = await self._try(self._actions[action.name], action)
-        name = type(self._actions.get(action.name)).__name__
+        else:
+            reply, failure = await self._try(handler, action)
+            self._tally.count("redis-monitor", "plugins", type(handler).__name__)
         self._tally.count("redis-monitor", "total")
-        self._tally.count("redis-monitor", "plugins", name)
         if reply is None:
             self._tally.count("redis-monitor", "fail")
             reply = _failed(action, failure)
@@ -117,11 +120,20 @@ class Answers:
 
 
 def _failed(action: PendingAction, failure: str) -> Reply:
-    """The reply to an action that could not be done; it names the ids that can be read."""
+    """The reply to an action that could not be done, in the shape that its kind of reply has."""
+    now = int(time.time())
+    try:
+        request = requests.decode(action.request)
+    except InvalidRequest:
+        request = None
+    if isinstance(request, ActionRequest):
+        return Reply(request.appid, replies.action_error(request, failure, server_time=now))
+    if isinstance(request, StatsRequest):
+        return Reply(request.appid, replies.stats(request, {"error": failure}, server_time=now))
+    if isinstance(request, ZookeeperRequest):
+        return Reply(request.appid, replies.zookeeper(request, server_time=now, error=failure))
     ids = requests.readable_ids(action.request)
-    body = replies.rejected(
-        ids, reason="action_failed", errors=[f"$: {failure}"], server_time=int(time.time())
-    )
+    body = replies.rejected(ids, reason="action_failed", errors=[f"$: {failure}"], server_time=now)
     return Reply(ids.get("appid", ""), body)
 
 

@@ -297,19 +297,21 @@ async def test_replies_go_to_an_applications_own_topic_too(
     assert reply in [json.loads(value) for value in own]
 
 
-async def test_an_installed_action_is_answered_and_a_failing_one_too(
+async def test_an_installed_action_is_answered_and_a_failing_or_unknown_one_too(
     cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
     """A user's action, found by its entry point; after three failures the answer is an error."""
     fine = {"ping": "hello", "uuid": "fine", "appid": APP, "loud": True}
     broken = {"ping": 1, "uuid": "broken", "appid": APP, "loud": True}
-    for request in (fine, broken):
-        record: dict[Any, Any] = {"name": "ping", "request": json.dumps(request)}
+    nobodys = action("info", uuid="nobodys")
+    for name, request in (("ping", fine), ("ping", broken), ("unheard-of", nobodys)):
+        record: dict[Any, Any] = {"name": name, "request": json.dumps(request)}
         await redis.xadd(cluster.keys.actions(), record)
     assert (await witness.answered("fine"))["pong"] == "HELLO"
     failed = await witness.answered("broken")
     assert failed["reason"] == "action_failed"
     assert "AttributeError" in failed["errors"][0]
+    assert "unheard-of" in (await witness.answered("nobodys"))["error"]
     await wait_until(lambda: has_answered_all(redis, cluster.keys))
 
 
