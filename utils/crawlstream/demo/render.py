@@ -29,7 +29,7 @@ _ODD_LINKS = (
 """Links that no crawl can follow; every page has one."""
 
 _MALFORMED_START = (
-    "<html><head><title>{title}</head>\n<body><p>3 < 4 && 5 > <b><i>{title}</b></i>\n"
+    "<html><head><title>{title}</title>\n<p>3 < 4 && 5 > <b><i>{title}</b></i></body>\n"
 )
 _MALFORMED_END = "<table><tr><td>loose <p>ends</div></span><a name=nowhere>\n<!-- never closed"
 

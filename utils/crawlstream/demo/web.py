@@ -69,11 +69,11 @@ class Kind(StrEnum):
 
 _DECK = (
     Kind.MOVED,
+    Kind.MALFORMED,
+    Kind.LATIN1,
     Kind.FLAKY,
     Kind.MISSING,
-    Kind.LATIN1,
     Kind.IMAGE,
-    Kind.MALFORMED,
     Kind.MOVED_BACK,
     Kind.FILE,
     Kind.FORBIDDEN,
