@@ -18,7 +18,8 @@ from enum import Enum, auto
 
 from scrapy.exceptions import IgnoreRequest
 
-from crawlstream.model.crawl import Hold
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Entry, Hold
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
 from crawlstream.model.url import entry_id, fingerprint
 
@@ -131,11 +132,7 @@ class Holds:
 
     def admit(self, hold: Hold) -> Page:
         """Take on a hold that the frontier granted."""
-        entry = hold.entry
-        identity = fingerprint(
-            entry.url, entry.method, (entry.body or "").encode(), entry.salt or ""
-        )
-        page = Page(hold, entry_id(hold.crawl, hold.run, identity, entry.origin))
+        page = Page(hold, entry_id(hold.crawl, hold.run, _identity(hold.entry), hold.entry.origin))
         self._pages[hold.token] = page
         self._by_id[page.id] = page
         self._downloading += 1
@@ -306,3 +303,12 @@ class Holds:
         self._sent.pop(token, None)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
+
+
+def _identity(entry: Entry) -> str:
+    """The fingerprint of an entry; a name of its own for one that could not be crawled anyway."""
+    body, salt = (entry.body or "").encode(), entry.salt or ""
+    try:
+        return fingerprint(entry.url, entry.method, body, salt)
+    except InvalidUrl:
+        return fingerprint("http://invalid/", entry.method, body, f"{salt} {entry.url}")

@@ -16,6 +16,7 @@ from crawling.outlinks import Children
 from crawling.redirects import redirect_of
 from crawling.to_scrapy import page_of
 from crawlstream.boot.settings import Settings
+from crawlstream.errors import KafkaUnavailable
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Outcome
 
@@ -59,9 +60,12 @@ class Outcomes:
             raise Ended
 
     async def failed(self, failure: Failure) -> None:
-        """The errback of every page: no response came, or none that can be read."""
+        """The errback of every page: no response came, or none that can be read.
+
+        A worker that is about to end may give up waiting for Kafka; the page then stays open.
+        """
         page, error = page_of(failure.request), failure.value  # type: ignore[attr-defined]
-        if not page.is_open or error is None or isinstance(error, Ended):
+        if not page.is_open or error is None or isinstance(error, Ended | KafkaUnavailable):
             return
         if isinstance(error, GrantExpired):
             log.debug("release", url=page.hold.entry.url, reason="grant_expired")

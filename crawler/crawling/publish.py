@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -49,7 +50,8 @@ class Publisher:
 
     def hurry(self) -> None:
         """The worker is to end: give up on a Kafka that does not come back soon."""
-        self._gives_up_at = asyncio.get_running_loop().time() + _HURRY_S
+        if self._gives_up_at is None:
+            self._gives_up_at = time.monotonic() + _HURRY_S
 
     async def result(self, result: CrawlResult) -> None:
         """Publish a page. A topic that takes less than it should gets a shorter body."""
@@ -105,5 +107,4 @@ class Publisher:
                 return
 
     def _must_give_up(self) -> bool:
-        gives_up_at = self._gives_up_at
-        return gives_up_at is not None and asyncio.get_running_loop().time() > gives_up_at
+        return self._gives_up_at is not None and time.monotonic() > self._gives_up_at

@@ -17,7 +17,7 @@ from w3lib.url import safe_url_string
 from crawling.holds import Page
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
-from crawlstream.model.url import fingerprint, host_of, seed_url
+from crawlstream.model.url import canonical, fingerprint, host_of, seed_url
 
 MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
@@ -65,9 +65,11 @@ def _target(url: str, response: Response) -> str | None:
     if response.status not in _STATUSES or not location:
         return None
     try:
-        return seed_url(urljoin(url, safe_url_string(location)))
+        target = seed_url(urljoin(url, safe_url_string(location)))
+        canonical(target)
     except (InvalidUrl, ValueError):
         return None
+    return target
 
 
 def _with_method(entry: Entry, status: int) -> Entry:

@@ -29,7 +29,7 @@ from urllib.parse import urljoin
 import structlog
 from protego import Protego
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, WatchError
+from redis.exceptions import WatchError
 from scrapy import Request
 from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
@@ -211,8 +211,8 @@ class Robots:
         try:
             notes = await self._book.read(list(by_origin))
             await asyncio.gather(*map(self._act, by_origin, by_origin.values(), notes))
-        except RedisError as error:
-            log.warning("robots", outcome="unknown", error=str(error))
+        except Exception as error:  # noqa: BLE001  the pages must come to some end
+            log.warning("robots", outcome="unknown", error=repr(error))
         for page in (page for some in by_origin.values() for page in some):
             if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
                 self._holds.release(page, delay_ms=_WAIT_MS)

@@ -223,6 +223,14 @@ def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
     ]
 
 
+def test_an_entry_that_cannot_be_crawled_is_held_all_the_same(holds: Holds) -> None:
+    """It fails by name later; it must not break the worker that leases it."""
+    first, second = (
+        holds.admit(hold(n, entry=Entry(url=f"gopher://a.example/{n}"))) for n in range(2)
+    )
+    assert first.id != second.id
+
+
 def test_the_same_entry_has_the_same_id_whoever_holds_it(holds: Holds) -> None:
     """Retries, replays and other workers publish under one key."""
     first = holds.admit(hold(1, entry=Entry(url="http://a.example/x")))
