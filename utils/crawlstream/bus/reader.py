@@ -47,6 +47,7 @@ class Reader(threading.Thread):
         self._has_room = False
         self._stopping = threading.Event()
         self._is_paused = False
+        self._lock = threading.Lock()
         self._to_commit: dict[int, int] = {}
         self._committed_at = 0.0
 
@@ -60,7 +61,8 @@ class Reader(threading.Thread):
 
     def commit(self, positions: Mapping[int, int]) -> None:
         """Have positions told to Kafka, about once a second."""
-        self._inbox.put(lambda _: self._to_commit.update(positions))
+        with self._lock:
+            self._to_commit.update(positions)
 
     def taken(self) -> None:
         """One poll's worth of batches has been taken: there is room for another."""
@@ -93,9 +95,8 @@ class Reader(threading.Thread):
                 self._obey(session)
                 session.announce()
                 self._read(session)
-            self._commit(session)
         finally:
-            session.close()
+            session.close(self._take_commit())
 
     def _read(self, session: Session) -> None:
         if not self._has_room:
@@ -114,8 +115,9 @@ class Reader(threading.Thread):
             except Empty:
                 break
             command(session)
-        if time.monotonic() - self._committed_at > COMMIT_EVERY_S:
-            self._commit(session)
+        if self._to_commit and time.monotonic() - self._committed_at > COMMIT_EVERY_S:
+            session.commit(self._take_commit())
+            self._committed_at = time.monotonic()
 
     def _place(self, session: Session, *, partition: int, epoch: int, offset: int | None) -> None:
         try:
@@ -124,8 +126,7 @@ class Reader(threading.Thread):
             log.info("poll", outcome="waiting", partition=partition, error=str(error))
             self.place(partition, epoch, offset)
 
-    def _commit(self, session: Session) -> None:
-        if self._to_commit:
-            session.commit(self._to_commit)
-            self._to_commit = {}
-            self._committed_at = time.monotonic()
+    def _take_commit(self) -> dict[int, int]:
+        with self._lock:
+            positions, self._to_commit = self._to_commit, {}
+        return positions

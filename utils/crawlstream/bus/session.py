@@ -9,7 +9,12 @@ from typing import Any
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer
-from kafka.errors import LogTruncationError, OffsetOutOfRangeError, RetriableError
+from kafka.errors import (
+    KafkaError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    RetriableError,
+)
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -28,6 +33,9 @@ FETCH_WAIT_MS = 100
 
 SESSION_TIMEOUT_MS = 6_000
 """How long the partitions of a killed process lie idle; the least that brokers accept."""
+
+MAX_POLL_INTERVAL_MS = 30_000
+"""A thread that hangs for so long loses its partitions; a rebalance waits no longer for it."""
 
 _BOUNDS_TIMEOUT_MS = 2_000
 _CLOSE_TIMEOUT_MS = 1_000
@@ -191,20 +199,26 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def commit(self, positions: Mapping[int, int]) -> None:
         """Hand positions to Kafka and do not wait."""
-        ours = {
+        if ours := self._as_offsets(positions):
+            self._consumer.commit_async(ours, callback=_note_commit)
+
+    def close(self, positions: Mapping[int, int]) -> None:
+        """Commit for the last time and leave the group, within about two seconds."""
+        try:
+            if ours := self._as_offsets(positions):
+                self._consumer.commit(ours, timeout_ms=_CLOSE_TIMEOUT_MS)
+        except KafkaError as error:
+            _note_commit(positions, error)
+        finally:
+            self._consumer.close(autocommit=False, timeout_ms=_CLOSE_TIMEOUT_MS)
+            self.on_partitions_revoked([self._key(partition) for partition in self._parts])
+
+    def _as_offsets(self, positions: Mapping[int, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {
             self._key(partition): OffsetAndMetadata(offset, "", -1)
             for partition, offset in positions.items()
             if partition in self._parts
         }
-        if ours:
-            self._consumer.commit_async(ours, callback=_note_commit)
-
-    def close(self) -> None:
-        """Leave the group and end the client's threads, within about a second."""
-        try:
-            self._consumer.close(autocommit=False, timeout_ms=_CLOSE_TIMEOUT_MS)
-        finally:
-            self.on_partitions_revoked([self._key(partition) for partition in self._parts])
 
     def _take(self, partition: int, records: Sequence[Any]) -> Batch:
         part = self._parts[partition]
@@ -276,6 +290,7 @@ def open_session(
         fetch_max_wait_ms=FETCH_WAIT_MS,
         session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=SESSION_TIMEOUT_MS // 3,
+        max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
         # How soon a topic that was made anew is noticed.
         metadata_max_age_ms=10_000,
         metrics_enabled=False,

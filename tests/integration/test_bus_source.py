@@ -1,0 +1,433 @@
+"""The source on a real Kafka: every record once a position, through rebalances and faults."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import itertools
+import logging
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from kafka.errors import CorruptRecordError
+from kafka.structs import TopicPartition
+
+from crawlstream.bus import session as session_module
+from crawlstream.bus.reader import QUEUED_POLLS
+from crawlstream.bus.records import Batch, NotAcknowledged, Out, OutOfRange
+from crawlstream.bus.session import Session
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.source import STOP_TIMEOUT_S, Decide, KafkaSource, Locate
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.keys import Topics
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+
+MIB = 1024 * 1024
+T = TypeVar("T")
+
+# kafka-python leaves the socket of a refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def collect_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Have such sockets collected here, where nobody minds; a log record would keep them."""
+    caplog.set_level(logging.CRITICAL, "kafka")
+    yield
+    gc.collect()
+
+
+class Ledger:
+    """Positions and effects as the frontier keeps them: a batch counts from the position on."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, int] = {}
+        self.effects: defaultdict[int, list[int]] = defaultdict(list)
+        self.values: list[bytes | None] = []
+        self.located: list[tuple[str, int]] = []
+        self.astray: list[OutOfRange] = []
+
+    async def locate(self, topic_id: str, partition: int) -> int | None:
+        """Where to begin."""
+        self.located.append((topic_id, partition))
+        return self.positions.get(partition)
+
+    async def go_to_start(self, where: OutOfRange) -> int | None:
+        """Decide for the oldest record there is."""
+        self.astray.append(where)
+        return where.log_start
+
+    async def stay(self, where: OutOfRange) -> int | None:
+        """Decide nothing."""
+        self.astray.append(where)
+        return None
+
+    def apply(self, source: KafkaSource, batch: Batch) -> None:
+        """Apply what is new in a batch; seek back where records are missing before it."""
+        position = self.positions.get(batch.partition, 0)
+        if batch.start > position:
+            source.seek(batch.partition, position)
+            return
+        for record in batch.records:
+            if record.offset >= position:
+                self.effects[batch.partition].append(record.offset)
+                self.values.append(record.value)
+        self.positions[batch.partition] = max(position, batch.next)
+
+    async def follow(self, source: KafkaSource) -> None:
+        """Apply whatever comes, for ever."""
+        while True:
+            for batch in await source.poll(0.5):
+                self.apply(source, batch)
+
+    def assert_each_once(self) -> None:
+        """Every offset up to the position took effect once, in order."""
+        for partition, offsets in self.effects.items():
+            assert offsets == list(range(self.positions[partition]))
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """A topic of four partitions, a way in, and a ledger at the way out."""
+
+    hosts: Sequence[str]
+    topic: str
+    sink: KafkaSink
+    ledger: Ledger
+
+    async def send(self, numbers: range) -> None:
+        """Send numbered records, spread over the partitions by their keys."""
+        await self.sink.send([Out(self.topic, b"%d" % n, b"%d" % n) for n in numbers])
+
+    async def send_to_one(self, count: int) -> None:
+        """Send records that all go to the same partition."""
+        await self.sink.send([Out(self.topic, b"x", b"same key")] * count)
+
+    def source(self, locate: Locate | None = None, decide: Decide | None = None) -> KafkaSource:
+        """A source of the one group of this topic."""
+        return KafkaSource(
+            self.hosts,
+            self.topic,
+            group=self.topic,
+            locate=locate or self.ledger.locate,
+            on_out_of_range=decide or self.ledger.go_to_start,
+        )
+
+    @contextlib.asynccontextmanager
+    async def following(self) -> AsyncIterator[KafkaSource]:
+        """A running source whose batches are applied all the time."""
+        async with running(self.source()) as source:
+            task = asyncio.create_task(self.ledger.follow(source))
+            try:
+                yield source
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def apply_until(self, source: KafkaSource, count: int) -> None:
+        """Apply batches until ``count`` records have taken effect."""
+        while len(self.ledger.values) < count:
+            for batch in await source.poll(5):
+                self.ledger.apply(source, batch)
+
+
+@contextlib.asynccontextmanager
+async def running(source: KafkaSource) -> AsyncIterator[KafkaSource]:
+    """A source for the length of a block."""
+    await source.start()
+    try:
+        yield source
+    finally:
+        await source.stop()
+
+
+@pytest.fixture
+async def pipe(kafka_server: RunningServer, fresh_name: str) -> AsyncIterator[Pipe]:
+    """A pipe of this test's own."""
+    hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
+    await ensure_topics(hosts, topics, partitions=4, replication=1, max_record_bytes=8 * MIB)
+    sink = KafkaSink(hosts)
+    await sink.start()
+    yield Pipe(hosts, topics.incoming, sink, Ledger())
+    await sink.stop()
+
+
+async def with_admin(pipe: Pipe, do: Callable[[KafkaAdminClient], T]) -> T:
+    """Do something with an admin client, on another thread."""
+
+    def run() -> T:
+        admin = KafkaAdminClient(bootstrap_servers=pipe.hosts)
+        try:
+            return do(admin)
+        finally:
+            admin.close()
+
+    return await asyncio.to_thread(run)
+
+
+async def next_batch(source: KafkaSource, partition: int) -> Batch:
+    """The next batch of one partition; other partitions' batches are passed over."""
+    async with asyncio.timeout(10):
+        while True:
+            for batch in await source.poll(1):
+                if batch.partition == partition:
+                    return batch
+
+
+async def test_every_record_is_read_once_in_consecutive_batches(pipe: Pipe) -> None:
+    """Batches of a partition follow each other without a hole, and carry key, value and time."""
+    await pipe.send(range(3000))
+    before_ms = time.time() * 1000 - 60_000
+    ledger = pipe.ledger
+    async with running(pipe.source()) as source:
+        while len(ledger.values) < 3000:
+            for batch in await source.poll(5):
+                assert batch.start == ledger.positions.get(batch.partition, 0)
+                assert all(record.timestamp_ms > before_ms for record in batch.records)
+                assert all(record.key == record.value for record in batch.records)
+                ledger.apply(source, batch)
+    ledger.assert_each_once()
+    assert len({topic_id for topic_id, _ in ledger.located}) == 1
+    assert sorted(partition for _, partition in ledger.located) == [0, 1, 2, 3]
+
+
+async def test_reading_begins_where_it_is_told_not_where_kafka_remembers(
+    pipe: Pipe, wait_until: WaitUntil
+) -> None:
+    """The group's commit is for lag tools; the position of the caller counts."""
+    await pipe.send_to_one(100)
+    async with pipe.following() as source:
+        await wait_until(lambda: len(pipe.ledger.values) == 100)
+        (partition,) = pipe.ledger.positions
+        await source.commit(pipe.ledger.positions)
+    offsets = await with_admin(pipe, lambda admin: admin.list_group_offsets([pipe.topic]))
+    committed = {key.partition: value.offset for key, value in offsets[pipe.topic].items()}
+    assert committed[partition] == 100
+    pipe.ledger.positions[partition] = 40
+    async with running(pipe.source()) as source:
+        batch = await next_batch(source, partition)
+    assert (batch.start, batch.next, len(batch.records)) == (40, 100, 60)
+
+
+async def test_after_a_seek_nothing_older_is_returned(pipe: Pipe) -> None:
+    """Batches that were on their way are dropped; the next one begins at the new position."""
+    await pipe.send_to_one(8000)
+    async with running(pipe.source()) as source:
+        (first,) = await source.poll(10)
+        for offset in (7000, 5, 0):
+            source.seek(first.partition, offset)
+            assert (await next_batch(source, first.partition)).start == offset
+
+
+async def test_a_paused_source_gives_nothing_and_keeps_its_partitions(
+    pipe: Pipe, wait_until: WaitUntil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pausing for longer than the group bears silence costs no rebalance, and misses nothing."""
+    monkeypatch.setattr(session_module, "MAX_POLL_INTERVAL_MS", 1500)
+    await pipe.send(range(100))
+    async with pipe.following() as source:
+        await wait_until(lambda: len(pipe.ledger.values) == 100)
+        source.pause()
+        # What was being fetched at this moment may still arrive.
+        await asyncio.sleep(0.3)
+        await pipe.send(range(100, 200))
+        await asyncio.sleep(2.5)
+        assert len(pipe.ledger.values) == 100
+        source.resume()
+        await wait_until(lambda: len(pipe.ledger.values) == 200)
+    pipe.ledger.assert_each_once()
+    assert len(pipe.ledger.located) == 4
+
+
+async def test_a_slow_caller_is_not_flooded(pipe: Pipe, wait_until: WaitUntil) -> None:
+    """Only a few polls wait to be taken, and all records come in the end."""
+    await pipe.send(range(9000))
+    async with running(pipe.source()) as source:
+        await wait_until(lambda: len(source._polls) == QUEUED_POLLS)
+        await asyncio.sleep(0.5)
+        assert len(source._polls) == QUEUED_POLLS
+        await pipe.apply_until(source, 9000)
+    pipe.ledger.assert_each_once()
+
+
+def _is_at_least(things: Sequence[object], count: int) -> bool:
+    return len(things) >= count
+
+
+async def test_members_that_come_and_go_lose_and_repeat_nothing(
+    pipe: Pipe, wait_until: WaitUntil
+) -> None:
+    """Partitions wander between two sources while records flow; each takes effect once."""
+    sent = 0
+
+    async def feed(until: asyncio.Event) -> None:
+        nonlocal sent
+        while not until.is_set():
+            await pipe.send(range(sent, sent + 20))
+            sent += 20
+
+    async def wander(until: asyncio.Event) -> None:
+        for _ in range(3):
+            located = len(pipe.ledger.located)
+            all_again = partial(_is_at_least, pipe.ledger.located, located + 4)
+            async with pipe.following():
+                await wait_until(all_again)
+        until.set()
+
+    async with pipe.following():
+        until = asyncio.Event()
+        await asyncio.gather(feed(until), wander(until))
+        await wait_until(lambda: len(pipe.ledger.values) >= sent)
+    pipe.ledger.assert_each_once()
+    assert sorted(int(value or b"") for value in pipe.ledger.values) == list(range(sent))
+
+
+async def test_a_locate_that_fails_is_asked_again(pipe: Pipe) -> None:
+    """The partition stands still until its position is known."""
+    failures = iter([RuntimeError("Redis is away"), RuntimeError("still")])
+
+    async def locate(topic_id: str, partition: int) -> int | None:
+        for error in failures:
+            raise error
+        return await pipe.ledger.locate(topic_id, partition)
+
+    await pipe.send(range(100))
+    async with running(pipe.source(locate)) as source:
+        await pipe.apply_until(source, 100)
+    pipe.ledger.assert_each_once()
+
+
+async def test_a_position_beyond_the_end_is_told_and_waits_for_a_decision(
+    pipe: Pipe, wait_until: WaitUntil
+) -> None:
+    """Nothing is skipped silently: the partition stands until ``seek`` says where to go."""
+    await pipe.send_to_one(10)
+    pipe.ledger.positions = dict.fromkeys(range(4), 1000)
+    async with running(pipe.source(decide=pipe.ledger.stay)) as source:
+        await wait_until(lambda: len(pipe.ledger.astray) == 4)
+        (where,) = [w for w in pipe.ledger.astray if w.log_end == 10]
+        assert (where.position, where.log_start) == (1000, 0)
+        assert await source.poll(0.3) == ()
+        source.seek(where.partition, 4)
+        batch = await next_batch(source, where.partition)
+    assert (batch.start, batch.next) == (4, 10)
+
+
+async def test_records_deleted_under_the_reader_are_told(pipe: Pipe) -> None:
+    """Retention overtakes a paused source: the gap is told with both ends, then read on."""
+    await pipe.send_to_one(10)
+    async with running(pipe.source()) as source:
+        (batch,) = await source.poll(10)
+        source.pause()
+        await asyncio.sleep(0.3)
+        await pipe.send_to_one(20)
+        key = TopicPartition(pipe.topic, batch.partition)
+        await with_admin(pipe, lambda admin: admin.delete_records({key: 25}))
+        source.resume()
+        after = await next_batch(source, batch.partition)
+    (where,) = pipe.ledger.astray
+    assert (where.position, where.log_start, where.log_end) == (10, 25, 30)
+    assert (after.start, after.next) == (25, 30)
+
+
+async def test_a_topic_made_anew_is_located_under_its_new_identity(
+    pipe: Pipe, fresh_name: str, wait_until: WaitUntil
+) -> None:
+    """The same name is not the same topic: another UUID is asked for, and told with batches."""
+    await pipe.send(range(50))
+    async with running(pipe.source()) as source:
+        old = (await source.poll(10))[0].topic_id
+        await with_admin(pipe, lambda admin: admin.delete_topics([pipe.topic]))
+        topics = Topics(fresh_name)
+        await ensure_topics(pipe.hosts, topics, partitions=4, replication=1, max_record_bytes=MIB)
+        await wait_until(lambda: {i for i, _ in pipe.ledger.located} - {old}, timeout_s=20)
+        await pipe.send(range(1))
+        async with asyncio.timeout(10):
+            while not (new := [b for b in await source.poll(1) if b.topic_id != old]):
+                pass
+    assert [record.value for record in new[0].records] == [b"0"]
+    assert new[0].start == 0
+
+
+async def test_a_consumer_that_fails_is_replaced(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
+) -> None:
+    """After an error that kafka-python does not survive, another consumer goes on at once."""
+    errors = iter([CorruptRecordError("bad checksum")])
+    read = Session.read
+
+    def fail_once(session: Session, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
+        if pipe.ledger.values:
+            for error in errors:
+                raise error
+        return read(session, timeout_ms)
+
+    monkeypatch.setattr(Session, "read", fail_once)
+    await pipe.send(range(100))
+    async with pipe.following():
+        await wait_until(lambda: len(pipe.ledger.located) == 8)
+        await pipe.send(range(100, 200))
+        await wait_until(lambda: len(pipe.ledger.values) == 200)
+    pipe.ledger.assert_each_once()
+
+
+async def test_a_killed_broker_costs_no_acknowledged_record(
+    pipe: Pipe, kafka_server: RunningServer, wait_until: WaitUntil
+) -> None:
+    """Killed amid sending, Kafka comes back: lists are acknowledged or repeated, all are read."""
+    acknowledged: list[bytes] = []
+    stop = asyncio.Event()
+
+    async def feed(worker: int) -> None:
+        for n in itertools.count():
+            values = [b"%d-%d-%d" % (worker, n, i) for i in range(10)]
+            left: Sequence[Out] = [Out(pipe.topic, value, value) for value in values]
+            while left:
+                try:
+                    await pipe.sink.send(left)
+                    left = ()
+                except NotAcknowledged as lost:
+                    left = lost.records
+            acknowledged.extend(values)
+            if stop.is_set():
+                return
+
+    async with pipe.following():
+        feeding = [asyncio.create_task(feed(worker)) for worker in range(4)]
+        await wait_until(lambda: len(acknowledged) > 500)
+        kafka_server.kill()
+        # Holds up the loop: a server must be started by the thread whose death is its own.
+        kafka_server.start()
+        at_return = len(acknowledged)
+        await wait_until(lambda: len(acknowledged) > at_return + 500, timeout_s=40)
+        stop.set()
+        await asyncio.gather(*feeding)
+        await wait_until(lambda: set(acknowledged) <= set(pipe.ledger.values), timeout_s=30)
+    pipe.ledger.assert_each_once()
+
+
+async def test_stopping_is_quick_even_while_the_broker_is_frozen(
+    pipe: Pipe, kafka_server: RunningServer, wait_until: WaitUntil
+) -> None:
+    """A stop waits three seconds at most, and leaves no thread behind once Kafka answers."""
+    source = pipe.source()
+    await source.start()
+    await wait_until(lambda: len(pipe.ledger.located) == 4)
+    kafka_server.signal(signal.SIGSTOP)
+    try:
+        since = time.monotonic()
+        await source.stop()
+        assert time.monotonic() - since < STOP_TIMEOUT_S + 0.5
+    finally:
+        kafka_server.signal(signal.SIGCONT)
+    await wait_until(lambda: not any(t.name == "kafka-reader" for t in threading.enumerate()))
