@@ -56,8 +56,7 @@ class GatedHandler(HTTP11DownloadHandler):
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
         await self._resolver.resolve(*_goes_to(request))
-        if not self._holds.is_due(page):
-            raise GrantExpired
+        self._holds.set_out(page)
         _leaving.set(page)
         try:
             return await super().download_request(request)
@@ -102,10 +101,11 @@ class _Gate:
         return self._pool.getConnection(key, endpoint).addCallback(self._let_go, page, key[0])
 
     def _let_go(self, connection: Any, page: Page, scheme: bytes) -> Any:
-        if not self._holds.may_write(page):
+        try:
+            self._holds.depart(page)
+        except GrantExpired:
             connection.abort()
-            raise GrantExpired
-        self._holds.depart(page)
+            raise
         if scheme != b"https" or connection in self._shaken:
             _after_pending_writes(self._holds.departed, page)
         # Else a handshake comes first; the response will tell that the request has left.

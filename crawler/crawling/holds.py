@@ -1,9 +1,14 @@
 """The holds of this process: what is under way, and what the frontier must be told of it.
 
-A hold becomes a :class:`Page` here. It is *unsent* until its request leaves, *sent* until its
-response is there, *received* while it is parsed and published, and *ended* once its end is owed
-to the frontier. It is forgotten when the frontier has taken that end, or said that the hold is
-stale: then it is in other hands, and whatever still happens to it here is nobody's business.
+A hold becomes a :class:`Page` here. It is *waiting* until its request sets out, *connecting* until
+it is written, *sent* until its response is there, *received* while it is parsed and published, and
+*ended* once its end is owed to the frontier. It is forgotten when the frontier has taken that end,
+or said that the hold is stale: then it is in other hands, and whatever still happens to it here is
+nobody's business.
+
+How many holds may wait at once is found out: one more for every two that set out in time, half
+as many when one was too late. A process whose CPU is the bottleneck would else lease more than it
+can send within the half second that a grant lasts, and give most of it back.
 
 Everything here is plain state, on one thread; :mod:`crawling.feeder` carries it to the frontier.
 """
@@ -41,7 +46,8 @@ class GrantExpired(IgnoreRequest):
 class Phase(Enum):
     """How far a page has come."""
 
-    UNSENT = auto()
+    WAITING = auto()
+    CONNECTING = auto()
     SENT = auto()
     RECEIVED = auto()
     ENDED = auto()
@@ -49,7 +55,11 @@ class Phase(Enum):
     """The frontier does not know the hold any more."""
 
 
-_DOWNLOADING = frozenset({Phase.UNSENT, Phase.SENT})
+_UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING})
+_DOWNLOADING = _UNSENT | {Phase.SENT}
+
+_FIRST_WINDOW = 16.0
+_WINDOW_GROWTH = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +69,7 @@ class Page:
     hold: Hold
     id: str
     """The entry's name for ever: Kafka key and ``id`` of its records."""
-    phase: Phase = Phase.UNSENT
+    phase: Phase = Phase.WAITING
     sent_ms: int | None = None
     """When its request left, counted from the call that asked for the grant."""
     left_at: float = 0
@@ -125,7 +135,9 @@ class Holds:
         self._by_id: dict[str, Page] = {}
         self._ends: deque[End] = deque()
         self._sent: dict[str, Sent] = {}
-        self._downloading = 0
+        self._downloading = self._waiting = 0
+        self._window = min(float(slots), _FIRST_WINDOW)
+        self._narrowed_at = 0.0
         self._heard_at = clock()
 
     # Coming in.
@@ -136,12 +148,14 @@ class Holds:
         self._pages[hold.token] = page
         self._by_id[page.id] = page
         self._downloading += 1
+        self._waiting += 1
         return page
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
         free = self._slots - self._downloading
-        return max(0, min(free, HOLDS_PER_SLOT * self._slots - len(self._pages)))
+        unpublished = HOLDS_PER_SLOT * self._slots - len(self._pages)
+        return max(0, min(free, unpublished, int(self._window) - self._waiting))
 
     @property
     def is_starving(self) -> bool:
@@ -169,24 +183,27 @@ class Holds:
         """Whether the holds are still surely this worker's."""
         return self._clock() - self._heard_at < FENCE_S
 
-    def is_due(self, page: Page) -> bool:
-        """Whether the page's request may set out on its grant."""
-        return self.may_write(page) and self._clock() - page.hold.issued_at <= START_BY_S
-
-    def may_write(self, page: Page) -> bool:
-        """Whether a request that has set out may be written, now that it is connected.
-
-        A process that was frozen in between finds its grant old, whoever it hears from first.
-        """
-        is_fresh = self._clock() - page.hold.issued_at < FENCE_S
-        return page.phase is Phase.UNSENT and is_fresh and self.may_send()
+    def set_out(self, page: Page) -> None:
+        """The request is about to be connected; GrantExpired if it is too late for that."""
+        if page.phase is not Phase.WAITING or not self.may_send():
+            raise GrantExpired
+        if self._age_of(page) > START_BY_S:
+            self._narrow()
+            raise GrantExpired
+        self._window = min(float(self._slots), self._window + _WINDOW_GROWTH)
+        self._move(page, Phase.CONNECTING)
 
     def depart(self, page: Page) -> None:
-        """The request is handed to its connection.
+        """The request is written to its connection now; GrantExpired if it must not.
 
-        Until it is reported to have left, the frontier takes it for leaving at every next moment.
+        A process that was frozen since it set out finds its grant old, whoever it hears from
+        first. Until the request is reported to have left, the frontier takes it for leaving at
+        every next moment.
         """
-        page.phase = Phase.SENT
+        is_old = self._age_of(page) >= FENCE_S
+        if page.phase is not Phase.CONNECTING or is_old or not self.may_send():
+            raise GrantExpired
+        self._move(page, Phase.SENT)
         page.left_at = self._clock()
 
     def departed(self, page: Page) -> None:
@@ -204,9 +221,19 @@ class Holds:
 
     def _report(self, page: Page, *, received: bool) -> None:
         if page.sent_ms is None:
-            page.sent_ms = int((self._clock() - page.hold.issued_at) * 1000) + 1
+            page.sent_ms = int(self._age_of(page) * 1000) + 1
         self._sent[page.token] = Sent(page.token, page.sent_ms, received)
         self._on_owed()
+
+    def _age_of(self, page: Page) -> float:
+        """Seconds since the page's grant was asked for."""
+        return self._clock() - page.hold.issued_at
+
+    def _narrow(self) -> None:
+        """Let fewer wait; once for all that were leased together."""
+        if self._clock() - self._narrowed_at > START_BY_S:
+            self._narrowed_at = self._clock()
+            self._window = max(self._window / 2, 1.0)
 
     # Ends.
 
@@ -237,7 +264,7 @@ class Holds:
     def release_unsent(self) -> None:
         """Give back everything whose request has not left."""
         for page in list(self._pages.values()):
-            if page.phase is Phase.UNSENT:
+            if page.phase in _UNSENT:
                 self.release(page)
 
     def _end(self, page: Page, end: End) -> None:
@@ -248,7 +275,8 @@ class Holds:
             self._on_owed()
 
     def _move(self, page: Page, phase: Phase) -> None:
-        self._downloading -= page.phase in _DOWNLOADING
+        self._waiting -= page.phase is Phase.WAITING
+        self._downloading -= page.phase in _DOWNLOADING and phase not in _DOWNLOADING
         page.phase = phase
 
     # To the frontier and back.

@@ -183,7 +183,7 @@ class Robots:
         self, pages: Sequence[Page], let_through: Callable[[Page], None]
     ) -> None:
         await self._find_out(pages)
-        self.screen([page for page in pages if page.phase is Phase.UNSENT], let_through)
+        self.screen([page for page in pages if page.phase is Phase.WAITING], let_through)
 
     def verdict(self, page: Page) -> Verdict:
         """What can be said at once."""

@@ -212,7 +212,7 @@ class Worker:
         try:
             while True:
                 page = await self._feeder.ready.get()
-                if page.phase is not Phase.UNSENT:
+                if page.phase is not Phase.WAITING:
                     continue
                 try:
                     request = to_scrapy(page, self.spider, self.outcomes.failed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crawling.holds import FENCE_S, START_BY_S, Holds, Page, Phase
+from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds, Page, Phase
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, Settle
 
@@ -53,6 +53,7 @@ def hold(number: int = 1, **changes: Any) -> Hold:
 def departed(holds: Holds, number: int = 1) -> Page:
     """A page whose request has left."""
     page = holds.admit(hold(number))
+    holds.set_out(page)
     holds.depart(page)
     holds.departed(page)
     return page
@@ -75,33 +76,60 @@ def test_open_holds_are_bounded_however_fast_the_downloads(holds: Holds) -> None
     assert holds.room() == 0
 
 
-def test_a_request_leaves_within_half_a_second_of_its_grant(holds: Holds, clock: Clock) -> None:
+def test_a_request_sets_out_within_half_a_second_of_its_grant(holds: Holds, clock: Clock) -> None:
     """Later, its grant has expired."""
-    page = holds.admit(hold())
-    assert holds.is_due(page)
-    clock.now += START_BY_S + 0.001
-    assert not holds.is_due(page)
+    early, late = holds.admit(hold(1)), holds.admit(hold(2))
+    clock.now += START_BY_S
+    holds.set_out(early)
+    clock.now += 0.001
+    with pytest.raises(GrantExpired):
+        holds.set_out(late)
+
+
+def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock) -> None:
+    """A process leases what it can send in time: half as much after a delay, growing again."""
+    holds = Holds(64, lambda: None, clock)
+    first = holds.room()
+    late = [holds.admit(hold(n)) for n in range(first)]
+    assert holds.room() == 0
+    clock.now += START_BY_S + 0.1
+    for page in late:
+        with pytest.raises(GrantExpired):
+            holds.set_out(page)
+        holds.release(page)
+    assert holds.room() == first // 2
+    for number in range(100, 400):
+        page = holds.admit(hold(number, issued_at=clock.now))
+        holds.set_out(page)
+        holds.depart(page)
+        holds.settle(page, Outcome.DONE, "2xx")
+        holds.told(holds.take_owed(), ())
+    assert holds.room() == 64
 
 
 def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> None:
     """At 25 s of silence the worker stops sending; at 30 s its holds go to others."""
     clock.now += FENCE_S
     page = holds.admit(hold(issued_at=clock.now))
-    assert not holds.is_due(page)
+    with pytest.raises(GrantExpired):
+        holds.set_out(page)
     holds.heard(clock.now - 1)
-    assert holds.is_due(page)
+    holds.set_out(page)
 
 
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
     holds: Holds, clock: Clock
 ) -> None:
     """Even if Redis is heard of first: by then the hold may be another worker's."""
-    page = holds.admit(hold())
+    soon, late = holds.admit(hold(1)), holds.admit(hold(2))
+    holds.set_out(soon)
+    holds.set_out(late)
     clock.now += START_BY_S + 1
-    assert holds.may_write(page)
+    holds.depart(soon)
     clock.now += FENCE_S
     holds.heard(clock.now)
-    assert not holds.may_write(page)
+    with pytest.raises(GrantExpired):
+        holds.depart(late)
 
 
 def test_departures_are_reported_once_and_responses_free_the_domain(
@@ -110,6 +138,7 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
     """The time since the grant is the departure's, whenever it is told."""
     page = holds.admit(hold())
     clock.now += 0.5
+    holds.set_out(page)
     holds.depart(page)
     holds.departed(page)
     (sent,) = holds.take_owed().sent
@@ -126,6 +155,7 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
 ) -> None:
     """Behind a TLS handshake the frontier is told the latest possible moment."""
     page = holds.admit(hold())
+    holds.set_out(page)
     holds.depart(page)
     assert not holds.owes
     clock.now += 0.25
@@ -156,10 +186,14 @@ def test_a_page_ends_once(holds: Holds) -> None:
 def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
     """Requests that are on the wire stay."""
     departed(holds, 1)
-    unsent = holds.admit(hold(2))
+    waiting, connecting = holds.admit(hold(2)), holds.admit(hold(3))
+    holds.set_out(connecting)
     holds.release_unsent()
-    assert [end.token for end in holds.take_owed().ends] == ["1-2"]
-    assert not holds.is_due(unsent)
+    assert [end.token for end in holds.take_owed().ends] == ["1-2", "1-3"]
+    with pytest.raises(GrantExpired):
+        holds.set_out(waiting)
+    with pytest.raises(GrantExpired):
+        holds.depart(connecting)
 
 
 def test_an_end_is_alive_until_it_is_told(holds: Holds) -> None:
