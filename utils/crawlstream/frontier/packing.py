@@ -13,18 +13,22 @@ from hashlib import blake2b
 from typing import Any, cast
 from urllib.parse import unquote
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
 from crawlstream.model.effects import Command, IntakeBatch, Links, Seed
-from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire import stored
 
 FRESH_MARKS = b"!!!"
 """Header of an entry without retries, deaths and reaps; see ``lua/includes/holds.lua``."""
 _MARK_ZERO = 33
+_MOST = 2**31 - 1
+"""Hits, windows (24 days) and sends are kept in 32 bits."""
+_LATEST_S = 2**40
+"""Times of clients are cut here, in the year 36 812: Lua counts in doubles."""
 
 
 def pack(value: object) -> bytes:
@@ -143,8 +147,8 @@ def _pack_seed(seed: Seed, profiles: dict[bytes, int]) -> list[object]:
         profiles.setdefault(profile, len(profiles) + 1),
         none_as(seed.profile.domain_max_pages),
         none_as(seed.profile.max_pages),
-        seed.expires,
-        int(seed.not_before * 1000),
+        min(seed.expires, _LATEST_S),
+        int(min(seed.not_before, _LATEST_S) * 1000),
         seed.profile.uuid or "",
     ]
 
@@ -163,7 +167,7 @@ def _pack_command(command: Command) -> list[object]:
 
 def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
     """The throttle table as the frontier applies it, and as it was written."""
-    rules = {domain: _rule_text(rule) for domain, rule in table.rules.items()}
+    rules = {domain: _rule_text(rule) for domain, rule in table.rules.items() if domain}
     for domain in table.blacklist:
         rules[domain] = _rule_text(table.rule_for(domain), hits=0)
     flat = [part for pair in rules.items() for part in pair]
@@ -180,9 +184,13 @@ def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
 
 
 def _rule_text(rule: ThrottleRule, hits: int | None = None) -> str:
-    allowed = rule.effective_hits if hits is None else hits
-    window_ms = max(int(rule.window_s * 1000), 1)
-    return f"{allowed} {window_ms} {int(rule.moderated)} {rule.concurrency}"
+    allowed = _bounded(rule.effective_hits if hits is None else hits)
+    window_ms = max(_bounded(int(rule.window_s * 1000)), 1)
+    return f"{allowed} {window_ms} {int(rule.moderated)} {_bounded(rule.concurrency)}"
+
+
+def _bounded(number: int) -> int:
+    return min(max(number, 0), _MOST)
 
 
 def _table_fields(table: ThrottleTable) -> list[object]:
@@ -216,10 +224,15 @@ def unpack_table(blob: bytes) -> ThrottleTable:
     )
 
 
+def texts(items: Iterable[bytes]) -> frozenset[str]:
+    """Distinct texts of an answer, such as tokens."""
+    return frozenset(item.decode() for item in items)
+
+
 def pairs(flat: Sequence[bytes]) -> dict[str, str]:
     """A flat list of fields and values, as HGETALL gives it."""
-    texts = [part.decode() for part in flat]
-    return dict(zip(texts[::2], texts[1::2], strict=True))
+    parts = [part.decode() for part in flat]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
@@ -232,7 +245,35 @@ def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
     }
 
 
-def crawl_state(fields: Mapping[str, str], domains: Sequence[Any]) -> CrawlState:
+def backlog(domains: Sequence[Any]) -> list[DomainBacklog]:
+    """Domains of a crawl: a flat list of name, total, highest and lowest priority."""
+    return [
+        DomainBacklog(domain=name.decode(), total=total, high_priority=high, low_priority=low)
+        for name, total, high, low in zip(*[iter(domains)] * 4, strict=True)
+    ]
+
+
+def frontier_state(answer: Sequence[Any]) -> FrontierState:
+    """The frontier at a glance."""
+    life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
+    workers, outbox, actions, spiders = rest
+    domains = zip(spiders[::2], spiders[1::2], strict=True)
+    return FrontierState(
+        life=life,
+        clock_ms=clock_ms,
+        rules_known=rules_known,
+        crawls=crawls,
+        queued=queued,
+        delayed=delayed,
+        held=held,
+        workers=workers,
+        outbox=outbox,
+        actions=actions,
+        backlog={unquote(name.decode()): {"domains": n} for name, n in sorted(domains)},
+    )
+
+
+def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> CrawlState:
     """A crawl's record and its domains as a value."""
 
     def number(field: str) -> int:
@@ -258,8 +299,5 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[Any]) -> CrawlState
         done_by_status=by_reason(fields, "n"),
         failed_by_reason=by_reason(fields, "f"),
         filtered_by_reason=by_reason(fields, "z"),
-        domains=[
-            DomainBacklog(domain=name.decode(), total=total, high_priority=high, low_priority=low)
-            for name, total, high, low in zip(*[iter(domains)] * 4, strict=True)
-        ],
+        domains=domains,
     )

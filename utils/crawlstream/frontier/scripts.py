@@ -7,64 +7,75 @@ of its partition as its only key; the keys that it makes share that prefix's has
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import (
+    MasterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from crawlstream.errors import FrontierFull, RedisUnavailable
 
 _INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
 _FOLDER = files("crawlstream.frontier") / "lua"
+_PASSING = ("BUSY ", "MISCONF ", "NOREPLICAS ")
+"""Beginnings of refusals that redis-py has no class for, and that end by themselves."""
 
 
 @cache
 def source_of(operation: str) -> str:
     """The complete text of one operation."""
     text = (_FOLDER / f"{operation}.lua").read_text()
-    return _INCLUDE.sub(
-        lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text
-    )
+    return _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
+    try:
+        yield
+    except OutOfMemoryError as error:
+        raise FrontierFull from error
+    except (RedisConnectionError, RedisTimeoutError) as error:
+        raise RedisUnavailable(f"Redis does not answer: {error}") from error
+    except (ReadOnlyError, MasterDownError) as error:
+        raise RedisUnavailable(f"Redis cannot write now: {error}") from error
+    except ResponseError as error:
+        if str(error).startswith(_PASSING):
+            raise RedisUnavailable(f"Redis cannot write now: {error}") from error
+        raise
 
 
 class Scripts:
     """Run operations on one Redis, loading each where the server does not know it yet."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
+        self._prefix = prefix
         self._digests: dict[str, str] = {}
 
-    async def run(self, operation: str, prefix: str, *args: str | bytes | int) -> object:
-        """Run one operation on a partition; answers what the script returns.
+    async def run(self, operation: str, *args: str | bytes | int) -> object:
+        """Run one operation on the partition; answers what the script returns.
 
         FrontierFull: Redis is at its memory limit and the operation would add to it.
         RedisUnavailable: no answer. The operation may have taken effect; repeating it is safe.
         """
-        try:
-            return await self._evaluate(operation, prefix, args)
-        except (RedisConnectionError, RedisTimeoutError) as error:
-            raise RedisUnavailable(f"Redis does not answer: {error}") from error
-        except ResponseError as error:
-            if str(error).startswith("OOM"):
-                raise FrontierFull from error
-            if str(error).startswith(("LOADING", "BUSY", "MISCONF", "READONLY", "MASTERDOWN")):
-                raise RedisUnavailable(f"Redis cannot write now: {error}") from error
-            raise
-
-    async def _evaluate(
-        self, operation: str, prefix: str, args: tuple[str | bytes | int, ...]
-    ) -> object:
-        digest = self._digests.get(operation)
-        if digest is None:
-            digest = await self._load(operation)
-        try:
-            return await self._redis.evalsha(digest, 1, prefix, *args)
-        except NoScriptError:
-            digest = await self._load(operation)
-            return await self._redis.evalsha(digest, 1, prefix, *args)
+        with our_errors():
+            digest = self._digests.get(operation) or await self._load(operation)
+            try:
+                return await self._redis.evalsha(digest, 1, self._prefix, *args)
+            except NoScriptError:
+                digest = await self._load(operation)
+                return await self._redis.evalsha(digest, 1, self._prefix, *args)
 
     async def _load(self, operation: str) -> str:
         digest = str(await self._redis.script_load(source_of(operation)))

@@ -6,16 +6,15 @@ that died is taken over. What is read is deleted only when it is said to be answ
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier import packing
+from crawlstream.frontier.scripts import our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Owed, PendingAction
@@ -23,7 +22,9 @@ from crawlstream.wire import stored
 
 GROUP = "redis-monitor"
 TAKE_OVER_MS = 5_000
-"""A record that somebody read and did not finish for so long is taken over."""
+"""A record that somebody read and did not finish for so long is taken over; looked for as often."""
+GONE_MS = 3_600_000
+"""A reader that was not heard of for so long, and has nothing unfinished, is forgotten."""
 
 T = TypeVar("T")
 Fields = Mapping[bytes, bytes]
@@ -43,9 +44,13 @@ class Streams:
         self._redis: Any = redis
         self._keys = keys
         self._consumer = consumer
+        self._look_at: dict[str, float] = {}
 
     async def actions(self, *, count: int = 50, block_ms: int = 2_000) -> Sequence[PendingAction]:
-        """Actions to answer: those of a dead reader first, then new ones, waiting for them."""
+        """Actions to answer: those of a dead reader first, then new ones.
+
+        Waits up to ``block_ms`` for them (0: not at all).
+        """
         return await self._read(self._keys.actions(), count, block_ms, _pending_action)
 
     async def answered(self, ids: Sequence[str]) -> None:
@@ -53,7 +58,7 @@ class Streams:
         await self._finish(self._keys.actions(), ids)
 
     async def owed(self, *, count: int = 100, block_ms: int = 2_000) -> Sequence[Owed]:
-        """Records to publish: those of a dead reader first, then new ones, waiting for them."""
+        """Records to publish: those of a dead reader first, then new ones; waits as above."""
         return await self._read(self._keys.outbox(), count, block_ms, _owed)
 
     async def published(self, ids: Sequence[str]) -> None:
@@ -63,33 +68,43 @@ class Streams:
     async def _read(
         self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
     ) -> Sequence[T]:
-        try:
-            return await self._read_group(stream, count, block_ms, build)
-        except ResponseError as error:
-            if not str(error).startswith("NOGROUP"):
-                raise RedisUnavailable(f"Redis cannot read now: {error}") from error
+        with our_errors():
+            try:
+                return await self._read_group(stream, count, block_ms, build)
+            except ResponseError as error:
+                if not str(error).startswith("NOGROUP"):
+                    raise
             await self._create_group(stream)
-            return await self._read(stream, count, block_ms, build)
-        except (RedisConnectionError, RedisTimeoutError) as error:
-            raise RedisUnavailable(f"Redis does not answer: {error}") from error
+            return await self._read_group(stream, count, block_ms, build)
 
     async def _read_group(
         self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
     ) -> Sequence[T]:
-        left_over = await self._take_over(stream, count)
-        if left_over:
-            attempts = await self._attempts(stream, left_over)
-            return [build(id_, fields, attempts.get(id_, 1)) for id_, fields in left_over]
+        if time.monotonic() >= self._look_at.get(stream, 0):
+            left_over = await self._take_over(stream, count)
+            if left_over:
+                attempts = await self._attempts(stream, left_over)
+                return [build(id_, fields, attempts.get(id_, 1)) for id_, fields in left_over]
         answer = await self._redis.xreadgroup(
-            GROUP, self._consumer, {stream: ">"}, count=count, block=block_ms
+            GROUP, self._consumer, {stream: ">"}, count=count, block=block_ms or None
         )
         return [build(id_, fields, 1) for id_, fields in _records_of(answer)]
 
     async def _take_over(self, stream: str, count: int) -> Records:
+        """What a dead reader left; the next look is at once while there is something."""
         answer = await self._redis.xautoclaim(
             stream, GROUP, self._consumer, min_idle_time=TAKE_OVER_MS, count=count
         )
-        return [(id_, fields) for id_, fields in answer[1] if fields]
+        records = [(id_, fields) for id_, fields in answer[1] if fields]
+        if stream not in self._look_at:
+            await self._forget_readers(stream)
+        self._look_at[stream] = time.monotonic() + (0 if records else TAKE_OVER_MS / 1000)
+        return records
+
+    async def _forget_readers(self, stream: str) -> None:
+        for reader in await self._redis.xinfo_consumers(stream, GROUP):
+            if reader["idle"] > GONE_MS and not reader["pending"]:
+                await self._redis.xgroup_delconsumer(stream, GROUP, reader["name"])
 
     async def _attempts(self, stream: str, records: Records) -> Mapping[bytes, int]:
         pending = await self._redis.xpending_range(
@@ -107,23 +122,21 @@ class Streams:
     async def _finish(self, stream: str, ids: Sequence[str]) -> None:
         if not ids:
             return
-        try:
+        with our_errors():
             async with self._redis.pipeline(transaction=True) as pipe:
                 pipe.xack(stream, GROUP, *ids)
                 pipe.xdel(stream, *ids)
                 await pipe.execute()
-        except (RedisConnectionError, RedisTimeoutError) as error:
-            raise RedisUnavailable(f"Redis does not answer: {error}") from error
 
 
 def _records_of(answer: Any) -> Records:
-    """Records of a XREADGROUP of one stream, in either protocol's shape."""
+    """Records of one stream: RESP3 answers ``{name: [records]}``, RESP2 ``[[name, records]]``."""
     if not answer:
         return []
-    streams = list(answer.values()) if isinstance(answer, dict) else [pair[1] for pair in answer]
-    records = streams[0]
-    if records and isinstance(records[0], list) and records[0] and isinstance(records[0][0], tuple):
-        records = records[0]
+    if isinstance(answer, dict):
+        (records,) = next(iter(answer.values()))
+    else:
+        ((_, records),) = answer
     return cast(Records, records)
 
 

@@ -4,7 +4,7 @@
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 worker, 2 deadline_ms from now.
 -- Returns: life.
--- Cost: four commands.
+-- Cost: five commands.
 --- include: clock
 redis.call('ZADD', P .. 'workers', int(now + tonumber(ARGV[2])), ARGV[1])
 save_clock()

@@ -39,8 +39,8 @@ local stale = {}
 local holds = load_holds(worker, tokens, stale)
 local rules = throttle_of(holds)
 
--- The hold that a token names, with its throttle state and rule; nil if it is stale.
-local function take(token)
+-- The hold that a token names, with its throttle state and rule; nil if it is stale or has ended.
+local function find(token)
   local hold = holds[token]
   if hold then
     return hold, state_cache[hold.domain], rules[hold.domain]
@@ -51,23 +51,19 @@ local function known_ms(ms)
   return ms >= 0 and ms or nil
 end
 
-local changed_holds = {}
 for _, sent in ipairs(sents) do
-  local hold, state, rule = take(sent[1])
+  local hold, state, rule = find(sent[1])
   if hold then
     note_sent(hold, state, rule, sent[2])
-    if sent[3] and hold.flags < 2 then
-      hold.flags = 2
-      end_request(hold.domain, state)
+    if sent[3] then
+      note_received(hold, state)
     end
-    reschedule(hold.spider, hold.domain, state, rule)
-    changed_holds[hold.token] = hold
   end
 end
 
 local function end_once(hold, state, rule, sent_ms)
-  end_hold(worker, hold, state, rule, known_ms(sent_ms))
-  holds[hold.token], changed_holds[hold.token] = nil, nil
+  end_hold(hold, state, rule, known_ms(sent_ms))
+  holds[hold.token] = nil
 end
 
 local function admit_children(c, groups, domain_cap, crawl_cap)
@@ -82,7 +78,7 @@ end
 
 local to_repeat = {}
 for _, settle in ipairs(settles) do
-  local hold, state, rule = take(settle[1])
+  local hold, state, rule = find(settle[1])
   if hold and settle[10] >= 0 and settle[10] ~= life then
     to_repeat[#to_repeat + 1] = settle[1]
   elseif hold then
@@ -101,7 +97,7 @@ for _, settle in ipairs(settles) do
 end
 
 for _, requeue in ipairs(requeues) do
-  local hold, state, rule = take(requeue[1])
+  local hold, state, rule = find(requeue[1])
   if hold then
     end_once(hold, state, rule, requeue[3])
     local retries, deaths, reaps = marks_of(hold.entry)
@@ -111,30 +107,22 @@ for _, requeue in ipairs(requeues) do
 end
 
 for _, release in ipairs(releases) do
-  local hold, state, rule = take(release[1])
+  local hold, state, rule = find(release[1])
   if hold then
-    local first_ever = release[4] and not state[FIRST] and rule.moderated and rule.hits > 1
     end_once(hold, state, rule, release[3])
-    if first_ever then
-      state[BONUS] = 1
-      reschedule(hold.spider, hold.domain, state, rule)
+    if release[4] then
+      earn_bonus(state, rule)
     end
     put_back(hold, hold.priority, true, release[2])
   end
 end
 
-for token, hold in pairs(changed_holds) do
-  redis.call('HSET', P .. 'h:' .. worker, token, hold_text(hold))
-end
-
+flush_holds(worker, rules)
 redis.call('ZADD', P .. 'workers', int(now + deadline_ms), worker)
-local granted, next_due = {}, -1
-if rules_known then
-  granted, next_due = lease(S, worker, call, want)
-end
+local granted, next_due = lease(S, worker, call, want)
 save_states()
 save_ledger()
-wake_ready()
+wake_workers()
 save_clock()
 local crawls, profiles = context_of(granted)
 return cmsgpack.pack({ granted, crawls, profiles, stale, life, next_due, rules_known,

@@ -11,7 +11,7 @@ local text = redis.call('HGET', P .. 'names', name)
 if not text then
   return cmsgpack.pack({})
 end
-local c, live = string.match(text, '^(%d+) %d+ (%d)')
+local c, live = string.match(text, '^(%d+) %d+ (%d)$')
 local own_spider = string.match(name, '^[^:]*')
 local domains = {}
 

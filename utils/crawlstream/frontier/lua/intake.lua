@@ -12,6 +12,7 @@
 -- Cost: about 8 commands' work a seed.
 --- include: clock
 --- include: ledger
+--- include: throttle
 --- include: bands
 --- include: dedupe
 --- include: admit
@@ -28,16 +29,21 @@ if position >= 0 and start > position then
 end
 
 local runs, refused, applied = {}, {}, 0
+local numbers = {}
 
--- Number of a profile within crawl c, stored once.
-local function profile_number(c, profile)
-  local key = P .. 'f:' .. c
-  local number = redis.call('HGET', key, '#' .. profile[1])
-  if not number then
-    number = redis.call('HINCRBY', key, '#', 1)
-    redis.call('HSET', key, '#' .. profile[1], int(number), int(number), profile[2])
+-- Number of the i-th profile within crawl c, stored once.
+local function profile_number(c, i)
+  local known_as = c .. '/' .. i
+  if not numbers[known_as] then
+    local key, hash, bytes = P .. 'f:' .. c, '#' .. profiles[i][1], profiles[i][2]
+    local number = redis.call('HGET', key, hash)
+    if not number then
+      number = int(redis.call('HINCRBY', key, '#', 1))
+      redis.call('HSET', key, hash, number, number, bytes)
+    end
+    numbers[known_as] = number
   end
-  return number
+  return numbers[known_as]
 end
 
 local function refuse(offset, reason)
@@ -45,19 +51,28 @@ local function refuse(offset, reason)
   refused[#refused + 1] = reason
 end
 
+local function set_expiry(c, expires)
+  crawl_of(c).expires = expires
+  redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires))
+  redis.call('ZADD', P .. 'expiry', int(expires), c)
+  wake_tend_by(now + expires * 1000 - wall)
+end
+
 local function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
     domain_cap, crawl_cap, expires, not_before, uuid)
   if was_stopped_after(name, place, timestamp) then
+    local record = load_name(name)
+    if record then
+      count(record.c, 'z:stopped', 1)
+    end
     return refuse(offset, 'stopped')
   end
-  local c, run = open_run(name)
+  local c, run = open_run(name, expires)
+  redis.call('HSETNX', P .. 'x:' .. c, from_field(place), int(timestamp))
   if expires ~= 0 then
-    crawl_of(c).expires = expires
-    redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires))
-    redis.call('ZADD', P .. 'expiry', int(expires), c)
-    wake_tend()
+    set_expiry(c, expires)
   end
-  local entry = '!!!' .. profile_number(c, profiles[profile]) .. ',' .. body
+  local entry = '!!!' .. profile_number(c, profile) .. ',' .. body
   local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
   local due = not_before > wall and now + not_before - wall or nil
   touched[c] = true
@@ -74,9 +89,14 @@ end
 local function command(_, timestamp, action, request, name)
   local fields = { 'name', action, 'request', request }
   if action == 'stop' and name ~= '' then
-    local purged, run = close_run(name, 'stopping', { place, timestamp })
+    local record = load_name(name)
+    local purged, run
+    if record and is_meant_by_stop(record.c, place, timestamp) then
+      purged, run = close_run(name, 'stopping')
+    end
+    note_stop(name, place, timestamp)
     if purged then
-      fields[5], fields[6], fields[7], fields[8] = 'purged', int(purged), 'run', run
+      fields[5], fields[6], fields[7], fields[8] = 'purged', int(purged), 'run', int(run)
     end
   end
   redis.call('XADD', P .. 'actions', '*', unpack(fields))
@@ -92,6 +112,6 @@ for i = 1, #records do
 end
 redis.call('HSET', P .. 'positions', place, int(next_offset))
 save_ledger()
-wake_ready()
+wake_workers()
 save_clock()
 return cmsgpack.pack({ 'OK', applied, runs, refused })

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- put: children of a held page, ahead of its settle, when they are too many for one call.
 -- Guarantee: nothing enters for a hold that is stale. Safe to repeat: dedupe knows them.
 -- KEYS: 1 prefix of the partition.
@@ -7,6 +7,7 @@
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: ledger
+--- include: throttle
 --- include: bands
 --- include: dedupe
 --- include: admit
@@ -28,6 +29,6 @@ for _, group in ipairs(groups) do
   end
 end
 save_ledger()
-wake_ready()
+wake_workers()
 save_clock()
 return cmsgpack.pack({ true, admitted, life })

@@ -26,25 +26,6 @@ if not worker then
   return cmsgpack.pack({ '', 0, 0 })
 end
 
-local function is_newer(a, b)
-  local call_a, i_a = string.match(a.token, '^(%d+)-(%d+)$')
-  local call_b, i_b = string.match(b.token, '^(%d+)-(%d+)$')
-  if call_a ~= call_b then
-    return tonumber(call_a) > tonumber(call_b)
-  end
-  return tonumber(i_a) > tonumber(i_b)
-end
-
-local holds = {}
-local all = redis.call('HGETALL', P .. 'h:' .. worker)
-for i = 1, #all, 2 do
-  if all[i] ~= '!' then
-    holds[#holds + 1] = parse_hold(all[i], all[i + 1])
-  end
-end
-table.sort(holds, is_newer)
-local rules = throttle_of(holds)
-
 local function bury(hold)
   count(hold.c, 'failed', 1)
   count(hold.c, 'f:killed_worker', 1)
@@ -53,9 +34,18 @@ local function bury(hold)
     priority = hold.priority, profile = redis.call('HGET', P .. 'f:' .. hold.c, number) or '' })
 end
 
+local function pause_after(reaps)
+  if reaps <= UNPAUSED_REAPS then
+    return 0
+  end
+  return math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS)
+end
+
+local holds = all_holds(worker)
+local rules = throttle_of(holds)
 local returned, buried = 0, 0
 for _, hold in ipairs(holds) do
-  end_hold(worker, hold, state_cache[hold.domain], rules[hold.domain])
+  end_hold(hold, state_cache[hold.domain], rules[hold.domain])
   local retries, deaths, reaps = marks_of(hold.entry)
   deaths, reaps = deaths + (hold.token == blamed and 1 or 0), reaps + 1
   hold.entry = with_marks(hold.entry, retries, deaths, reaps)
@@ -63,15 +53,14 @@ for _, hold in ipairs(holds) do
     bury(hold)
     buried = buried + 1
   else
-    local pause = reaps > UNPAUSED_REAPS
-      and math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS) or 0
-    put_back(hold, hold.priority, true, pause)
+    put_back(hold, hold.priority, true, pause_after(reaps))
     returned = returned + 1
   end
 end
+flush_holds(worker, rules)
 forget_worker(worker)
 save_states()
 save_ledger()
-wake_ready()
+wake_workers()
 save_clock()
 return cmsgpack.pack({ worker, returned, buried })

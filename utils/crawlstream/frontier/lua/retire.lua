@@ -5,7 +5,7 @@
 --   be on its way), and any older than `max_hold_ms`; without one, all, and the worker is gone.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 settled_ms, 4 max_hold_ms.
--- Returns: packed {returned tokens, tokens alive there but unknown here}
+-- Returns: packed {returned tokens, tokens alive there that are not held here any more}
 -- Cost: O(held), at most about 300.
 --- include: clock
 --- include: ledger
@@ -23,34 +23,31 @@ for _, token in ipairs(alive or {}) do
 end
 
 local going = {}
-local all = redis.call('HGETALL', P .. 'h:' .. worker)
-for i = 1, #all, 2 do
-  if all[i] ~= '!' then
-    local hold = parse_hold(all[i], all[i + 1])
-    local age = now - hold.since
-    if not alive or (not is_alive[hold.token] and age > settled_ms) or age > max_hold_ms then
-      going[#going + 1] = hold
-    end
+for _, hold in ipairs(all_holds(worker)) do
+  local age = now - hold.since
+  if not alive or (not is_alive[hold.token] and age > settled_ms) or age > max_hold_ms then
+    going[#going + 1] = hold
+  else
     is_alive[hold.token] = nil
   end
 end
 local rules = throttle_of(going)
 local returned = {}
-for i = #going, 1, -1 do
-  local hold = going[i]
-  end_hold(worker, hold, state_cache[hold.domain], rules[hold.domain])
+for _, hold in ipairs(going) do
+  end_hold(hold, state_cache[hold.domain], rules[hold.domain])
   put_back(hold, hold.priority, true, 0)
   returned[#returned + 1] = hold.token
 end
-local unknown = {}
+local lost = {}
 for token in pairs(is_alive) do
-  unknown[#unknown + 1] = token
+  lost[#lost + 1] = token
 end
+flush_holds(worker, rules)
 if not alive then
   forget_worker(worker)
 end
 save_states()
 save_ledger()
-wake_ready()
+wake_workers()
 save_clock()
-return cmsgpack.pack({ returned, unknown })
+return cmsgpack.pack({ returned, lost })

@@ -6,9 +6,14 @@
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table}
 --   rule = "<hits> <window_ms> <moderated> <concurrency>", hits 0 holds the domain back.
 -- Returns: 1 copied, 0 refused, 2 known already.
--- Cost: O(rules); domains whose rule changed are looked at again at once.
+-- Cost: O(rules); domains whose rule changed are looked at again at once. If that may be all of them
+--   (a new default) or too many, `revise` does it in steps.
 --- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
 
+local LOOKS_AT_ONCE = 1000
 local czxid, mzxid, adopt, default, rules, blob = unpack(cmsgpack.unpack(ARGV[1]))
 local known = redis.call('HMGET', P .. 'm', 'czxid', 'mzxid')
 if known[2] and not adopt then
@@ -27,7 +32,7 @@ for i = 1, #all, 2 do
 end
 local changed = {}
 redis.call('DEL', P .. 'rules')
-redis.call('HSET', P .. 'rules', '*', default)
+redis.call('HSET', P .. 'rules', DEFAULT_RULE, default)
 for i = 1, #rules, 2 do
   redis.call('HSET', P .. 'rules', rules[i], rules[i + 1])
   if before[rules[i]] ~= rules[i + 1] then
@@ -35,36 +40,23 @@ for i = 1, #rules, 2 do
   end
   before[rules[i]] = nil
 end
-local default_changed = before['*'] ~= default
-before['*'] = nil
+local is_default_new = before[DEFAULT_RULE] ~= default
+before[DEFAULT_RULE] = nil
 for domain in pairs(before) do
   changed[#changed + 1] = domain
 end
 
--- Look at a domain again: parked or waiting, it is due now, and `lease` decides by the new rule.
-local function look_again(S, domain)
-  if redis.call('SREM', P .. 'p:' .. S, domain) == 1 then
-    redis.call('ZADD', P .. 'w:' .. S, int(now), domain)
+local spiders = redis.call('SMEMBERS', P .. 'spiders')
+local is_too_much = is_default_new or #changed * #spiders > LOOKS_AT_ONCE
+for _, S in ipairs(spiders) do
+  if is_too_much then
+    redis.call('HSET', P .. 'revise', S, 'p 0')
   else
-    redis.call('ZADD', P .. 'w:' .. S, 'XX', 'LT', int(now), domain)
-  end
-end
-
-for _, S in ipairs(redis.call('SMEMBERS', P .. 'spiders')) do
-  local domains = changed
-  if default_changed then
-    domains = redis.call('ZRANGE', P .. 'w:' .. S, 0, -1)
-    for _, domain in ipairs(redis.call('SMEMBERS', P .. 'p:' .. S)) do
-      domains[#domains + 1] = domain
+    for _, domain in ipairs(changed) do
+      look_again(S, domain)
     end
   end
-  for _, domain in ipairs(domains) do
-    look_again(S, domain)
-  end
-  local asleep = redis.call('ZPOPMIN', P .. 'z:' .. S, 1000)
-  for i = 1, #asleep, 2 do
-    redis.call('PUBLISH', P .. 'wake:' .. asleep[i], '1')
-  end
+  wake(S, 1000)
 end
 redis.call('SET', P .. 'table', blob)
 redis.call('HSET', P .. 'm', 'czxid', czxid, 'mzxid', mzxid)

@@ -1,19 +1,31 @@
 #!lua flags=allow-oom
--- tend: endings. Idle runs finish, late ones expire, ended crawls are forgotten.
+-- tend: endings. Idle runs finish, late ones expire, ended crawls and idle domains are forgotten.
 -- Guarantee: a run ends once, decided here: only while nothing of it is queued, delayed or held, and
---   a running one only after `grace_ms` of idleness by the frontier clock.
+--   a running one only after `grace_ms` of idleness by the frontier clock. Work that is due while
+--   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind.
--- Returns: packed {ended, dead workers, crawls to sweep, next_ms|-1 (nothing falls due before), more}
--- Cost: three ordered ranges; O(log n) each run that ends. Idle: seven commands.
+-- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise,
+--   next_ms|-1 (nothing falls due before), is there more due now}
+-- Cost: five ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
 --- include: clock
 --- include: ledger
+--- include: throttle
+--- include: bands
 --- include: crawls
 
+local SPIDERS_A_STEP, RECHECK_STATE_MS = 20, 60000
 local grace_ms, dedupe_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local is_more = false
 
-for _, c in ipairs(redis.call('ZRANGE', P .. 'expiry', '-inf', int(math.floor(wall / 1000)), 'BYSCORE',
-  'LIMIT', 0, limit)) do
+-- Members of an index that are due, at most `limit`.
+local function due_in(index, at)
+  local due = redis.call('ZRANGE', P .. index, '-inf', int(at), 'BYSCORE', 'LIMIT', 0, limit)
+  is_more = is_more or #due == limit
+  return due
+end
+
+for _, c in ipairs(due_in('expiry', math.floor(wall / 1000))) do
   redis.call('ZREM', P .. 'expiry', c)
   local crawl = crawl_of(c)
   if crawl.state == 'running' then
@@ -23,16 +35,10 @@ end
 save_ledger()
 
 local ended = 0
-local function is_empty(c)
-  local left = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed', 'held')
-  return tonumber(left[1] or 0) == 0 and tonumber(left[2] or 0) == 0 and tonumber(left[3] or 0) == 0
-end
-
-for _, c in ipairs(redis.call('ZRANGE', P .. 'idle', '-inf', int(now - grace_ms), 'BYSCORE',
-  'LIMIT', 0, limit)) do
+for _, c in ipairs(due_in('idle', now - grace_ms)) do
   redis.call('ZREM', P .. 'idle', c)
   local state = crawl_of(c).state
-  if (state == 'running' or state == 'stopping' or state == 'expiring') and is_empty(c) then
+  if ENDINGS[state] then
     end_run(c, state == 'running' and dedupe_ms or REMEMBER_ENDED_MS)
     ended = ended + 1
   end
@@ -40,38 +46,74 @@ end
 
 -- A finished crawl is swept before it is forgotten, so that its dedupe ends with it.
 local function forget(c)
-  local crawl = crawl_of(c)
-  if redis.call('EXISTS', P .. 'k:' .. c, P .. 'f:' .. c) > 0 then
-    local record = load_name(crawl.name)
-    if record and record.c == c and record.live then
+  local name = crawl_of(c).name
+  local record = name and load_name(name)
+  local is_latest = record and record.c == c
+  if redis.call('EXISTS', P .. 'k:' .. c, P .. 'f:' .. c) > 0
+    or redis.call('SISMEMBER', P .. 'sweep', c) == 1 then
+    if is_latest and record.live then
       record.live = false
-      save_name(crawl.name, record)
+      save_name(name, record)
     end
     redis.call('SADD', P .. 'sweep', c)
     redis.call('ZADD', P .. 'forget', int(now + REMEMBER_ENDED_MS), c)
     return
   end
-  local record = crawl.name and load_name(crawl.name)
-  if record and record.c == c then
+  if is_latest then
     local floor = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0)
     redis.call('HSET', P .. 'm', 'run_floor', int(math.max(floor, record.run)))
-    redis.call('HDEL', P .. 'names', crawl.name)
+    redis.call('HDEL', P .. 'names', name)
   end
   redis.call('UNLINK', P .. 'x:' .. c)
   redis.call('ZREM', P .. 'forget', c)
 end
 
-for _, c in ipairs(redis.call('ZRANGE', P .. 'forget', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)) do
+for _, c in ipairs(due_in('forget', now)) do
   forget(c)
 end
 
-local dead = redis.call('ZCOUNT', P .. 'workers', '-inf', int(now))
-local to_sweep = redis.call('SCARD', P .. 'sweep')
+-- Forget the throttle states of domains that ran empty, once nothing in them holds back a request.
+local function forget_states()
+  local domains = rules_known and due_in('v', now) or {}
+  if #domains == 0 then
+    return
+  end
+  load_states(domains)
+  local rules = rules_of(domains)
+  for i, domain in ipairs(domains) do
+    if spent_at(state_cache[domain], rules[i]) <= now then
+      redis.call('HDEL', P .. 't', domain)
+      redis.call('ZREM', P .. 'v', domain)
+    else
+      redis.call('ZADD', P .. 'v', int(now + RECHECK_STATE_MS), domain)
+    end
+  end
+end
+
+-- Wake a worker where work is due and somebody sleeps; drop the names of spiders that have nothing.
+local function look_after(S)
+  local due = next_due_in(S)
+  if due == 0 then
+    wake(S, 1)
+  elseif due < 0 and redis.call('EXISTS', P .. 'o:' .. S) == 0 then
+    redis.call('SREM', P .. 'spiders', S)
+  end
+end
+
+forget_states()
+for _, S in ipairs(redis.call('SRANDMEMBER', P .. 'spiders', SPIDERS_A_STEP)) do
+  look_after(S)
+end
+
 local function first_at(index, offset)
   local first = redis.call('ZRANGE', P .. index, 0, 0, 'WITHSCORES')[2]
-  return first and tonumber(first) + offset or 1e18
+  return first and tonumber(first) + offset or FOREVER
 end
+
 local next_at = math.min(first_at('idle', grace_ms), first_at('forget', 0), first_at('workers', 0),
   first_at('expiry', 0) * 1000 - wall + now)
+redis.call('HSET', P .. 'm', 'grace', int(grace_ms), 'tend_at', int(math.min(next_at, FOREVER)))
 save_clock()
-return cmsgpack.pack({ ended, dead, to_sweep, next_at < 1e17 and math.max(next_at - now, 0) or -1 })
+return cmsgpack.pack({ ended, redis.call('ZCOUNT', P .. 'workers', '-inf', int(now)),
+  redis.call('SCARD', P .. 'sweep'), redis.call('HLEN', P .. 'revise'),
+  next_at < FOREVER and math.max(next_at - now, 0) or -1, is_more })

@@ -1,7 +1,7 @@
 -- The one way in: entries of one domain and priority into their band.
 -- Guarantee: a fingerprint is marked only if its entry is admitted; a refused one leaves no trace
 --   but its count under `filtered`. What is refused is counted by reason, never dropped silently.
--- Needs: clock, ledger, bands, dedupe. Cost: per group HGET, SMISMEMBER, SADD, RPUSH, HSET.
+-- Needs: clock, ledger, throttle, bands, dedupe. Cost: per group HGET, SMISMEMBER, SADD, RPUSH, HSET.
 local function parse_domain_record(text)
   if not text then
     return { counted = 0, slab = 0, own = 0, bands = '' }
@@ -40,55 +40,74 @@ local function room_for(c, record, domain_cap, crawl_cap)
   return math.max(room, 0), reason
 end
 
--- Admit a group {domain, priority, spider, counts, fingerprints, entries} of crawl c.
--- Entries are complete (header and body). `due` keeps them back until then.
-local function admit(c, group, domain_cap, crawl_cap, due)
-  local domain, priority, S, counts = group[1], group[2], group[3], group[4]
+-- The new ones of a group, as far as there is room: fingerprints to mark, entries to queue, and how
+-- many were duplicates. A seed always enters.
+local function select_new(group, seen, room)
   local fingerprints, entries = group[5], group[6]
+  local marks, chosen, duplicates, taken = {}, {}, 0, {}
+  for i = 1, #fingerprints do
+    local fingerprint = fingerprints[i]
+    if (seen[i] or taken[fingerprint]) and not group.seed then
+      duplicates = duplicates + 1
+    elseif #chosen < room then
+      chosen[#chosen + 1] = entries[i]
+      if not seen[i] then
+        marks[#marks + 1] = fingerprint
+        taken[fingerprint] = true
+      end
+    end
+  end
+  return marks, chosen, duplicates
+end
+
+-- Queue admitted entries of a group, or keep them back until `due`.
+local function enqueue(c, group, entries, due)
+  local domain, priority, S = group[1], group[2], group[3]
+  local tag = c .. '/' .. int(priority)
+  count(c, 'admitted', #entries)
+  if due then
+    count(c, 'delayed', #entries)
+    for i = 1, #entries do
+      delay(S, domain, tag, entries[i], due, false)
+    end
+  else
+    count(c, 'queued', #entries)
+    push(S, domain, tag, priority, entries, false)
+  end
+end
+
+-- Admit a group {domain, priority, spider, counts, fingerprints, entries} of crawl c.
+-- Entries are complete (header and body). `due` keeps them back until then. Answers how many entered,
+-- and the cap that refused others.
+local function admit(c, group, domain_cap, crawl_cap, due)
+  local domain, priority, S, counts, fingerprints = group[1], group[2], group[3], group[4], group[5]
+  if #fingerprints == 0 then
+    return 0
+  end
   local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
   local seen = known(c, domain, record, fingerprints)
   local room, reason = 1e9, nil
   if counts then
     room, reason = room_for(c, record, domain_cap, crawl_cap)
   end
-  local new, new_entries, duplicates = {}, {}, 0
-  for i = 1, #fingerprints do
-    if seen[i] and not group.seed then
-      duplicates = duplicates + 1
-    elseif #new_entries < room then
-      if not seen[i] then
-        new[#new + 1] = fingerprints[i]
-      end
-      new_entries[#new_entries + 1] = entries[i]
-    end
-  end
-  local refused = #fingerprints - duplicates - #new_entries
+  local marks, entries, duplicates = select_new(group, seen, room)
+  local refused = #fingerprints - duplicates - #entries
   if duplicates > 0 then
     count(c, 'z:duplicate', duplicates)
   end
   if refused > 0 then
     count(c, 'z:' .. reason, refused)
   end
-  if #new_entries == 0 then
+  if #entries == 0 then
     return 0, reason
   end
-  mark(c, domain, record, new)
+  mark(c, domain, record, marks)
   if counts then
-    record.counted = record.counted + #new_entries
-    count(c, 'counted', #new_entries)
+    record.counted = record.counted + #entries
+    count(c, 'counted', #entries)
   end
   note_band(c, record, S, priority)
   save_domain_record(c, domain, record)
-  local tag = c .. '/' .. int(priority)
-  count(c, 'admitted', #new_entries)
-  if due then
-    count(c, 'delayed', #new_entries)
-    for i = 1, #new_entries do
-      delay(S, domain, tag, new_entries[i], due, false)
-    end
-  else
-    count(c, 'queued', #new_entries)
-    push(S, domain, tag, priority, new_entries, false)
-  end
-  return #new_entries
+  enqueue(c, group, entries, due)
+  return #entries
 end

@@ -1,22 +1,135 @@
 -- Bands and the two indexes of a spider: which domains have work, and which is next.
 -- Guarantee: a domain with entries of spider S is in exactly one of `w:S` (waiting, by next allowed
---   time), `r:S` (ready, by best priority) and `p:S` (parked: its rule allows nothing). The indexes
---   are hints; `lease` checks the domain's own state. Emptiness of a band is found when it is popped.
+--   time), `r:S` (ready, by best priority) and `p:S` (parked: its rule allows nothing), one without
+--   in none. The indexes are hints; `lease` checks the domain's own state. That a band has run
+--   empty is found when it is popped. While work is due for S, or will be, some sleeping worker of
+--   S knows when, unless none sleeps.
 -- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO.
 -- Index `o:<S>` HASH domain -> its one tag; `*` if it has several (then `q:<S>:<domain>` ZSET by
---   priority, then turn); empty text if it has none and only cools down.
+--   priority, then turn).
+-- Delayed entries `y:<S>:<c>` ZSET by due time; `y:<S>` ZSET crawl number by its first due time.
+-- Sleepers `z:<S>` ZSET worker by the time when it will ask again by itself.
+-- Needs: clock, ledger, throttle.
 local PRIORITY_UNIT = 2 ^ 40
+local DOMAINS_A_SLEEPER = 8
+local EARLY_MS = 20
+local SEVERAL = '*'
 
 local function rank(priority)
   return string.format('%.0f', -priority * PRIORITY_UNIT + next_turn())
 end
 
-local function split_tag(tag)
-  local c, priority = string.match(tag, '^(%d+)/(-?%d+)$')
-  return c, tonumber(priority)
+local function priority_of(score)
+  return math.ceil(-score / PRIORITY_UNIT)
 end
 
-local newly_ready = {}
+local tag_cache = {}
+
+-- Crawl number and priority of a tag.
+local function split_tag(tag)
+  local parts = tag_cache[tag]
+  if not parts then
+    local c, priority = string.match(tag, '^(%d+)/(-?%d+)$')
+    parts = { c, tonumber(priority) }
+    tag_cache[tag] = parts
+  end
+  return parts[1], parts[2]
+end
+
+local function band_key(S, tag, domain)
+  return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain
+end
+
+local newly_ready, earliest_due = {}, {}
+
+-- Work of S falls due at `at`: a worker that would sleep longer must hear of it.
+local function note_due(S, at)
+  earliest_due[S] = math.min(earliest_due[S] or at, at)
+end
+
+-- Wake up to `sleepers` workers of S, those first that would sleep longest. A name that nobody
+-- listens under any more wakes nobody: the next one is taken.
+local function wake(S, sleepers)
+  while sleepers > 0 do
+    local asleep = redis.call('ZPOPMAX', P .. 'z:' .. S, sleepers)
+    if #asleep == 0 then
+      return
+    end
+    for i = 1, #asleep, 2 do
+      sleepers = sleepers - math.min(redis.call('PUBLISH', P .. 'wake:' .. asleep[i], '1'), 1)
+    end
+  end
+end
+
+-- Tell sleeping workers what this script made due; one for every 8 domains that became ready.
+local function wake_workers()
+  for S, domains in pairs(newly_ready) do
+    local ready = redis.call('ZCARD', P .. 'r:' .. S)
+    wake(S, math.ceil(math.min(domains, ready) / DOMAINS_A_SLEEPER))
+  end
+  for S, due in pairs(earliest_due) do
+    local first = redis.call('ZRANGE', P .. 'z:' .. S, 0, 0, 'WITHSCORES')[2]
+    if first and tonumber(first) > due + EARLY_MS then
+      wake(S, 1)
+    end
+  end
+end
+
+-- When a domain may be asked next, as far as its state tells; `lease` has the last word.
+local function earliest(domain)
+  load_states({ domain })
+  local state = state_cache[domain]
+  if state.is_new or not rules_known then
+    return now
+  end
+  local rule = rules_of({ domain })[1]
+  local allowed, later = allowance(state, rule)
+  return (allowed > 0 or rule.hits == 0) and now or later
+end
+
+-- In how many ms more work of S is due: 0 now, -1 never.
+local function next_due_in(S)
+  if redis.call('ZCARD', P .. 'r:' .. S) > 0 then
+    return 0
+  end
+  local waiting = redis.call('ZRANGE', P .. 'w:' .. S, 0, 0, 'WITHSCORES')[2]
+  local delayed = redis.call('ZRANGE', P .. 'y:' .. S, 0, 0, 'WITHSCORES')[2]
+  local due = math.min(tonumber(waiting or FOREVER), tonumber(delayed or FOREVER))
+  return due < FOREVER and math.max(due - now, 0) or -1
+end
+
+-- A domain without entries of S has one now.
+local function enter(S, domain, tag, priority)
+  redis.call('SADD', P .. 'spiders', S)
+  redis.call('HSET', P .. 'o:' .. S, domain, tag)
+  local due = earliest(domain)
+  if due > now then
+    redis.call('ZADD', P .. 'w:' .. S, int(due), domain)
+    note_due(S, due)
+  else
+    redis.call('ZADD', P .. 'r:' .. S, rank(priority), domain)
+    newly_ready[S] = (newly_ready[S] or 0) + 1
+  end
+end
+
+-- A domain has no entry of S any more; it is in no index of S.
+local function leave(S, domain)
+  redis.call('HDEL', P .. 'o:' .. S, domain)
+  load_states({ domain })
+  if changed_states[domain] or not state_cache[domain].is_new then
+    forget_later(domain, state_cache[domain], rules_of({ domain })[1])
+  end
+end
+
+-- Look at a domain again: parked or waiting, it is due now, and `lease` decides by the rules.
+local function look_again(S, domain)
+  if redis.call('SREM', P .. 'p:' .. S, domain) == 1 then
+    redis.call('ZADD', P .. 'w:' .. S, int(now), domain)
+    note_due(S, now)
+  elseif redis.call('ZADD', P .. 'w:' .. S, 'XX', 'LT', 'CH', int(now), domain) == 1 then
+    note_due(S, now)
+  end
+end
 
 -- A band that was empty has entries now.
 local function index_band(S, domain, tag, priority)
@@ -25,21 +138,13 @@ local function index_band(S, domain, tag, priority)
     return
   end
   if not o then
-    redis.call('SADD', P .. 'spiders', S)
-    redis.call('HSET', P .. 'o:' .. S, domain, tag)
-    redis.call('ZADD', P .. 'r:' .. S, rank(priority), domain)
-    newly_ready[S] = (newly_ready[S] or 0) + 1
-    return
-  end
-  if o == '' then
-    redis.call('HSET', P .. 'o:' .. S, domain, tag)
-    return
+    return enter(S, domain, tag, priority)
   end
   local q = P .. 'q:' .. S .. ':' .. domain
-  if o ~= '*' then
+  if o ~= SEVERAL then
     local _, other = split_tag(o)
     redis.call('ZADD', q, rank(other), o)
-    redis.call('HSET', P .. 'o:' .. S, domain, '*')
+    redis.call('HSET', P .. 'o:' .. S, domain, SEVERAL)
   end
   redis.call('ZADD', q, 'NX', rank(priority), tag)
   redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
@@ -47,8 +152,7 @@ end
 
 -- Append entries to a band, or put them in front of it.
 local function push(S, domain, tag, priority, entries, in_front)
-  local key = P .. 'b:' .. S .. ':' .. tag .. ':' .. domain
-  local length = redis.call(in_front and 'LPUSH' or 'RPUSH', key, unpack(entries))
+  local length = redis.call(in_front and 'LPUSH' or 'RPUSH', band_key(S, tag, domain), unpack(entries))
   if length == #entries then
     index_band(S, domain, tag, priority)
   end
@@ -56,110 +160,124 @@ end
 
 -- Keep an entry back until the frontier clock reaches `due`.
 local function delay(S, domain, tag, entry, due, in_front)
+  local c, priority = split_tag(tag)
   redis.call('SADD', P .. 'spiders', S)
-  redis.call('ZADD', P .. 'y:' .. S, int(due),
-    int(next_turn()) .. ' ' .. (in_front and 'f' or 'b') .. ' ' .. tag .. ' ' .. domain .. ' ' .. entry)
+  redis.call('ZADD', P .. 'y:' .. S .. ':' .. c, int(due), string.format('%012d', next_turn()) .. ' '
+    .. (in_front and 'f' or 'b') .. ' ' .. int(priority) .. ' ' .. domain .. ' ' .. entry)
+  redis.call('ZADD', P .. 'y:' .. S, 'LT', int(due), c)
+  note_due(S, due)
+end
+
+local function drop_delayed(S, c)
+  redis.call('UNLINK', P .. 'y:' .. S .. ':' .. c)
+  redis.call('ZREM', P .. 'y:' .. S, c)
+end
+
+-- Move delayed entries of one crawl that are due into their bands; answers how many.
+local function promote_delayed_of(S, c, limit)
+  local key = P .. 'y:' .. S .. ':' .. c
+  local due = redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
+  for i = 1, #due do
+    local side, priority, domain, entry = string.match(due[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
+    push(S, domain, c .. '/' .. priority, tonumber(priority), { entry }, side == 'f')
+  end
+  if #due > 0 then
+    redis.call('ZREM', key, unpack(due))
+    count(c, 'delayed', -#due)
+    count(c, 'queued', #due)
+  end
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  if first then
+    redis.call('ZADD', P .. 'y:' .. S, first, c)
+  else
+    redis.call('ZREM', P .. 'y:' .. S, c)
+  end
+  return #due
 end
 
 -- Move delayed entries of S that are due into their bands (at most `limit`).
 local function promote_delayed(S, limit)
-  local due = redis.call('ZRANGE', P .. 'y:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
-  end
-  redis.call('ZREM', P .. 'y:' .. S, unpack(due))
-  for i = 1, #due do
-    local side, tag, domain, entry = string.match(due[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
-    local c, priority = split_tag(tag)
-    if crawl_of(c).state == 'running' then
-      push(S, domain, tag, priority, { entry }, side == 'f')
-      count(c, 'delayed', -1)
-      count(c, 'queued', 1)
+  local crawls = redis.call('ZRANGE', P .. 'y:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
+  for _, c in ipairs(crawls) do
+    if limit <= 0 then
+      return
+    elseif crawl_of(c).state == 'running' then
+      limit = limit - promote_delayed_of(S, c, limit)
+    else
+      drop_delayed(S, c)
     end
   end
 end
 
--- Wake workers that sleep for S: one for every 8 domains that became ready.
-local function wake(S, domains)
-  local asleep = redis.call('ZPOPMIN', P .. 'z:' .. S, math.ceil(domains / 8))
-  for i = 1, #asleep, 2 do
-    redis.call('PUBLISH', P .. 'wake:' .. asleep[i], '1')
-  end
-end
-
-local function wake_ready()
-  for S, domains in pairs(newly_ready) do
-    wake(S, domains)
-  end
-end
-
--- Best priority that domain claims to have: its rank's priority, or nil if it is empty.
+-- Best priority of a domain that `o` says has entries.
 local function top_priority(S, domain, o)
-  if o == '' or not o then
-    return nil
+  if o == SEVERAL then
+    o = redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1]
   end
-  if o ~= '*' then
-    local _, priority = split_tag(o)
-    return priority
-  end
-  local top = redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1]
-  if not top then
-    return nil
-  end
-  local _, priority = split_tag(top)
+  local _, priority = split_tag(o)
   return priority
 end
 
--- Forget one tag of a domain that has several; answers what `o` says from now on.
-local function drop_tag(S, domain, tag)
+-- Forget one tag of a domain; answers what `o` says from now on, nil if nothing is left.
+local function drop_tag(S, domain, o, tag)
+  if o ~= SEVERAL then
+    return o ~= tag and o or nil
+  end
   local q = P .. 'q:' .. S .. ':' .. domain
   redis.call('ZREM', q, tag)
   local left = redis.call('ZRANGE', q, 0, 1)
   if #left > 1 then
-    return '*'
+    return SEVERAL
   end
   redis.call('DEL', q)
-  local o = left[1] or ''
-  redis.call('HSET', P .. 'o:' .. S, domain, o)
-  return o
+  if left[1] then
+    redis.call('HSET', P .. 'o:' .. S, domain, left[1])
+  end
+  return left[1]
 end
 
--- Pop up to `limit` entries of a domain, all of its best priority, equal crawls in turn.
--- Answers {tag, entry, tag, entry, …} and what `o` says from now on.
-local function pop(S, domain, o, limit)
-  local popped = {}
-  local left, best = limit, nil
-  while left > 0 and o ~= '' do
-    local several = o == '*'
-    local tag = several and redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1] or o
+-- The tag whose turn it is in a domain.
+local function first_tag(S, domain, o)
+  return o == SEVERAL and redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1] or o
+end
+
+-- Pop up to `limit` entries of a domain, all of the priority `top` that it is a candidate for, equal
+-- crawls in turn, and give each to `take`. Answers how many, and what `o` says from now on (nil:
+-- nothing is left).
+local function pop(S, domain, candidate, limit, take)
+  local popped, o = 0, candidate.o
+  while popped < limit and o do
+    local tag = first_tag(S, domain, o)
     local c, priority = split_tag(tag)
-    if best and priority < best then
+    if priority < candidate.top then
       break
     end
-    local want = several and 1 or left
-    local entries = is_open(c)
-        and redis.call('LPOP', P .. 'b:' .. S .. ':' .. tag .. ':' .. domain, want) or {}
-    if not entries then
-      entries = {}
-    end
+    local want = o == SEVERAL and 1 or limit - popped
+    local entries = is_open(c) and redis.call('LPOP', band_key(S, tag, domain), want) or {}
     for i = 1, #entries do
-      popped[#popped + 1] = tag
-      popped[#popped + 1] = entries[i]
+      take(domain, tag, entries[i])
     end
-    left = left - #entries
+    popped = popped + #entries
     if #entries > 0 then
-      best = priority
+      count(c, 'queued', -#entries)
+      count(c, 'held', #entries)
     end
     if #entries < want then
-      if several then
-        o = drop_tag(S, domain, tag)
-      else
-        o = ''
-        redis.call('HSET', P .. 'o:' .. S, domain, '')
-      end
-    elseif several then
+      o = drop_tag(S, domain, o, tag)
+    elseif o == SEVERAL then
       redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(priority), tag)
     end
   end
   return popped, o
+end
+
+-- Drop tags of a domain until its first one has entries; answers what `o` says from now on.
+local function prune(S, domain, o)
+  while o do
+    local tag = first_tag(S, domain, o)
+    if is_open(split_tag(tag)) and redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
+      return o
+    end
+    o = drop_tag(S, domain, o, tag)
+  end
 end

@@ -2,45 +2,45 @@
 -- Guarantee: `now` never goes back, and gains at most 10 s between two calls, whatever the
 --   machine's clock does: a step of it gives no time away. `life` grows by one whenever the
 --   server was restarted since the last call; `restart` is the clock's value at that moment.
--- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn.
--- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script.
+-- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
+--   rules_known.
+-- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
 local P = KEYS[1]
-local NEVER = -1e15
+local NEVER, FOREVER = -1e15, 9e15
 local now, wall, life, restart, turn, rules_known
+
+local function int(number)
+  return string.format('%d', number)
+end
+
+local function save_clock()
+  redis.call('HSET', P .. 'm', 'clock', int(now), 'wall', int(wall), 'turn', int(turn))
+end
+
 do
   local time = redis.call('TIME')
   wall = time[1] * 1000 + math.floor(time[2] / 1000)
   local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
   local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid')
-  turn = tonumber(m[6] or 0)
-  rules_known = m[7] and true or false
-  if not m[1] then
-    now, life, restart = wall, 1, NEVER
-    redis.call('HSET', P .. 'm', 'run_id', run_id, 'life', '1', 'restart', string.format('%d', NEVER))
-  else
+  turn, rules_known = tonumber(m[6] or 0), m[7] and true or false
+  if m[1] then
     now, life, restart = tonumber(m[1]), tonumber(m[4]), tonumber(m[5])
     local passed = wall - tonumber(m[2])
     if passed >= 0 and passed <= 10000 then
       now = now + passed
     end
-    if m[3] ~= run_id then
-      life, restart = life + 1, now
-      redis.call('HSET', P .. 'm', 'run_id', run_id, 'life', string.format('%d', life),
-        'restart', string.format('%d', restart))
-    end
+  else
+    now, life, restart = wall, 0, NEVER
   end
-end
-
-local function int(number)
-  return string.format('%d', number)
+  if m[3] ~= run_id then
+    life, restart = life + 1, life > 0 and now or NEVER
+    redis.call('HSET', P .. 'm', 'run_id', run_id, 'life', int(life), 'restart', int(restart))
+    save_clock()
+  end
 end
 
 -- Next number of the sequence that orders equals: round-robin and FIFO ties.
 local function next_turn()
   turn = turn + 1
   return turn
-end
-
-local function save_clock()
-  redis.call('HSET', P .. 'm', 'clock', int(now), 'wall', int(wall), 'turn', int(turn))
 end

@@ -2,36 +2,80 @@
 -- Guarantee: a crawl has at most one run under way; a run number is never given twice to a crawl,
 --   not even after the crawl was forgotten. Closing detaches the crawl's number, so that a later
 --   feed starts afresh beside the entries that are still being swept.
--- `names` HASH name -> "<c> <run> <live> <stopped at> <stopped in>": number, latest run, whether the
---   number still takes entries, and the record (timestamp, partition) of the last stop.
+-- `names` HASH name -> "<c> <run> <live>": crawl number, latest run, whether the number still takes
+--   entries. `stop:<name>` STRING "<timestamp> <place>": the record of the crawl's latest stop, and
+--   the Kafka partition it came from; set even for a crawl that is unknown yet.
 -- Needs: clock, ledger.
-local FINISHED, STOPPED = 'finished', 'stopped'
-local ENDINGS = { running = FINISHED, stopping = STOPPED, expiring = 'expired' }
+local STOPPED = 'stopped'
+local ENDINGS = { running = 'finished', stopping = STOPPED, expiring = 'expired' }
 local REMEMBER_ENDED_MS = 3600 * 1000
-
-local function parse_name_record(text)
-  if not text then
-    return nil
-  end
-  local c, run, live, stopped_at, stopped_in = string.match(text, '^(%d+) (%d+) (%d) (%d+) (.*)$')
-  return { c = c, run = tonumber(run), live = live == '1', stopped_at = tonumber(stopped_at),
-    stopped_in = stopped_in }
-end
+local REMEMBER_STOP_MS = 24 * 3600 * 1000
+local name_cache, stop_cache = {}, {}
 
 local function load_name(name)
-  return parse_name_record(redis.call('HGET', P .. 'names', name))
+  local record = name_cache[name]
+  if record == nil then
+    local text = redis.call('HGET', P .. 'names', name)
+    record = false
+    if text then
+      local c, run, live = string.match(text, '^(%d+) (%d+) (%d)$')
+      record = { c = c, run = tonumber(run), live = live == '1' }
+    end
+    name_cache[name] = record
+  end
+  return record or nil
 end
 
 local function save_name(name, record)
-  redis.call('HSET', P .. 'names', name, record.c .. ' ' .. int(record.run) .. ' '
-    .. (record.live and '1' or '0') .. ' ' .. int(record.stopped_at) .. ' ' .. record.stopped_in)
+  redis.call('HSET', P .. 'names', name,
+    record.c .. ' ' .. int(record.run) .. ' ' .. (record.live and '1' or '0'))
+  name_cache[name] = record
+end
+
+-- {at, place} of the latest stop of a crawl; at is NEVER if there was none lately.
+local function stop_of(name)
+  local stop = stop_cache[name]
+  if not stop then
+    local text = redis.call('GET', P .. 'stop:' .. name)
+    local at, place = string.match(text or '', '^(%S+) (.*)$')
+    stop = { at = tonumber(at or NEVER), place = place }
+    stop_cache[name] = stop
+  end
+  return stop
 end
 
 -- Whether a seed was produced before the crawl's last stop, but into another Kafka partition: it
 -- belongs to the run that was stopped. Within the stop's own partition the order of offsets decides.
 local function was_stopped_after(name, place, timestamp)
-  local record = load_name(name)
-  return record and record.stopped_at > timestamp and record.stopped_in ~= place
+  local stop = stop_of(name)
+  return stop.at > timestamp and stop.place ~= place
+end
+
+local function note_stop(name, place, timestamp)
+  if timestamp >= stop_of(name).at then
+    stop_cache[name] = { at = timestamp, place = place }
+    redis.call('SET', P .. 'stop:' .. name, int(timestamp) .. ' ' .. place, 'PX', int(REMEMBER_STOP_MS))
+  end
+end
+
+local function from_field(place)
+  return 'from:' .. place
+end
+
+-- Whether a stop means the run under way: one of its seeds came before, by offset or by time. A run
+-- whose seeds are all younger was fed after the stop, though it was read before it.
+local function is_meant_by_stop(c, place, timestamp)
+  local fields = redis.call('HGETALL', P .. 'x:' .. c)
+  local seeds = 0
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 5) == 'from:' then
+      seeds = seeds + 1
+      if fields[i] == from_field(place) or tonumber(fields[i + 1]) <= timestamp then
+        return true
+      end
+    end
+  end
+  return seeds == 0
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
@@ -41,7 +85,7 @@ local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed'
 local function begin_run(c, name, run)
   local key = P .. 'x:' .. c
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[nfz]:') then
+    if string.find(field, '^[nfz]:') or string.find(field, '^from:') then
       redis.call('HDEL', key, field)
     end
   end
@@ -49,20 +93,59 @@ local function begin_run(c, name, run)
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
   redis.call('ZREM', P .. 'forget', c)
+  redis.call('HINCRBY', P .. 'totals', 'running', 1)
   crawl_cache[c] = nil
   owe('crawl_started', c, {})
 end
 
--- The crawl number and run that a seed of this name enters.
-local function open_run(name)
+-- Close the latest run of a crawl and detach its number: what waits is gone at once from the ledger,
+-- its keys are swept in steps; what is held may still end well. Answers how many entries waited,
+-- and the run; nil where there is nothing to close.
+local function close_run(name, state)
   local record = load_name(name)
+  if not record or not record.live then
+    return nil
+  end
+  local crawl = crawl_of(record.c)
+  record.live = false
+  save_name(name, record)
+  redis.call('SADD', P .. 'sweep', record.c)
+  redis.call('ZREM', P .. 'expiry', record.c)
+  if crawl.state ~= 'running' then
+    return 0, record.run
+  end
+  save_ledger()
+  local waiting = redis.call('HMGET', P .. 'x:' .. record.c, 'queued', 'delayed')
+  local queued, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
+  redis.call('HSET', P .. 'x:' .. record.c, 'state', state)
+  redis.call('ZREM', P .. 'idle', record.c)
+  redis.call('HINCRBY', P .. 'totals', 'running', -1)
+  crawl.state = state
+  count(record.c, 'queued', -queued)
+  count(record.c, 'delayed', -delayed)
+  count(record.c, state == 'stopping' and STOPPED or 'expired', queued + delayed)
+  touched[record.c] = true
+  wake_tend_by(now)
+  return queued + delayed, record.run
+end
+
+local function is_over_time(c)
+  return crawl_of(c).state == 'running' and not is_open(c)
+end
+
+-- The crawl number and run that a seed of this name enters. A run whose time is over takes no seed
+-- that would prolong it: the seed opens the next one.
+local function open_run(name, expires)
+  local record = load_name(name)
+  if record and record.live and is_over_time(record.c) and (expires == 0 or expires * 1000 > wall) then
+    close_run(name, 'expiring')
+  end
   if record and record.live and crawl_of(record.c).state == 'running' then
     redis.call('ZREM', P .. 'idle', record.c)
     return record.c, record.run
   end
   if not record then
-    local floor = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0)
-    record = { run = floor, stopped_at = 0, stopped_in = '-' }
+    record = { run = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0) }
   end
   if not record.live then
     record.c, record.live = int(redis.call('HINCRBY', P .. 'm', 'crawls', 1)), true
@@ -73,47 +156,19 @@ local function open_run(name)
   return record.c, record.run
 end
 
--- Close the latest run of a crawl and detach its number: what waits is gone at once from the ledger,
--- its keys are swept in steps; what is held may still end well. Answers how many entries waited,
--- and the run; nil where there is nothing to close.
-local function close_run(name, state, stop)
-  local record = load_name(name)
-  if not record or not record.live then
-    return nil
-  end
-  local key = P .. 'x:' .. record.c
-  local crawl = crawl_of(record.c)
-  record.live = false
-  if stop then
-    record.stopped_in, record.stopped_at = stop[1], stop[2]
-  end
-  save_name(name, record)
-  redis.call('SADD', P .. 'sweep', record.c)
-  redis.call('ZREM', P .. 'expiry', record.c)
-  if crawl.state ~= 'running' then
-    return 0, record.run
-  end
-  local counter = state == 'stopping' and STOPPED or 'expired'
-  save_ledger()
-  deltas, touched = {}, {}
-  local waiting = redis.call('HMGET', key, 'queued', 'delayed')
-  local purged = tonumber(waiting[1] or 0) + tonumber(waiting[2] or 0)
-  redis.call('HSET', key, 'state', state, 'queued', '0', 'delayed', '0', counter, int(purged))
-  crawl.state = state
-  redis.call('ZREM', P .. 'idle', record.c)
-  touched[record.c] = true
-  wake_tend()
-  return purged, record.run
-end
-
 -- End the run of crawl c, whose last entry is gone, and owe its ending with the counters.
 local function end_run(c, remember_ms)
   local crawl = crawl_of(c)
   local ending = ENDINGS[crawl.state]
   local fields = redis.call('HGETALL', P .. 'x:' .. c)
   redis.call('HSET', P .. 'x:' .. c, 'state', ending)
-  crawl.state = ending
   redis.call('ZREM', P .. 'expiry', c)
   redis.call('ZADD', P .. 'forget', int(now + remember_ms), c)
+  if crawl.state == 'running' then
+    redis.call('HINCRBY', P .. 'totals', 'running', -1)
+  else
+    redis.call('UNLINK', P .. 'f:' .. c)
+  end
+  crawl.state = ending
   owe('crawl_' .. ending, c, { fields = fields })
 end

@@ -2,18 +2,20 @@
 -- Guarantee: whatever ends a hold finds it by (worker, token) and removes it in the same script; a
 --   token that is not there changes nothing. A hold that ends without a reported send counts as
 --   sent now: allowances are never refunded.
--- `h:<worker>` HASH token -> "<since> <flags> <tag> <spider> <domain> <entry>", and `!` -> number of
---   the last granting call. flags: 0 granted, 1 sent, 2 response received.
+-- `h:<worker>` HASH token -> "<since> <flags> <tag> <spider> <domain> <entry>"; `!` -> number of the
+--   last granting call; `@` -> the spider under whose name it sleeps. flags: 0 granted, 1 sent,
+--   2 response received.
 -- Entry: three characters (retries, deaths, reaps; each '!' + n), profile number, ',' and the body.
-local ZERO = 33
+-- Needs: clock, ledger, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
+local ZERO, MOST_MARKS = 33, 90
 
 local function marks_of(entry)
   return string.byte(entry, 1) - ZERO, string.byte(entry, 2) - ZERO, string.byte(entry, 3) - ZERO
 end
 
 local function with_marks(entry, retries, deaths, reaps)
-  return string.char(ZERO + math.min(retries, 90), ZERO + math.min(deaths, 90),
-    ZERO + math.min(reaps, 90)) .. string.sub(entry, 4)
+  return string.char(ZERO + math.min(retries, MOST_MARKS), ZERO + math.min(deaths, MOST_MARKS),
+    ZERO + math.min(reaps, MOST_MARKS)) .. string.sub(entry, 4)
 end
 
 local function parse_hold(token, text)
@@ -23,9 +25,8 @@ local function parse_hold(token, text)
     priority = priority, spider = S, domain = domain, entry = entry }
 end
 
-local function hold_text(hold)
-  return int(hold.since) .. ' ' .. int(hold.flags) .. ' ' .. hold.tag .. ' ' .. hold.spider .. ' '
-    .. hold.domain .. ' ' .. hold.entry
+local function hold_text(since, flags, tag, S, domain, entry)
+  return since .. ' ' .. flags .. ' ' .. tag .. ' ' .. S .. ' ' .. domain .. ' ' .. entry
 end
 
 -- The holds of a worker by token: one HMGET; unknown tokens are collected in `stale`.
@@ -45,14 +46,45 @@ local function load_holds(worker, tokens, stale)
   return holds
 end
 
--- Move the next grant of a domain in the waiting index of a spider, if it waits there.
-local function reschedule(S, domain, state, rule)
-  if rule.hits == 0 then
-    return
-  end
-  local allowed, later = allowance(state, rule)
-  redis.call('ZADD', P .. 'w:' .. S, 'XX', int(allowed > 0 and now or later), domain)
+local function is_newer(a, b)
+  return a.call > b.call or (a.call == b.call and a.place > b.place)
 end
+
+-- All holds of a worker, the latest grant first, so that putting each in front restores their order.
+local function all_holds(worker)
+  local all, holds = redis.call('HGETALL', P .. 'h:' .. worker), {}
+  for i = 1, #all, 2 do
+    local call, place = string.match(all[i], '^(%d+)-(%d+)$')
+    if call then
+      local hold = parse_hold(all[i], all[i + 1])
+      hold.call, hold.place = tonumber(call), tonumber(place)
+      holds[#holds + 1] = hold
+    end
+  end
+  table.sort(holds, is_newer)
+  return holds
+end
+
+-- Rules of the domains of some holds, by domain; their throttle states are loaded too.
+local function throttle_of(holds)
+  local domains, found = {}, {}
+  for _, hold in pairs(holds) do
+    if not found[hold.domain] then
+      found[hold.domain] = true
+      domains[#domains + 1] = hold.domain
+    end
+  end
+  if #domains > 0 then
+    load_states(domains)
+    local list = rules_of(domains)
+    for i = 1, #domains do
+      found[domains[i]] = list[i]
+    end
+  end
+  return found
+end
+
+local ended, changed, moved = {}, {}, {}
 
 -- Note on the throttle state what is known about the sending of a hold.
 local function note_sent(hold, state, rule, sent_ms)
@@ -60,19 +92,59 @@ local function note_sent(hold, state, rule, sent_ms)
     local at = sent_ms and math.min(now, hold.since + sent_ms) or now
     report_send(hold.domain, state, rule, at)
     hold.flags = 1
+    changed[hold.token] = hold
+    moved[hold.domain] = hold
   end
 end
 
--- End a hold's part in the throttle and remove it from its worker; the entry is the caller's.
-local function end_hold(worker, hold, state, rule, sent_ms)
-  note_sent(hold, state, rule, sent_ms)
+-- The response is there: the hold no longer counts against the domain's concurrency.
+local function note_received(hold, state)
   if hold.flags < 2 then
+    hold.flags = 2
     end_request(hold.domain, state)
+    changed[hold.token] = hold
+    moved[hold.domain] = hold
   end
-  reschedule(hold.spider, hold.domain, state, rule)
-  redis.call('HDEL', P .. 'h:' .. worker, hold.token)
+end
+
+-- End a hold's part in the throttle and take it from its worker; the entry is the caller's.
+local function end_hold(hold, state, rule, sent_ms)
+  note_sent(hold, state, rule, sent_ms)
+  note_received(hold, state)
+  ended[#ended + 1] = hold.token
+  changed[hold.token] = nil
   count(hold.c, 'held', -1)
   touched[hold.c] = true
+end
+
+-- Write what became of holds, and move the next grant of their domains where these wait for it.
+local function flush_holds(worker, rules)
+  if #ended > 0 then
+    redis.call('HDEL', P .. 'h:' .. worker, unpack(ended))
+  end
+  local texts = {}
+  for token, hold in pairs(changed) do
+    texts[#texts + 1] = token
+    texts[#texts + 1] = hold_text(int(hold.since), int(hold.flags), hold.tag, hold.spider,
+      hold.domain, hold.entry)
+  end
+  if #texts > 0 then
+    redis.call('HSET', P .. 'h:' .. worker, unpack(texts))
+  end
+  local due = {}
+  for domain, hold in pairs(moved) do
+    if rules[domain].hits > 0 then
+      local S = hold.spider
+      local allowed, later = allowance(state_cache[domain], rules[domain])
+      due[S] = due[S] or {}
+      table.insert(due[S], int(allowed > 0 and now or later))
+      table.insert(due[S], domain)
+    end
+  end
+  for S, args in pairs(due) do
+    redis.call('ZADD', P .. 'w:' .. S, 'XX', unpack(args))
+  end
+  ended, changed, moved = {}, {}, {}
 end
 
 -- Put the entry of an ended hold back: to the front of its band or behind its own, at once or later.
@@ -85,12 +157,11 @@ local function put_back(hold, priority, in_front, delay_ms)
   end
   local tag = hold.c .. '/' .. int(priority)
   if tag ~= hold.tag then
-    local key = P .. 'k:' .. hold.c
-    local record = parse_domain_record(redis.call('HGET', key, hold.domain))
+    local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. hold.c, hold.domain))
     note_band(hold.c, record, hold.spider, priority)
     save_domain_record(hold.c, hold.domain, record)
   end
-  if delay_ms and delay_ms > 0 then
+  if delay_ms > 0 then
     count(hold.c, 'delayed', 1)
     delay(hold.spider, hold.domain, tag, hold.entry, now + delay_ms, in_front)
   else
@@ -99,31 +170,12 @@ local function put_back(hold, priority, in_front, delay_ms)
   end
 end
 
--- Throttle states and rules of the domains of some holds, keyed by domain.
-local function throttle_of(holds)
-  local domains, found = {}, {}
-  for _, hold in pairs(holds) do
-    if not found[hold.domain] then
-      found[hold.domain] = true
-      domains[#domains + 1] = hold.domain
-    end
-  end
-  local rules = {}
-  if #domains > 0 then
-    load_states(domains)
-    local list = rules_of(domains)
-    for i = 1, #domains do
-      rules[domains[i]] = list[i]
-    end
-  end
-  return rules
-end
-
 -- A worker without holds leaves no trace.
 local function forget_worker(worker)
-  redis.call('DEL', P .. 'h:' .. worker)
-  redis.call('ZREM', P .. 'workers', worker)
-  for _, S in ipairs(redis.call('SMEMBERS', P .. 'spiders')) do
+  local S = redis.call('HGET', P .. 'h:' .. worker, '@')
+  if S then
     redis.call('ZREM', P .. 'z:' .. S, worker)
   end
+  redis.call('DEL', P .. 'h:' .. worker)
+  redis.call('ZREM', P .. 'workers', worker)
 end

@@ -4,57 +4,36 @@
 --   good: each entry is a hold in the same script.
 -- Needs: clock, ledger, throttle, bands, holds. Cost: O(log D) a granted entry.
 local MAX_PASSES = 8
+local PROMOTE_AT_LEAST = 64
 
 -- The holds that an earlier call with this number was granted (its reply was lost).
 local function granted_before(worker, call)
   local granted = {}
-  local all = redis.call('HGETALL', P .. 'h:' .. worker)
-  for i = 1, #all, 2 do
-    if string.match(all[i], '^%d+') == int(call) then
-      local hold = parse_hold(all[i], all[i + 1])
+  local holds = all_holds(worker)
+  for i = #holds, 1, -1 do
+    local hold = holds[i]
+    if hold.call == call then
       granted[#granted + 1] = { hold.token, hold.c, hold.domain, hold.priority, hold.entry }
     end
   end
   return granted
 end
 
--- A domain without entries: forget it once its throttle state holds nothing back any more.
-local function settle_empty(S, domain, state, rule)
-  local at = spent_at(state, rule)
-  if at <= now then
-    redis.call('HDEL', P .. 'o:' .. S, domain)
-    redis.call('HDEL', P .. 't', domain)
-    redis.call('ZREM', P .. 'w:' .. S, domain)
-    changed_states[domain], state_cache[domain] = nil, nil
-  else
-    redis.call('ZADD', P .. 'w:' .. S, int(at), domain)
-  end
-end
-
 -- Domains whose time has come leave the waiting index.
 local function promote_due(S, limit)
   local due = redis.call('ZRANGE', P .. 'w:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
-  local promoted, empty = {}, {}
+  local promoted = {}
   if #due == 0 then
     return promoted
   end
   local o = redis.call('HMGET', P .. 'o:' .. S, unpack(due))
   for i = 1, #due do
-    local priority = top_priority(S, due[i], o[i])
-    if priority then
-      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = priority }
-    else
-      empty[#empty + 1] = due[i]
+    if o[i] then
+      local priority = top_priority(S, due[i], o[i])
+      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = priority, top = priority }
     end
   end
   redis.call('ZREM', P .. 'w:' .. S, unpack(due))
-  if #empty > 0 then
-    load_states(empty)
-    local rules = rules_of(empty)
-    for i = 1, #empty do
-      settle_empty(S, empty[i], state_cache[empty[i]], rules[i])
-    end
-  end
   return promoted
 end
 
@@ -62,11 +41,30 @@ local function by_claim(a, b)
   return a.claim > b.claim
 end
 
+local function pop_ready(S, want)
+  local popped = redis.call('ZPOPMIN', P .. 'r:' .. S, want)
+  local list, domains = {}, {}
+  for i = 1, #popped, 2 do
+    domains[#domains + 1] = popped[i]
+  end
+  if #domains == 0 then
+    return list
+  end
+  local o = redis.call('HMGET', P .. 'o:' .. S, unpack(domains))
+  for i = 1, #domains do
+    if o[i] then
+      local score = popped[2 * i]
+      list[#list + 1] = { domain = domains[i], o = o[i], score = score, claim = priority_of(score),
+        top = top_priority(S, domains[i], o[i]) }
+    end
+  end
+  return list
+end
+
 -- The next domains to serve, best claim first: due ones directly while nothing else is ready.
 local function candidates(S, want)
-  local promoted = promote_due(S, 2 * want)
-  local ready = P .. 'r:' .. S
-  if #promoted > 0 and #promoted <= want and redis.call('ZCARD', ready) == 0 then
+  local promoted = promote_due(S, math.max(2 * want, PROMOTE_AT_LEAST))
+  if #promoted > 0 and #promoted <= want and redis.call('ZCARD', P .. 'r:' .. S) == 0 then
     table.sort(promoted, by_claim)
     return promoted
   end
@@ -76,159 +74,165 @@ local function candidates(S, want)
       args[#args + 1] = rank(promoted[i].claim)
       args[#args + 1] = promoted[i].domain
     end
-    redis.call('ZADD', ready, unpack(args))
+    redis.call('ZADD', P .. 'r:' .. S, unpack(args))
   end
-  local popped = redis.call('ZPOPMIN', ready, want)
-  local list, domains = {}, {}
-  for i = 1, #popped, 2 do
-    domains[#domains + 1] = popped[i]
-    list[#list + 1] = { domain = popped[i], claim = math.ceil(-popped[i + 1] / PRIORITY_UNIT) }
-  end
-  if #domains > 0 then
-    local o = redis.call('HMGET', P .. 'o:' .. S, unpack(domains))
-    for i = 1, #list do
-      list[i].o = o[i] or ''
-    end
-  end
-  return list
+  return pop_ready(S, want)
 end
 
--- Whether somebody else claims more than this candidate really has.
-local function is_outranked(S, list, i, top)
+-- For each candidate how many from it on claim the same priority: they share what is left.
+local function count_equals(list)
+  for i = #list, 1, -1 do
+    local after = list[i + 1]
+    list[i].equals = after and after.claim == list[i].claim and after.equals + 1 or 1
+  end
+end
+
+-- Whether somebody else has something better than candidate i, whose claim may be out of date.
+local function is_outranked(S, list, i, pass)
+  local top = list[i].top
+  if pass.best and pass.best > top then
+    return true
+  end
+  if top == list[i].claim then
+    return false
+  end
   if list[i + 1] then
     return list[i + 1].claim > top
   end
   local first = redis.call('ZRANGE', P .. 'r:' .. S, 0, 0, 'WITHSCORES')
-  return first[2] and math.ceil(-first[2] / PRIORITY_UNIT) > top
+  return first[2] and priority_of(first[2]) > top
 end
 
--- Candidates from i on that claim the same priority: they share what is left.
-local function equals_from(list, i)
-  local equals = 1
-  while list[i + equals] and list[i + equals].claim == list[i].claim do
-    equals = equals + 1
-  end
-  return equals
+-- A domain stays ready: at its old rank if it was not served, else behind its equals.
+local function stay_ready(pass, domain, top, score)
+  pass.ready[#pass.ready + 1] = score or rank(top)
+  pass.ready[#pass.ready + 1] = domain
+  pass.best = math.max(pass.best or top, top)
 end
 
--- Where a served domain goes next.
-local function place(S, candidate, state, rule, o)
-  local later = next_grant(state, rule)
-  local top = later <= now and top_priority(S, candidate.domain, o)
-  if top then
-    redis.call('ZADD', P .. 'r:' .. S, rank(top), candidate.domain)
+local function wait_until(pass, domain, at)
+  pass.waiting[#pass.waiting + 1] = int(at)
+  pass.waiting[#pass.waiting + 1] = domain
+end
+
+-- The rule of a domain allows nothing: it is out of the way until its rule changes.
+local function park(S, domain, o)
+  o = prune(S, domain, o)
+  if o then
+    redis.call('SADD', P .. 'p:' .. S, domain)
   else
-    redis.call('ZADD', P .. 'w:' .. S, int(math.max(later, now)), candidate.domain)
+    leave(S, domain)
   end
 end
 
 -- Grant up to `limit` entries of one candidate; answers how many.
-local function serve(S, candidate, rule, limit, take)
+local function serve(S, candidate, rule, limit, pass)
   local domain = candidate.domain
   local state = state_cache[domain]
-  if candidate.o == '' then
-    settle_empty(S, domain, state, rule)
-    return 0
-  end
   if rule.hits == 0 then
-    redis.call('SADD', P .. 'p:' .. S, domain)
+    park(S, domain, candidate.o)
     return 0
   end
   local allowed, later = allowance(state, rule)
   if allowed == 0 then
-    redis.call('ZADD', P .. 'w:' .. S, int(later), domain)
+    wait_until(pass, domain, later)
     return 0
   end
-  local popped, o = pop(S, domain, candidate.o, math.min(allowed, limit))
-  local entries = #popped / 2
-  if entries == 0 then
-    settle_empty(S, domain, state, rule)
-    return 0
+  local granted, o = pop(S, domain, candidate, math.min(allowed, limit), pass.take)
+  later = now
+  if granted > 0 then
+    grant(domain, state, granted)
+    later = next_grant(state, rule, allowed - granted)
   end
-  for i = 1, #popped, 2 do
-    take(domain, popped[i], popped[i + 1])
+  if not o then
+    leave(S, domain)
+  elseif later <= now then
+    stay_ready(pass, domain, top_priority(S, domain, o))
+  else
+    wait_until(pass, domain, later)
   end
-  grant(domain, state, entries)
-  place(S, candidate, state, rule, o)
-  return entries
+  return granted
 end
 
--- One pass over the best candidates; answers how many entries were granted and whether there were any.
+-- One pass over the best candidates; answers how many entries were granted, and whether there were
+-- any candidates.
 local function serve_pass(S, want, take)
   local list = candidates(S, want)
+  if #list == 0 then
+    return 0, false
+  end
   local domains = {}
   for i = 1, #list do
     domains[i] = list[i].domain
   end
-  if #domains == 0 then
-    return 0, false
-  end
   load_states(domains)
   local rules = rules_of(domains)
-  local granted = 0
+  count_equals(list)
+  local granted, pass = 0, { ready = {}, waiting = {}, take = take }
   for i = 1, #list do
     local candidate = list[i]
-    local top = top_priority(S, candidate.domain, candidate.o)
-    if top and (granted >= want or (top < candidate.claim and is_outranked(S, list, i, top))) then
-      redis.call('ZADD', P .. 'r:' .. S, rank(top), candidate.domain)
+    if granted >= want or is_outranked(S, list, i, pass) then
+      stay_ready(pass, candidate.domain, candidate.top,
+        candidate.top == candidate.claim and candidate.score)
     else
-      local share = math.max(math.floor((want - granted) / equals_from(list, i)), 1)
-      granted = granted + serve(S, candidate, rules[i], share, take)
+      local share = math.max(math.floor((want - granted) / candidate.equals), 1)
+      granted = granted + serve(S, candidate, rules[i], share, pass)
     end
+  end
+  if #pass.ready > 0 then
+    redis.call('ZADD', P .. 'r:' .. S, unpack(pass.ready))
+  end
+  if #pass.waiting > 0 then
+    redis.call('ZADD', P .. 'w:' .. S, unpack(pass.waiting))
   end
   return granted, true
 end
 
--- How long nothing more will be due for S; -1: nothing waits at all.
-local function next_due_in(S)
-  local first = redis.call('ZRANGE', P .. 'w:' .. S, 0, 0, 'WITHSCORES')[2]
-  local delayed = redis.call('ZRANGE', P .. 'y:' .. S, 0, 0, 'WITHSCORES')[2]
-  local due = math.min(tonumber(first or 1e18), tonumber(delayed or 1e18))
-  if redis.call('ZCARD', P .. 'r:' .. S) > 0 then
-    due = now
+-- A worker that got less than it wanted sleeps until the next thing is due; another one does not.
+local function note_asleep(S, worker, is_asleep, due_in)
+  if is_asleep then
+    local until_ms = due_in < 0 and FOREVER or now + due_in
+    redis.call('ZADD', P .. 'z:' .. S, int(until_ms), worker)
+    redis.call('HSET', P .. 'h:' .. worker, '@', S)
+  else
+    redis.call('ZREM', P .. 'z:' .. S, worker)
   end
-  return due < 1e18 and math.max(due - now, 0) or -1
+  if due_in >= 0 then
+    note_due(S, now + due_in)
+  end
 end
 
-local function lease(S, worker, call, want)
-  if want <= 0 then
-    return {}, next_due_in(S)
-  end
-  local key = P .. 'h:' .. worker
-  if call <= tonumber(redis.call('HGET', key, '!') or 0) then
-    return granted_before(worker, call), 0
-  end
-  promote_delayed(S, 2 * want)
-  local granted, held = {}, { '!', int(call) }
+local function lease_new(S, worker, call, want)
+  promote_delayed(S, math.max(2 * want, PROMOTE_AT_LEAST))
+  local granted, held, since = {}, { '!', int(call) }, int(now)
   local function take(domain, tag, entry)
     local c, priority = split_tag(tag)
     local token = int(call) .. '-' .. int(#granted + 1)
     granted[#granted + 1] = { token, c, domain, priority, entry }
     held[#held + 1] = token
-    held[#held + 1] = hold_text({ since = now, flags = 0, tag = tag, spider = S, domain = domain,
-      entry = entry })
-    count(c, 'queued', -1)
-    count(c, 'held', 1)
+    held[#held + 1] = hold_text(since, '0', tag, S, domain, entry)
   end
   for _ = 1, MAX_PASSES do
-    if #granted >= want then
-      break
-    end
     local _, any = serve_pass(S, want - #granted, take)
-    if not any then
+    if not any or #granted >= want then
       break
     end
   end
   if #granted > 0 then
-    redis.call('HSET', key, unpack(held))
-    redis.call('ZREM', P .. 'z:' .. S, worker)
-    if redis.call('ZCARD', P .. 'r:' .. S) > 0 then
-      wake(S, 1)
-    end
-  else
-    redis.call('ZADD', P .. 'z:' .. S, int(now), worker)
+    redis.call('HSET', P .. 'h:' .. worker, unpack(held))
   end
-  return granted, next_due_in(S)
+  return granted
+end
+
+local function lease(S, worker, call, want)
+  local granted, is_repeated = {}, false
+  if want > 0 and rules_known then
+    is_repeated = call <= tonumber(redis.call('HGET', P .. 'h:' .. worker, '!') or 0)
+    granted = is_repeated and granted_before(worker, call) or lease_new(S, worker, call, want)
+  end
+  local due_in = is_repeated and 0 or rules_known and next_due_in(S) or -1
+  note_asleep(S, worker, #granted < want and not is_repeated, due_in)
+  return granted, due_in
 end
 
 -- What a worker needs to know of the crawls of its holds, and of the profiles they name.

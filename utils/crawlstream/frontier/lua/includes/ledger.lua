@@ -2,9 +2,10 @@
 -- Guarantee: admitted = done + failed + redirected + stopped + expired + queued + delayed + held
 --   once `save_ledger` has run. An ending is owed to the outbox in the script that decides it.
 -- Record `x:<c>` of crawl number c: name, run, state, counters, expires, started, active.
+-- `totals` HASH: queued, delayed and held over all crawls, and `running`, the runs under way.
 -- States: running -> finished | stopping -> stopped | expiring -> expired.
-local deltas = {}
-local touched = {}
+local TOTALS = { queued = true, delayed = true, held = true }
+local deltas, touched = {}, {}
 
 -- Add to a counter of crawl c; written by save_ledger.
 local function count(c, field, amount)
@@ -43,27 +44,48 @@ local function owe(kind, c, details)
   redis.call('XADD', P .. 'outbox', '*', 'record', cmsgpack.pack(details))
 end
 
-local function wake_tend()
-  redis.call('PUBLISH', P .. 'wake:tend', '1')
+-- Something is due for `tend` at `at`: wake its callers if they would come later by themselves.
+local function wake_tend_by(at)
+  local tend_at = tonumber(redis.call('HGET', P .. 'm', 'tend_at') or FOREVER)
+  if at < tend_at then
+    redis.call('HSET', P .. 'm', 'tend_at', int(at))
+    redis.call('PUBLISH', P .. 'wake:tend', '1')
+  end
 end
 
--- Write the counters; a run left without an entry becomes idle, or ends if it was told to.
+-- A run without any entry left becomes idle, or ends at once if it was told to.
+local function note_idle()
+  local due
+  for c in pairs(touched) do
+    local left = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed', 'held')
+    if tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0) == 0 then
+      local since = crawl_of(c).state == 'running' and now or 0
+      redis.call('ZADD', P .. 'idle', 'NX', int(since), c)
+      due = math.min(due or since, since)
+    end
+  end
+  if due then
+    wake_tend_by(due + tonumber(redis.call('HGET', P .. 'm', 'grace') or 0))
+  end
+end
+
 local function save_ledger()
+  local totals = {}
   for c, of in pairs(deltas) do
     local key = P .. 'x:' .. c
     for field, amount in pairs(of) do
       if amount ~= 0 then
         redis.call('HINCRBY', key, field, int(amount))
+        if TOTALS[field] then
+          totals[field] = (totals[field] or 0) + amount
+        end
       end
     end
     redis.call('HSET', key, 'active', int(wall))
   end
-  for c in pairs(touched) do
-    local left = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed', 'held')
-    if tonumber(left[1] or 0) == 0 and tonumber(left[2] or 0) == 0 and tonumber(left[3] or 0) == 0 then
-      local since = crawl_of(c).state == 'running' and int(now) or '0'
-      redis.call('ZADD', P .. 'idle', 'NX', since, c)
-      wake_tend()
-    end
+  for field, amount in pairs(totals) do
+    redis.call('HINCRBY', P .. 'totals', field, int(amount))
   end
+  note_idle()
+  deltas, touched = {}, {}
 end

@@ -1,0 +1,296 @@
+"""A frontier under test: seeds, links and workers in a line each, and a clock that can be moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
+from crawlstream.frontier.streams import Streams
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.effects import (
+    Command,
+    Exchanged,
+    IntakeAnswer,
+    IntakeBatch,
+    Links,
+    Outcome,
+    Owed,
+    Release,
+    Requeue,
+    Seed,
+    Sent,
+    Settle,
+)
+from crawlstream.model.state import CrawlState
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.wire.stored import decode_entry, encode_entry
+
+KEYS = FrontierKeys()
+CRAWL = CrawlKey("link", "app", "crawl")
+WIDE_OPEN = ThrottleRule(hits=1_000_000, window_s=1, moderated=False, concurrency=1_000_000)
+GRACE_MS = 3_000
+DEDUPE_MS = 60_000
+
+
+def fingerprint(text: str) -> str:
+    """A fingerprint as the product's: a signed 64-bit number as text."""
+    digest = blake2b(text.encode(), digest_size=8).digest()
+    return str(int.from_bytes(digest, "big", signed=True))
+
+
+def links(
+    domain: str,
+    paths: Iterable[object],
+    *,
+    priority: int = 40,
+    spiderid: str | None = None,
+    counts: bool = True,
+) -> Links:
+    """Links to ``http://<domain>/<path>``."""
+    urls = [f"http://{domain}/{path}" for path in paths]
+    return Links(
+        domain=domain,
+        priority=priority,
+        spiderid=spiderid,
+        counts=counts,
+        fingerprints=[fingerprint(url) for url in urls],
+        entries=[encode_entry(Entry(url=url, depth=1)) for url in urls],
+    )
+
+
+@dataclass
+class Feed:
+    """One Kafka partition as the frontier sees it: records with offsets, in batches."""
+
+    frontier: Frontier
+    topic_id: str = "topic"
+    partition: int = 0
+    next: int = 0
+
+    def seed(
+        self,
+        url: str,
+        *,
+        crawl: CrawlKey = CRAWL,
+        priority: int = 50,
+        expires: int = 0,
+        not_before: float = 0,
+        timestamp_ms: int | None = None,
+        **profile: Any,
+    ) -> Seed:
+        """A crawl request for ``<domain>/<path>``, at the next offset."""
+        self.next += 1
+        return Seed(
+            offset=self.next - 1,
+            timestamp_ms=int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
+            crawl=crawl,
+            domain=url.split("/", 1)[0],
+            priority=priority,
+            fingerprint=fingerprint(f"http://{url}"),
+            entry=encode_entry(Entry(url=f"http://{url}", origin=f"in-0-{self.next - 1}")),
+            profile=Profile(**profile),
+            expires=expires,
+            not_before=not_before,
+        )
+
+    def command(
+        self, name: str, crawl: CrawlKey | None = CRAWL, *, timestamp_ms: int | None = None
+    ) -> Command:
+        """An action request, at the next offset."""
+        self.next += 1
+        return Command(
+            offset=self.next - 1,
+            timestamp_ms=int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
+            name=name,
+            request=b'{"uuid": "u"}',
+            crawl=crawl,
+        )
+
+    def batch(self, *records: Seed | Command) -> IntakeBatch:
+        """The last records that were made, up to the next offset."""
+        return IntakeBatch(
+            topic_id=self.topic_id,
+            kafka_partition=self.partition,
+            start=records[0].offset if records else self.next,
+            next=self.next,
+            records=records,
+        )
+
+    async def put(self, *records: Seed | Command) -> IntakeAnswer:
+        """Let the last records that were made take effect."""
+        return await self.frontier.intake(self.batch(*records))
+
+    async def seeds(self, *urls: str, **how: Any) -> IntakeAnswer:
+        """Feed these URLs."""
+        return await self.put(*(self.seed(url, **how) for url in urls))
+
+
+@dataclass
+class Worker:
+    """A worker that answers for its holds; every method is one exchange."""
+
+    frontier: Frontier
+    name: str = "w1"
+    spiderid: str = "link"
+    holds: dict[str, Hold] = field(default_factory=dict)
+
+    async def exchange(self, **what: Any) -> Exchanged:
+        """Any exchange."""
+        answer = await self.frontier.exchange(self.name, self.spiderid, **what)
+        self.holds.update((hold.token, hold) for hold in answer.holds)
+        return answer
+
+    async def lease(self, want: int = 1) -> list[Hold]:
+        """Up to ``want`` entries."""
+        return list((await self.exchange(want=want)).holds)
+
+    async def urls(self, want: int = 100) -> list[str]:
+        """Up to ``want`` entries, by ``<domain>/<path>``."""
+        return [url_of(hold) for hold in await self.lease(want)]
+
+    async def settle(
+        self,
+        *holds: Hold,
+        links: Sequence[Links] = (),
+        outcome: Outcome = Outcome.DONE,
+        **more: Any,
+    ) -> Exchanged:
+        """End holds; the links are those of each."""
+        reason = {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, "")
+        settles = [
+            Settle(token=hold.token, outcome=outcome, reason=reason, links=links, **more)
+            for hold in holds
+        ]
+        return await self._end(holds, settles=settles)
+
+    async def release(self, *holds: Hold, **how: Any) -> Exchanged:
+        """Give holds back, unmarked."""
+        releases = [Release(token=hold.token, **how) for hold in holds]
+        return await self._end(holds, releases=releases)
+
+    async def requeue(self, *holds: Hold, **how: Any) -> Exchanged:
+        """Give holds back because of a download outcome."""
+        requeues = [Requeue(token=hold.token, **how) for hold in holds]
+        return await self._end(holds, requeues=requeues)
+
+    async def sent(self, *holds: Hold, after_ms: int = 0, received: bool = False) -> Exchanged:
+        """Report departures."""
+        reports = [Sent(hold.token, after_ms, received) for hold in holds]
+        return await self.exchange(sent=reports)
+
+    async def _end(self, holds: Sequence[Hold], **what: Any) -> Exchanged:
+        answer = await self.exchange(**what)
+        for hold in holds:
+            self.holds.pop(hold.token, None)
+        return answer
+
+    async def crawl_all(self, want: int = 50) -> list[str]:
+        """Lease and settle until nothing is due; answers what came, in order."""
+        crawled: list[str] = []
+        while holds := await self.lease(want):
+            crawled += map(url_of, holds)
+            await self.settle(*holds)
+        return crawled
+
+
+@dataclass
+class Bench:
+    """A frontier with rules, a feed and a worker."""
+
+    redis: Any
+    """A client; redis-py's types do not say which of its methods are coroutines."""
+    frontier: Frontier
+    feed: Feed
+    worker: Worker
+    version: int = 1
+
+    def another_worker(self, name: str, spiderid: str = "link") -> Worker:
+        """A second process."""
+        return Worker(Frontier(self.redis, KEYS, self.frontier._limits), name, spiderid)
+
+    def another_feed(self, partition: int, topic_id: str = "topic") -> Feed:
+        """A second Kafka partition."""
+        return Feed(self.frontier, topic_id, partition)
+
+    async def rule(
+        self,
+        default: ThrottleRule = WIDE_OPEN,
+        rules: dict[str, ThrottleRule] | None = None,
+        blacklist: Iterable[str] = (),
+    ) -> None:
+        """Let this table rule from now on."""
+        self.version += 1
+        table = ThrottleTable(
+            default=default,
+            rules=rules or {},
+            blacklist=frozenset(blacklist),
+            czxid=1,
+            mzxid=self.version,
+        )
+        assert await self.frontier.copy_rules(table)
+
+    async def advance(self, ms: int) -> None:
+        """Let time pass on the frontier clock."""
+        await self.redis.hincrby(KEYS.meta(), "clock", ms)
+
+    async def clock(self) -> int:
+        """The frontier clock as the last call left it."""
+        return int(await self.redis.hget(KEYS.meta(), "clock") or 0)
+
+    async def pretend_restart(self) -> None:
+        """Let the next call find that Redis was restarted."""
+        await self.redis.hset(KEYS.meta(), "run_id", "another")
+
+    async def state(self, crawl: CrawlKey = CRAWL) -> CrawlState:
+        """The ledger of a crawl that is known."""
+        state = await self.frontier.crawl_state(crawl)
+        assert state is not None
+        assert state.residual == 0
+        return state
+
+    async def tend(self) -> list[Tended]:
+        """Care until nothing more is due."""
+        steps = [await self.frontier.tend()]
+        while steps[-1].more:
+            steps.append(await self.frontier.tend())
+        return steps
+
+    async def owed(self) -> list[Owed]:
+        """What the outbox holds; it is published by this."""
+        streams = Streams(self.redis, KEYS, "reader")
+        owed = list(await streams.owed(count=1000, block_ms=0))
+        await streams.published([one.id for one in owed])
+        return owed
+
+    async def events(self) -> list[str]:
+        """Kinds of what is owed to the world, in order."""
+        return [one.kind for one in await self.owed()]
+
+
+def url_of(hold: Hold) -> str:
+    """A hold's entry as ``<domain>/<path>``."""
+    return hold.entry.url.removeprefix("http://")
+
+
+def entry_of(body: bytes) -> tuple[str, str | None]:
+    """URL, as ``<domain>/<path>``, and origin of an entry on its way in."""
+    entry = decode_entry(body)
+    return entry.url.removeprefix("http://"), entry.origin
+
+
+async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> Bench:
+    """A frontier in an empty Redis; ``default`` None: it has no rules yet."""
+    limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
+    frontier = Frontier(redis, KEYS, limits)
+    worker = Worker(Frontier(redis, KEYS, limits))
+    bench = Bench(redis, frontier, Feed(frontier), worker)
+    if default is not None:
+        await bench.rule(default)
+    return bench

@@ -1,0 +1,402 @@
+"""The frontier as a plain Python model: what a random test believes must be in Redis.
+
+The model does not predict which of several equal domains is served next; it checks each grant
+against what it knows and then takes the entry from its own queues. Times are of the frontier clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier import GRACE_MS, url_of
+
+RETRY_STEP = -10
+DEADLINE_MS = 30_000
+MAX_DEATHS, MAX_REAPS = 3, 20
+
+
+@dataclass(eq=False)
+class Item:
+    """An entry, wherever it is."""
+
+    url: str
+    origin: str | None
+    spider: str
+    domain: str
+    priority: int
+    of: Generation
+    retries: int = 0
+    deaths: int = 0
+    reaps: int = 0
+
+
+@dataclass(eq=False)
+class Generation:
+    """The life of one crawl number: dedupe and caps over all its runs, the ledger of the latest."""
+
+    crawl: CrawlKey
+    run: int = 0
+    state: str = "finished"
+    takes_seeds: bool = True
+    over_time: bool = False
+    idle_since: int | None = None
+    known: set[tuple[str, str]] = field(default_factory=set)
+    counted: Counter[str] = field(default_factory=Counter)
+    ledger: Counter[str] = field(default_factory=Counter)
+    filtered: Counter[str] = field(default_factory=Counter)
+    first_seeds: dict[int, int] = field(default_factory=dict)
+    """Timestamp of the run's first seed, by Kafka partition."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its entries may be leased."""
+        return self.state == "running" and not self.over_time
+
+    @property
+    def left(self) -> int:
+        """Entries that have not come to their end."""
+        return sum(self.ledger[name] for name in ("queued", "delayed", "held"))
+
+
+@dataclass
+class Held:
+    """An item in the hands of a worker."""
+
+    item: Item
+    since: int
+    is_reported: bool = False
+    is_received: bool = False
+
+
+def bucket_ms(rule: ThrottleRule) -> int:
+    """How finely the frontier remembers sends under an unmoderated rule."""
+    return 1 if rule.effective_hits <= 128 else -(-int(rule.window_s * 1000) // 128)
+
+
+@dataclass
+class Domain:
+    """What was sent to a domain, as the frontier must count it."""
+
+    rule: ThrottleRule
+    ruled_since: int = 0
+    sends: list[int] = field(default_factory=list)
+
+    def expire(self, now: int) -> None:
+        """Drop sends that no rule of these tests reaches back to."""
+        self.sends = [at for at in self.sends if at > now - 60_000]
+
+    def may_send(self, now: int, unreported: int, concurrent: int, *, is_sure: bool) -> int:
+        """How many grants are allowed at least (``is_sure``) or at most.
+
+        What was sent under a former rule counts at least not at all, at most as a whole allowance.
+        """
+        rule = self.rule
+        hits, window, bucket = rule.effective_hits, int(rule.window_s * 1000), bucket_ms(rule)
+        room = rule.concurrency - concurrent
+        if hits == 0 or room <= 0:
+            return 0
+        old = [at for at in self.sends if at <= self.ruled_since]
+        counted = [at for at in self.sends if at > self.ruled_since]
+        if is_sure:
+            counted = self.sends
+            if not rule.moderated and any(at + bucket + window > now for at in old):
+                return 0
+        if rule.moderated:
+            spacing = -(-window // hits)
+            return int(not unreported and all(at + spacing <= now for at in counted))
+        reach = window + (bucket if is_sure else 0)
+        used = sum(at + reach > now for at in counted)
+        return max(min(hits - used - unreported, room), 0)
+
+
+class Model:
+    """Queues, holds, ledgers and dedupe of a small world."""
+
+    def __init__(
+        self, rule: ThrottleRule, caps: dict[CrawlKey, tuple[int | None, int | None]]
+    ) -> None:
+        self.caps = caps
+        self.latest: dict[CrawlKey, Generation] = {}
+        self.generations: list[Generation] = []
+        self.bands: dict[tuple[str, str], dict[tuple[Generation, int], deque[Item]]] = {}
+        self.delayed: list[tuple[int, int, bool, Item]] = []
+        self.holds: dict[str, dict[str, Held]] = {}
+        self.deadlines: dict[str, int] = {}
+        self.domains: dict[str, Domain] = {}
+        self.stops: dict[CrawlKey, tuple[int, int]] = {}
+        self.default = rule
+        self.owed: Counter[tuple[str, CrawlKey, int]] = Counter()
+        self.restarted_at = -1_000_000
+        self.run_floor = 0
+        self._turn = 0
+
+    # Seeds and stops.
+
+    def feed(self, crawl: CrawlKey, item: Item, *, expires: int, place: int, at: int) -> str | int:
+        """A seed: the run it enters, or "stopped"."""
+        stopped_at, stopped_in = self.stops.get(crawl, (-1, place))
+        if stopped_at > at and stopped_in != place:
+            if crawl in self.latest:
+                self.latest[crawl].filtered["stopped"] += 1
+            return "stopped"
+        generation = self._open(crawl, prolongs=expires != 1)
+        generation.first_seeds.setdefault(place, at)
+        if expires:
+            generation.over_time = expires == 1
+        item.of = generation
+        return generation.run
+
+    def _open(self, crawl: CrawlKey, *, prolongs: bool) -> Generation:
+        latest = self.latest.get(crawl)
+        if latest and latest.takes_seeds and latest.state == "running":
+            if not (latest.over_time and prolongs):
+                latest.idle_since = None
+                return latest
+            self.close(latest, "expiring")
+        run = latest.run if latest else self.run_floor
+        if latest is None or not latest.takes_seeds:
+            latest = Generation(crawl)
+            self.latest[crawl] = latest
+            self.generations.append(latest)
+        latest.run, latest.state, latest.over_time = run + 1, "running", False
+        latest.ledger, latest.filtered, latest.first_seeds = Counter(), Counter(), {}
+        latest.idle_since = None
+        self.owed["crawl_started", crawl, latest.run] += 1
+        return latest
+
+    def admit_seed(self, item: Item, fingerprint: str, due: int | None) -> str | None:
+        """Let a seed in; the reason if a cap refuses it."""
+        generation = item.of
+        room, reason = self._room(generation, item.domain)
+        if room <= 0:
+            generation.filtered[reason] += 1
+            return reason
+        generation.known.add((item.domain, fingerprint))
+        generation.counted[item.domain] += 1
+        self._enqueue(item, due)
+        return None
+
+    def _room(self, generation: Generation, domain: str) -> tuple[int, str]:
+        domain_cap, crawl_cap = self.caps[generation.crawl]
+        room, reason = 10**9, ""
+        if domain_cap is not None:
+            room, reason = domain_cap - generation.counted[domain], "domain_max_pages"
+        if crawl_cap is not None and crawl_cap - generation.counted.total() < room:
+            room, reason = crawl_cap - generation.counted.total(), "max_pages"
+        return max(room, 0), reason
+
+    def admit_links(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
+        """Let links of one domain and priority in, as far as they are new and there is room."""
+        if not group:
+            return
+        generation, domain = group[0][1].of, group[0][1].domain
+        if not generation.is_open:
+            generation.filtered["ended_run"] += len(group)
+            return
+        room, reason = self._room(generation, domain) if counts else (10**9, "")
+        for fingerprint, item in group:
+            if (domain, fingerprint) in generation.known:
+                generation.filtered["duplicate"] += 1
+            elif room <= 0:
+                generation.filtered[reason] += 1
+            else:
+                room -= 1
+                generation.known.add((domain, fingerprint))
+                generation.counted[domain] += counts
+                self._enqueue(item, None)
+
+    def _enqueue(self, item: Item, due: int | None) -> None:
+        item.of.ledger["admitted"] += 1
+        self.wait(item, due, in_front=False)
+
+    def wait(self, item: Item, due: int | None, *, in_front: bool) -> None:
+        """Into its band, or kept back until ``due``."""
+        if due is not None:
+            item.of.ledger["delayed"] += 1
+            self._turn += 1
+            self.delayed.append((due, self._turn, in_front, item))
+            return
+        item.of.ledger["queued"] += 1
+        band = self.band_of(item)
+        band.appendleft(item) if in_front else band.append(item)
+
+    def band_of(self, item: Item) -> deque[Item]:
+        """The band of an item."""
+        bands = self.bands.setdefault((item.spider, item.domain), {})
+        return bands.setdefault((item.of, item.priority), deque())
+
+    def stop(self, crawl: CrawlKey, *, place: int, at: int) -> int | None:
+        """Stop a crawl: how many entries waited, None where there was nothing to stop."""
+        latest, purged = self.latest.get(crawl), None
+        if latest and self._is_meant(latest, place, at) and latest.takes_seeds:
+            purged = self.close(latest, "stopping")
+        if at >= self.stops.get(crawl, (-1, 0))[0]:
+            self.stops[crawl] = (at, place)
+        return purged
+
+    @staticmethod
+    def _is_meant(generation: Generation, place: int, at: int) -> bool:
+        seeds = generation.first_seeds
+        return not seeds or place in seeds or any(seed <= at for seed in seeds.values())
+
+    def close(self, generation: Generation, state: str) -> int:
+        """End a run from outside: what waits is gone, what is held may still end well."""
+        generation.takes_seeds = False
+        if generation.state != "running":
+            return 0
+        generation.state = state
+        gone = generation.ledger.pop("queued", 0) + generation.ledger.pop("delayed", 0)
+        generation.ledger["stopped" if state == "stopping" else "expired"] += gone
+        for bands in self.bands.values():
+            for key in [key for key in bands if key[0] is generation]:
+                del bands[key]
+        self.delayed = [one for one in self.delayed if one[3].of is not generation]
+        return gone
+
+    # Leases.
+
+    def promote_delayed(self, spider: str, now: int) -> None:
+        """What is due at ``now`` moves into its band."""
+        due = sorted(
+            (one for one in self.delayed if one[0] <= now and one[3].spider == spider),
+            key=lambda one: one[:2],
+        )
+        self.delayed = [one for one in self.delayed if one not in due]
+        for _, _, in_front, item in due:
+            item.of.ledger["delayed"] -= 1
+            self.wait(item, None, in_front=in_front)
+
+    def open_bands(self, spider: str, domain: str) -> dict[tuple[Generation, int], deque[Item]]:
+        """Bands of a domain that may be leased from."""
+        bands = self.bands.get((spider, domain), {})
+        return {key: band for key, band in bands.items() if band and key[0].is_open}
+
+    def top_priority(self, spider: str, domain: str) -> int | None:
+        """Best priority that waits in a domain."""
+        return max((priority for _, priority in self.open_bands(spider, domain)), default=None)
+
+    def domain(self, name: str) -> Domain:
+        """A domain's sends, and its rule."""
+        return self.domains.setdefault(name, Domain(self.default))
+
+    def allowance(self, name: str, now: int, *, is_sure: bool) -> int:
+        """How many grants a domain allows at least, or at most."""
+        holds = [h for of in self.holds.values() for h in of.values() if h.item.domain == name]
+        domain = self.domain(name)
+        domain.expire(now)
+        reach = int(domain.rule.window_s * 1000) + bucket_ms(domain.rule)
+        if is_sure and self.restarted_at + reach > now:
+            return 0
+        unreported = sum(not hold.is_reported for hold in holds)
+        concurrent = sum(not hold.is_received for hold in holds)
+        return domain.may_send(now, unreported, concurrent, is_sure=is_sure)
+
+    def take(self, worker: str, spider: str, hold: Hold, now: int) -> None:
+        """Check a grant and make it a hold."""
+        name = hold.domain
+        assert self.allowance(name, now, is_sure=False) > 0, ("not allowed", hold)
+        assert hold.priority == self.top_priority(spider, name), ("not the best", hold)
+        keys = [key for key in self.open_bands(spider, name) if key[0].crawl == hold.crawl]
+        (key,) = (key for key in keys if key[1] == hold.priority)
+        item = self.bands[spider, name][key].popleft()
+        assert (item.url, item.origin) == (url_of(hold), hold.entry.origin), ("not the first", hold)
+        assert (item.retries, item.of.run) == (hold.retries, hold.run), hold
+        item.of.ledger["queued"] -= 1
+        item.of.ledger["held"] += 1
+        self.holds.setdefault(worker, {})[hold.token] = Held(item, now)
+
+    def check_nothing_better(self, spider: str, names: set[str], now: int, worst: int) -> None:
+        """No domain that surely allows a request has anything of a priority above ``worst``."""
+        for name in names:
+            top = self.top_priority(spider, name)
+            if top is not None and top > worst:
+                assert not self.allowance(name, now, is_sure=True), ("left behind", name, top)
+
+    # Ends of holds.
+
+    def report(self, held: Held, now: int, after_ms: int | None) -> None:
+        """A request left ``after_ms`` after its grant (None: unknown, it counts as now)."""
+        if not held.is_reported:
+            held.is_reported = True
+            at = now if after_ms is None else min(now, held.since + after_ms)
+            self.domain(held.item.domain).sends.append(at)
+
+    def end(self, worker: str, token: str, now: int, sent_ms: int | None) -> Item:
+        """Take a hold from its worker."""
+        held = self.holds[worker].pop(token)
+        self.report(held, now, sent_ms)
+        held.item.of.ledger["held"] -= 1
+        return held.item
+
+    def put_back(self, item: Item, now: int, delay_ms: int, *, in_front: bool) -> None:
+        """Back into the frontier, or out of it with its run."""
+        if item.of.state != "running":
+            item.of.ledger["expired" if item.of.state == "expiring" else "stopped"] += 1
+        else:
+            self.wait(item, now + delay_ms if delay_ms else None, in_front=in_front)
+
+    def reap(self, worker: str, now: int, blamed: str = "") -> int:
+        """A worker is gone; answers how many holds it had."""
+        tokens = sorted(self.holds.get(worker, {}), key=_grant_order, reverse=True)
+        for token in tokens:
+            item = self.end(worker, token, now, None)
+            item.reaps += 1
+            item.deaths += token == blamed
+            if item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
+                item.of.ledger["failed"] += 1
+                self.owed["page_failed", item.of.crawl, item.of.run] += 1
+            else:
+                pause = 1000 * 2 ** (item.reaps - 3) if item.reaps > 2 else 0
+                self.put_back(item, now, min(pause, 60_000), in_front=True)
+        self.deadlines.pop(worker, None)
+        return len(tokens)
+
+    def retire(self, worker: str, now: int, tokens: set[str]) -> None:
+        """A worker gives holds back, unmarked."""
+        for token in sorted(tokens, key=_grant_order, reverse=True):
+            self.put_back(self.end(worker, token, now, None), now, 0, in_front=True)
+
+    # Endings.
+
+    def note_idle(self, now: int) -> None:
+        """Runs that have just lost their last entry are idle from now on."""
+        for generation in self.generations:
+            if generation.state != "running" or generation.left:
+                generation.idle_since = None
+            elif generation.idle_since is None:
+                generation.idle_since = now
+
+    def expire_late(self) -> None:
+        """Close the runs whose time is over."""
+        for generation in self.generations:
+            if generation.state == "running" and generation.over_time:
+                self.close(generation, "expiring")
+
+    def overdue(self, now: int) -> Iterator[Generation]:
+        """Runs that must have ended by ``now``."""
+        for generation in self.generations:
+            idle = generation.idle_since
+            if generation.state == "running":
+                if idle is not None and idle + GRACE_MS <= now:
+                    yield generation
+            elif generation.state in {"stopping", "expiring"} and not generation.left:
+                yield generation
+
+    def forget(self, crawl: CrawlKey) -> None:
+        """Nothing is known of a crawl any more, but that its run numbers are used."""
+        self.run_floor = max(self.run_floor, self.latest.pop(crawl).run)
+
+    def finish(self, generation: Generation) -> None:
+        """Its ending was published."""
+        endings = {"running": "finished", "stopping": "stopped", "expiring": "expired"}
+        generation.state = endings[generation.state]
+        self.owed[f"crawl_{generation.state}", generation.crawl, generation.run] += 1
+
+
+def _grant_order(token: str) -> tuple[int, int]:
+    call, _, place = token.partition("-")
+    return int(call), int(place)

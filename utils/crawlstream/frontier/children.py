@@ -1,0 +1,129 @@
+"""Children of pages on their way into the frontier: what they inherit, how many fit a call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from crawlstream.frontier import packing
+from crawlstream.frontier.packing import Inheritance
+from crawlstream.frontier.scripts import Scripts
+from crawlstream.model.effects import Links, Settle
+
+LINKS_PER_CALL = 1_000
+"""Links in one script: keeps the longest call near 5 ms."""
+
+_UNKNOWN = Inheritance(0, None, None)
+"""Of a hold that this process does not know; Redis does not either, and takes no children of it."""
+
+
+class Children:
+    """Packs the links of the pages that one worker holds.
+
+    A page's children name its profile by number and have its page limits; both came with the hold.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._inherited: dict[str, Inheritance] = {}
+
+    def learn(self, inherited: Mapping[str, Inheritance]) -> None:
+        """Take note of new holds, by token."""
+        self._inherited.update(inherited)
+
+    def forget(self, tokens: Collection[str]) -> None:
+        """These holds have ended."""
+        for token in tokens:
+            self._inherited.pop(token, None)
+
+    def clear(self) -> None:
+        """All holds have ended."""
+        self._inherited.clear()
+
+    def __len__(self) -> int:
+        return len(self._inherited)
+
+    async def pack(self, worker: str, spiderid: str, settles: Sequence[Settle]) -> list[object]:
+        """Settles for an exchange; links beyond what fits into it are put ahead of it.
+
+        Such a settle names the life of Redis under which the first of them were put: if Redis was
+        restarted since, it finds another life and asks for a repetition.
+        """
+        packed: list[object] = []
+        room = LINKS_PER_CALL
+        for settle in settles:
+            links, life = settle.links, None
+            size = sum(len(group.entries) for group in links)
+            if size > room:
+                life = await self.put(worker, spiderid, settle.token, links)
+                links = ()
+            else:
+                room -= size
+            packed.append(self._pack_settle(spiderid, settle, links, life))
+        return packed
+
+    async def put(
+        self, worker: str, spiderid: str, token: str, links: Sequence[Links]
+    ) -> int | None:
+        """Put links below a held page; answers the life of Redis at the first of them."""
+        inherited = self._inherited.get(token, _UNKNOWN)
+        first_life = None
+        for groups in split_links(links, LINKS_PER_CALL):
+            request = [
+                worker,
+                token,
+                packing.none_as(inherited.domain_max_pages),
+                packing.none_as(inherited.max_pages),
+                inherited.pack_links(groups, spiderid),
+            ]
+            answer = await self._scripts.run("put", packing.pack(request))
+            life = int(packing.unpack(answer)[2])
+            first_life = life if first_life is None else first_life
+        return first_life
+
+    def _pack_settle(
+        self, spiderid: str, settle: Settle, links: Sequence[Links], life: int | None
+    ) -> list[object]:
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        return [
+            settle.token,
+            settle.outcome.value,
+            settle.reason,
+            packing.none_as(settle.sent_ms),
+            settle.body_bytes,
+            packing.none_as(inherited.domain_max_pages),
+            packing.none_as(inherited.max_pages),
+            inherited.pack_links(links, spiderid),
+            [part for pair in settle.filtered.items() for part in pair],
+            packing.none_as(life),
+        ]
+
+
+def split_links(links: Sequence[Links], size: int) -> Iterator[list[Links]]:
+    """The same links in the same order, in lists of at most ``size``."""
+    groups: list[Links] = []
+    room = size
+    for group in links:
+        start = 0
+        while start < len(group.entries):
+            part = _slice(group, start, start + room)
+            groups.append(part)
+            start += len(part.entries)
+            room -= len(part.entries)
+            if room == 0:
+                yield groups
+                groups, room = [], size
+    if groups:
+        yield groups
+
+
+def _slice(group: Links, start: int, end: int) -> Links:
+    if start == 0 and end >= len(group.entries):
+        return group
+    return Links(
+        domain=group.domain,
+        priority=group.priority,
+        spiderid=group.spiderid,
+        counts=group.counts,
+        fingerprints=group.fingerprints[start:end],
+        entries=group.entries[start:end],
+    )

@@ -1,0 +1,21 @@
+#!lua flags=no-writes
+-- glance: the frontier at a glance.
+-- Guarantee: reads totals, never crawls or entries.
+-- KEYS: 1 prefix of the partition.
+-- Returns: packed {life, clock, rules_known, running, queued, delayed, held, workers, outbox, actions,
+--   {spider, domains with work …}}
+-- Cost: O(spiders).
+local P = KEYS[1]
+local m = redis.call('HMGET', P .. 'm', 'life', 'clock', 'mzxid')
+local totals = redis.call('HMGET', P .. 'totals', 'running', 'queued', 'delayed', 'held')
+local backlog = {}
+for _, S in ipairs(redis.call('SMEMBERS', P .. 'spiders')) do
+  backlog[#backlog + 1] = S
+  backlog[#backlog + 1] = redis.call('HLEN', P .. 'o:' .. S)
+end
+for i = 1, 4 do
+  totals[i] = tonumber(totals[i] or 0)
+end
+return cmsgpack.pack({ tonumber(m[1] or 0), tonumber(m[2] or 0), m[3] and true or false, totals[1],
+  totals[2], totals[3], totals[4], redis.call('ZCARD', P .. 'workers'),
+  redis.call('XLEN', P .. 'outbox'), redis.call('XLEN', P .. 'actions'), backlog })
