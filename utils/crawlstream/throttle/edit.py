@@ -117,7 +117,8 @@ class ThrottleEditor:
             del domains[other]
         known = domains.get(spellings[0]) if spellings else None
         if not isinstance(known, dict):
-            start = _as_mapping(document, DEFAULT) or _fields_of(self._default)
+            default = document.get(DEFAULT)
+            start = default if isinstance(default, dict) else _fields_of(self._default)
             known = {name: start[name] for name in ("window", "hits") if name in start}
         # A new mapping: two domains of the node may share one by an alias.
         domains[spellings[0] if spellings else domain] = {**known, **fields}
