@@ -60,16 +60,25 @@ def test_links_are_listed_as_clients_have_always_had_them() -> None:
 
 
 _HOSTS = st.sampled_from(["a.example", "b.a.example", "c.example:8080", "XA.example"])
-_PATHS = st.text(st.sampled_from("ab/.?&=#%;é "), max_size=12)
+_PLAIN = st.from_regex(r"(/[a-c_~][a-c.~-]{0,3}){1,3}/?", fullmatch=True)
+_PATHS = _PLAIN | st.text(st.sampled_from("ab/.?&=#%;é "), max_size=12)
 _ENDS = st.sampled_from(["", ".html", ".PDF", ".jpg", ".tar.gz", ".jpg;x=1"])
 _HREFS = st.one_of(
     st.builds("http://{}/{}{}".format, _HOSTS, _PATHS, _ENDS),
     st.builds("{}{}".format, _PATHS, _ENDS),
+    st.builds("{}{}{}".format, st.sampled_from(["http://", "HTTP://", "https://"]), _HOSTS, _PLAIN),
     st.sampled_from(
         ["", "#", "mailto:x", "http://[", "http://a.example:port/", "//c.example:8080/x"]
     ),
 )
-_BASES = st.sampled_from(["", '<base href="http://c.example:8080/base/">', '<base href="/b/">'])
+_BASES = st.sampled_from(
+    [
+        "",
+        '<base href="https://XA.example?q">',
+        '<base href="http://c.example:8080/base/">',
+        '<base href="/b/">',
+    ]
+)
 
 
 _PAGES = st.builds(
@@ -89,7 +98,7 @@ _FILTERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(page=_PAGES, filters=_FILTERS)
 def test_the_same_links_pass_as_with_scrapys_extractor(page: str, filters: dict[str, Any]) -> None:
     """For any page and any filters, the list equals Scrapy's."""
