@@ -193,18 +193,17 @@ async def _tending(plant: Plant) -> AsyncIterator[Duty]:
 @asynccontextmanager
 async def _copying_rules(plant: Plant) -> AsyncIterator[Duty]:
     settings = plant.settings
-    rules = Rules(plant.frontier, plant.editor)
-    watch = ThrottleWatch(
+    watch = partial(
+        ThrottleWatch,
         settings.ZOOKEEPER_HOSTS,
         settings.throttle_path,
         default=settings.default_rule,
-        on_table=rules.on_table,
     )
-    await watch.start()
+    rules = Rules(plant.frontier, plant.editor, lambda on_table: watch(on_table=on_table))
     try:
         yield Duty(Pulse("rules"), rules.step)
     finally:
-        await watch.stop()
+        await rules.stop()
 
 
 def _forgetting(plant: Plant) -> Duty:

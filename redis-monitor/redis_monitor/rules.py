@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import structlog
 
@@ -11,6 +12,7 @@ from crawlstream.errors import BadThrottleConfig
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream.throttle.watch import OnTable, ThrottleWatch
 
 CHECK_EVERY_S = 2.0
 """How soon a Redis that lost its rules, and so grants nothing, is given them again."""
@@ -19,25 +21,34 @@ log = structlog.get_logger()
 
 
 class Rules:
-    """Copies each version of the table; an older one is refused by the frontier, and said so."""
+    """Copies each version of the table; an older one is refused by the frontier, and said so.
 
-    def __init__(self, frontier: Frontier, editor: ThrottleEditor) -> None:
+    The node is watched once it is known to have a default rule, so that a first start raises no
+    alarm about a node that is just being made.
+    """
+
+    def __init__(
+        self, frontier: Frontier, editor: ThrottleEditor, watch: Callable[[OnTable], ThrottleWatch]
+    ) -> None:
         self._frontier = frontier
         self._editor = editor
+        self._watch = watch(self._on_table)
         self._latest: ThrottleTable | None = None
         self._refused: ThrottleTable | None = None
         self._changed = asyncio.Event()
-        self._is_seeded = False
+        self._is_watching = False
 
-    async def on_table(self, table: ThrottleTable) -> None:
-        """Take note of a new version; ``step`` copies it."""
-        self._latest = table
-        self._changed.set()
+    async def stop(self) -> None:
+        """Watch no more."""
+        if self._is_watching:
+            await self._watch.stop()
 
     async def step(self) -> float:
         """Copy what is not in Redis yet, then wait for the next version."""
-        if not self._is_seeded:
+        if not self._is_watching:
             await self._seed()
+            await self._watch.start()
+            self._is_watching = True
         table = self._latest
         self._changed.clear()
         if table is not None and await self._is_wanted(table):
@@ -56,7 +67,10 @@ class Rules:
             problem = str(error)
         if problem:
             log.error("rules", outcome="unreadable", error=problem)
-        self._is_seeded = True
+
+    async def _on_table(self, table: ThrottleTable) -> None:
+        self._latest = table
+        self._changed.set()
 
     async def _is_wanted(self, table: ThrottleTable) -> bool:
         """Whether Redis has no rules at all, or others that this table was not refused for."""

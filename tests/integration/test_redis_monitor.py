@@ -327,10 +327,11 @@ async def test_a_monitor_tells_how_it_is(health_port: int) -> None:
 
 
 async def test_monitors_that_die_leave_no_question_open(
-    cluster: MonitorCluster, monitor: MonitorProcess, witness: Witness
+    cluster: MonitorCluster, monitor: MonitorProcess, witness: Witness, wait_until: WaitUntil
 ) -> None:
     """Actions fed while monitors are killed are all answered, by whoever lives."""
     with cluster.redis_monitor() as other:
+        await wait_until(lambda: other.starts() == 1)
         asked = []
         for dying in (monitor, other):
             asked += [witness.ask(**action("stop", crawlid=f"c{n}")) for n in range(20)]
@@ -339,6 +340,7 @@ async def test_monitors_that_die_leave_no_question_open(
             dying.start()
         for uuid in asked:
             await witness.answered(uuid, timeout_s=20)
+        await wait_until(lambda: other.starts() == 2)
         assert other.stop() == 0
 
 

@@ -76,6 +76,10 @@ class MonitorProcess:
         self._process.terminate()
         return self._process.wait(_TIMEOUT_S)
 
+    def starts(self) -> int:
+        """How often it has come so far as to work."""
+        return self.logged().count('"event":"start"')
+
     def logged(self) -> str:
         """Everything that it has said so far."""
         return self._log.read_text(errors="replace")
