@@ -90,7 +90,8 @@ async def test_a_blocked_domain_is_left_alone_until_it_is_unblocked(
 
         async def only_the_blocked_wait() -> bool:
             uuid = witness.ask(action="info", spiderid="link", **name)
-            return (await witness.answered(uuid))["domains"].keys() == {blocked}
+            info = await witness.answered(uuid)
+            return set(info["domains"]) == {blocked}
 
         is_so: bool = await wait_until(only_the_blocked_wait, timeout_s=20)
         assert is_so

@@ -93,7 +93,11 @@ class _Demo:
         self._delivered: dict[str, int] = {}
         self._samples: list[Mapping[str, Any]] = []
         environment = environment_without_settings(os.environ)
-        environment["CRAWLSTREAM_ALLOW_NETWORKS"] = "127.0.0.0/8"
+        environment |= {
+            "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+            # The demo ends before the JVM's better compiler would pay.
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        }
         self._cluster = LocalCluster(self._home, ports=Ports.free(), env=environment)
 
     def run(self) -> bool:
