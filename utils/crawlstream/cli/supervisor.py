@@ -104,6 +104,8 @@ class Supervisor:
             os.kill(pid, signal.SIGTERM)
             deadline = time.monotonic() + _SHUTDOWN_S
             while not self._has_ended(pid) and time.monotonic() < deadline:
+                # It looks after its children once a second, and whenever it is asked something.
+                self.pid()
                 time.sleep(0.05)
         return self.clear_up()
 
