@@ -6,9 +6,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from redis.asyncio import Redis
 
+from crawlstream.frontier.packing import unpack
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import (
     Command,
@@ -87,6 +89,21 @@ class Machine:
         self.rules: dict[str, ThrottleRule] = {}
         self.default = support.WIDE_OPEN
         self.last: tuple[Feed, IntakeBatch] | None = None
+        self.reaped: list[tuple[str, int]] = []
+        self._watch_reaping()
+
+    def _watch_reaping(self) -> None:
+        """Note which workers are reaped, and exactly when."""
+        run = self.bench.frontier._run
+
+        async def run_and_note(operation: str, *args: Any) -> object:
+            answer = await run(operation, *args)
+            if operation == "reap":
+                now, _ = await self._times()
+                self.reaped.append((unpack(answer)[0].decode(), now))
+            return answer
+
+        self.bench.frontier._run = run_and_note
 
     async def live(self, steps: int) -> None:
         """Take random steps, then let everything come to its end."""
@@ -395,23 +412,18 @@ class Machine:
         """Endings, reaping, sweeping."""
         before, _ = await self._times()
         self.model.expire_late()
+        self.reaped.clear()
         await self.bench.tend()
         now, _ = await self._times()
-        await self._after_reaping(before, now)
+        for name, at in self.reaped:
+            assert self.model.deadlines[name] <= at, ("reaped too early", name)
+            self.model.reap(name, at)
+        assert all(at > before for at in self.model.deadlines.values()), "not reaped"
         self.model.note_idle(now)
         await self._take_events()
         for generation in self.model.overdue(before):
             raise AssertionError(("not ended", generation))
         await self._sync_forgotten()
-
-    async def _after_reaping(self, before: int, now: int) -> None:
-        workers = await self.bench.redis.zrange(KEYS.workers(), 0, -1)
-        living = {name.decode() for name in workers}
-        gone = {name: at for name, at in self.model.deadlines.items() if name not in living}
-        for name, at in sorted(gone.items(), key=lambda one: (one[1], one[0])):
-            assert at <= now, ("reaped too early", name)
-            self.model.reap(name, now)
-        assert all(at > before for at in self.model.deadlines.values()), "not reaped"
 
     async def _sync_forgotten(self) -> None:
         """Learn which finished crawls have lost their dedupe: when, is a test of its own."""
@@ -494,6 +506,6 @@ def _done(hold: Hold) -> Settle:
 
 async def run_machine(redis: Redis, seed: int, steps: int) -> None:
     """One random life from one number."""
-    await redis.flushall()
+    await redis.flushdb()
     machine = Machine(await open_bench(redis), Random(seed))
     await machine.live(steps)

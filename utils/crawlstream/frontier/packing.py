@@ -88,8 +88,9 @@ def profile_from(packed: bytes) -> Profile:
 
 def split_entry(entry: bytes) -> tuple[int, int, bytes]:
     """Header and body of a kept entry: retries, profile number, body."""
-    header, _, body = entry.partition(b",")
-    return header[0] - _MARK_ZERO, int(header[3:]), body
+    # A mark may look like the comma.
+    end = entry.index(b",", len(FRESH_MARKS))
+    return entry[0] - _MARK_ZERO, int(entry[len(FRESH_MARKS) : end]), entry[end + 1 :]
 
 
 def unpack_holds(

@@ -1,0 +1,430 @@
+"""How runs end, once each: finish, stop, expire; and what is left when all is over."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from crawlstream.frontier.streams import Streams
+from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, links
+from support.frontier_audit import audit, left_over
+
+pytest_plugins = ["support.frontier_fixtures"]
+
+HOUR_MS = 3_600_000
+OTHER = replace(CRAWL, crawlid="other")
+
+
+async def endings(bench: Bench) -> list[Owed]:
+    """What was owed to the world about endings since the last time."""
+    return [
+        one
+        for one in await bench.owed()
+        if one.kind in {"crawl_finished", "crawl_stopped", "crawl_expired"}
+    ]
+
+
+async def stops(bench: Bench) -> list[PendingAction]:
+    """The actions that wait for an answer; they are answered by this."""
+    streams = Streams(bench.redis, KEYS, "reader")
+    actions = list(await streams.actions(count=100, block_ms=0))
+    await streams.answered([action.id for action in actions])
+    return actions
+
+
+# Finishing.
+
+
+async def test_a_run_finishes_once_after_the_grace(bench: Bench) -> None:
+    """A run without entries ends when the grace has passed, with counters that add up."""
+    await bench.feed.seeds("a/1", "a/2")
+    await bench.worker.crawl_all()
+    await bench.tend()
+    assert not await endings(bench)
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert (ending.kind, ending.run) == ("crawl_finished", 1)
+    assert ending.counters["admitted"] == ending.counters["done"] == 2
+    assert ending.reasons["done"] == {"2xx": 2}
+    assert (await bench.state()).state == "finished"
+
+
+async def test_a_run_is_not_idle_while_anything_is_left(bench: Bench) -> None:
+    """Held and delayed entries keep their run open."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    await bench.advance(GRACE_MS * 2)
+    await bench.tend()
+    await bench.worker.requeue(hold, delay_ms=20_000)
+    await bench.advance(GRACE_MS * 2)
+    await bench.tend()
+    assert not await endings(bench)
+    assert (await bench.state()).state == "running"
+
+
+async def test_a_thousand_seeds_fed_one_by_one_are_one_run(bench: Bench) -> None:
+    """A run that is crawled empty between two seeds is continued by the next."""
+    for i in range(1_000):
+        answer = await bench.feed.seeds(f"a/{i}")
+        assert dict(answer.runs) == {i: 1}
+        await bench.worker.crawl_all(want=1)
+        if i % 50 == 0:
+            await bench.advance(GRACE_MS - 1_500)
+            await bench.tend()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert ending.counters["done"] == 1_000
+
+
+async def test_a_later_feed_opens_the_next_run_with_dedupe_kept(bench: Bench) -> None:
+    """After a finish, links seen before are not fetched again; seeds are."""
+    await bench.feed.seeds("a/1", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", [2])])
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert dict((await bench.feed.seeds("a/1", maxdepth=1)).runs) == {1: 2}
+    (hold,) = await bench.worker.lease()
+    assert hold.run == 2
+    await bench.worker.settle(hold, links=[links("a", [2, 3])])
+    assert await bench.worker.crawl_all() == ["a/3"]
+    state = await bench.state()
+    assert (state.run, state.admitted, state.filtered_by_reason) == (2, 2, {"duplicate": 1})
+
+
+async def test_dedupe_ends_some_time_after_the_run(bench: Bench) -> None:
+    """Once DUPEFILTER_TIMEOUT has passed, everything may be fetched again, under the next run."""
+    await bench.feed.seeds("a/1", domain_max_pages=1)
+    await bench.worker.crawl_all()
+    for ms in (GRACE_MS, DEDUPE_MS):
+        await bench.advance(ms)
+        await bench.tend()
+    answer = await bench.feed.seeds("a/9", domain_max_pages=1)
+    assert (dict(answer.runs), dict(answer.refused)) == ({1: 2}, {})
+
+
+async def test_a_feed_in_the_last_moment_keeps_dedupe(bench: Bench) -> None:
+    """A run that begins before dedupe ends keeps it until that run has ended."""
+    await bench.feed.seeds("a/1")
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    await bench.advance(DEDUPE_MS - 5_000)
+    await bench.feed.seeds("b/1")
+    await bench.advance(DEDUPE_MS)
+    await bench.tend()
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", [1])])
+    assert (await bench.state()).filtered_by_reason == {"duplicate": 1}
+
+
+async def test_a_run_whose_seeds_were_all_refused_finishes(bench: Bench) -> None:
+    """A run that nothing was admitted to still ends."""
+    await bench.feed.seeds("a/1", domain_max_pages=0)
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert ending.counters["admitted"] == 0
+    assert ending.reasons["filtered"] == {"domain_max_pages": 1}
+
+
+# Stopping.
+
+
+async def test_stop_purges_what_waits_and_lets_what_is_held_end(bench: Bench) -> None:
+    """The count of a stop is exact, and pages under way are still counted by their outcome."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(10)), "b/1")
+    done, delayed, released = await bench.worker.lease(3)
+    await bench.worker.requeue(delayed, delay_ms=60_000)
+    await bench.feed.put(bench.feed.command("stop"))
+    (stop,) = await stops(bench)
+    assert (stop.name, stop.purged, stop.run) == ("stop", 9, 1)
+    assert not await bench.worker.lease()
+    assert (await bench.state()).state == "stopping"
+    await bench.tend()
+    await bench.worker.settle(done, links=[links("c", [1, 2])])
+    assert not await endings(bench)
+    await bench.worker.release(released)
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert ending.kind == "crawl_stopped"
+    names = ("admitted", "done", "stopped")
+    assert [ending.counters[name] for name in names] == [11, 1, 10]
+    assert ending.reasons["filtered"] == {"ended_run": 2}
+
+
+async def test_a_stop_with_nothing_under_way_ends_at_once(bench: Bench) -> None:
+    """No grace is given to a run that was told to end."""
+    await bench.feed.seeds("a/1", "a/2")
+    await bench.feed.put(bench.feed.command("stop"))
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert (ending.kind, ending.counters["stopped"]) == ("crawl_stopped", 2)
+
+
+async def test_a_feed_after_a_stop_in_one_batch_starts_afresh(bench: Bench) -> None:
+    """Records take effect in their order: the seed after the stop is not swept with the others."""
+    feed = bench.feed
+    await feed.put(
+        feed.seed("a/1"),
+        feed.seed("a/2"),
+        feed.command("stop"),
+        feed.seed("a/3"),
+    )
+    await bench.tend()
+    assert [one.counters["stopped"] for one in await endings(bench)] == [2]
+    (hold,) = await bench.worker.lease(10)
+    assert hold.run == 2
+    await bench.worker.settle(hold, links=[links("a", [1, 2])])
+    assert await bench.worker.crawl_all() == ["a/1", "a/2"]
+
+
+async def test_two_stops_are_both_answered(bench: Bench) -> None:
+    """The second stop of a crawl has nothing to purge, and says so."""
+    await bench.feed.seeds("a/1")
+    await bench.feed.put(bench.feed.command("stop"), bench.feed.command("stop"))
+    first, second = await stops(bench)
+    assert (first.purged, second.purged) == (1, None)
+    await bench.tend()
+    assert len(await endings(bench)) == 1
+
+
+async def test_a_stop_of_an_unknown_crawl_changes_nothing(bench: Bench) -> None:
+    """It is answered, and no crawl comes into being."""
+    await bench.feed.put(bench.feed.command("stop"), bench.feed.command("info", None))
+    assert [action.purged for action in await stops(bench)] == [None, None]
+    assert await bench.frontier.crawl_state(CRAWL) is None
+
+
+async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None:
+    """Nothing waits, so nothing is purged, but a later feed begins afresh."""
+    await bench.feed.seeds("a/1")
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    await bench.feed.put(bench.feed.command("stop"))
+    (stop,) = await stops(bench)
+    assert (stop.purged, stop.run) == (0, 1)
+    await bench.feed.seeds("b/1")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", [1])])
+    assert await bench.worker.crawl_all() == ["a/1"]
+    assert [one.kind for one in await endings(bench)] == ["crawl_finished"]
+
+
+async def test_an_older_seed_of_another_partition_belongs_to_the_stopped_run(
+    bench: Bench,
+) -> None:
+    """Kafka partitions are read at different speeds: the records' own times decide."""
+    elsewhere = bench.another_feed(1)
+    await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=1_000))
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=3_000))
+    late = await elsewhere.put(
+        elsewhere.seed("a/2", timestamp_ms=2_000), elsewhere.seed("a/3", timestamp_ms=4_000)
+    )
+    assert (dict(late.refused), dict(late.runs)) == ({0: "stopped"}, {1: 2})
+    own = await bench.feed.put(bench.feed.seed("a/4", timestamp_ms=2_500))
+    assert dict(own.runs) == {2: 2}
+
+
+async def test_a_stop_before_the_feed_it_means_is_not_forgotten(bench: Bench) -> None:
+    """A stop that is read first still stops an older seed of another partition."""
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=3_000))
+    elsewhere = bench.another_feed(1)
+    answer = await elsewhere.put(elsewhere.seed("a/1", timestamp_ms=2_000))
+    assert dict(answer.refused) == {0: "stopped"}
+    assert await bench.frontier.crawl_state(CRAWL) is None
+
+
+async def test_an_older_stop_does_not_hide_a_newer_one(bench: Bench) -> None:
+    """Of two stops from different partitions the later one in time counts."""
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=5_000))
+    second, third = bench.another_feed(1), bench.another_feed(2)
+    await second.put(second.command("stop", timestamp_ms=1_000))
+    answer = await third.put(third.seed("a/1", timestamp_ms=3_000))
+    assert dict(answer.refused) == {0: "stopped"}
+
+
+async def test_a_stop_does_not_end_a_run_that_was_fed_after_it(bench: Bench) -> None:
+    """A run whose every seed is younger than a stop of another partition goes on."""
+    elsewhere = bench.another_feed(1)
+    await elsewhere.put(elsewhere.seed("a/1", timestamp_ms=2_000))
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=1_000))
+    assert [action.purged for action in await stops(bench)] == [None]
+    assert await bench.worker.urls() == ["a/1"]
+
+
+async def test_a_stopped_crawl_leaves_nothing_where_nobody_works(bench: Bench) -> None:
+    """Bands, indexes and delayed entries go with a stop though no worker ever asks."""
+    await bench.rule(blacklist=["blocked"])
+    await bench.feed.seeds("a/1", "blocked/1", "b/1")
+    await bench.worker.lease(0)
+    await bench.worker.lease(2)
+    await bench.feed.seeds("c/1", not_before=time.time() + 1_000_000)
+    await bench.feed.seeds("b/2", crawl=OTHER)
+    await bench.frontier.retire("w1")
+    for crawl in (CRAWL, OTHER):
+        await bench.feed.put(bench.feed.command("stop", crawl))
+    await bench.tend()
+    await bench.advance(HOUR_MS)
+    await bench.tend()
+    state = await audit(bench.redis)
+    names = {f"stop:{KEYS.crawl_field(crawl)}" for crawl in (CRAWL, OTHER)}
+    assert left_over(state) == names
+
+
+async def test_a_large_crawl_is_swept_in_bounded_steps(bench: Bench) -> None:
+    """No script takes away more than a few hundred domains, or a thousand dedupe sets."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    groups = [links(f"d{i}", [1, 2]) for i in range(1_000)] + [links("big", range(3_000))]
+    await bench.worker.settle(hold, links=groups)
+    await bench.feed.put(bench.feed.command("stop"))
+    (stop,) = await stops(bench)
+    assert stop.purged == 5_000
+    steps = await bench.tend()
+    assert len(steps) >= 5
+    state = await audit(bench.redis)
+    assert not [name for name in state.values if name[:2] in {"b:", "e:", "s:"}]
+
+
+async def test_the_dedupe_of_one_huge_domain_is_swept_in_steps(bench: Bench) -> None:
+    """A domain with more dedupe sets than one step removes is taken away in several."""
+    await bench.feed.seeds("a/1", "a/2")
+    await bench.worker.lease(1)
+    sets = 2_500
+    await bench.redis.hset("{cs0}k:1", "a", f"2 0 {sets * 209} ,50")
+    for i in range(sets):
+        await bench.redis.sadd(f"{{cs0}}e:1:a:{i}", i)
+    await bench.redis.delete("{cs0}s:1:1")
+    await bench.feed.put(bench.feed.command("stop"))
+    steps = await bench.tend()
+    assert len(steps) >= 4
+    assert not [name for name in (await audit(bench.redis)).values if name.startswith("e:")]
+
+
+# Expiring.
+
+
+async def test_a_time_that_is_past_ends_the_run_at_once(bench: Bench) -> None:
+    """A seed whose expiry has passed opens a run that expires with it."""
+    await bench.feed.seeds("a/1", "a/2", expires=1)
+    assert not await bench.worker.lease()
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert (ending.kind, ending.counters["expired"]) == ("crawl_expired", 2)
+
+
+async def test_a_run_expires_when_its_time_comes(bench: Bench) -> None:
+    """What waits then is counted as expired; what is held may still end well."""
+    at = int(time.time()) + 1
+    await bench.feed.seeds("a/1", "a/2", "a/3", expires=at)
+    done, released = await bench.worker.lease(2)
+    (step,) = await bench.tend()
+    assert step.next_ms is not None
+    assert step.next_ms <= 1_000
+    while time.time() < at + 0.01:
+        assert not await endings(bench)
+        (step, *_) = await bench.tend()
+    assert (await bench.state()).state == "expiring"
+    await bench.worker.settle(done)
+    await bench.worker.release(released)
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert [ending.counters[name] for name in ("done", "expired")] == [1, 2]
+
+
+async def test_the_last_expiry_that_was_said_rules_the_run(bench: Bench) -> None:
+    """A later seed's expiry replaces the former; none leaves it as it is."""
+    await bench.feed.seeds("a/1", expires=int(time.time()) + 100)
+    await bench.feed.seeds("a/2")
+    assert (await bench.state()).expires > time.time()
+    await bench.feed.seeds("a/3", expires=1)
+    await bench.tend()
+    assert (await bench.state()).state == "expired"
+
+
+async def test_a_seed_after_the_time_opens_the_next_run(bench: Bench) -> None:
+    """A run that is over by the clock, though nobody has ended it yet, takes no new seed."""
+    await bench.feed.seeds("a/1", expires=1)
+    answer = await bench.feed.seeds("a/2")
+    assert dict(answer.runs) == {1: 2}
+    assert await bench.worker.urls() == ["a/2"]
+    await bench.tend()
+    assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_expired", 1)]
+
+
+async def test_seeds_that_come_too_late_together_are_one_run(bench: Bench) -> None:
+    """A batch of seeds whose time has passed expires as one run, answered once."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(100)), expires=1)
+    await bench.tend()
+    (ending,) = await endings(bench)
+    assert ending.counters["expired"] == 100
+
+
+# Forgetting.
+
+
+async def test_nothing_is_left_when_all_is_over(bench: Bench) -> None:
+    """After endings, dedupe and remembrance, only the permanent keys remain."""
+    await bench.rule(ThrottleRule(hits=2, window_s=1))
+    worker = bench.worker
+    await bench.feed.seeds("a/1", "b/1", "c/1")
+    (hold,) = await worker.lease()
+    big = [links("big", range(600), spiderid="other")]
+    await worker.settle(hold, links=[links("d", [1]), *big])
+    await bench.feed.seeds("a/1", crawl=OTHER, expires=1)
+    await bench.advance(10_000)
+    other = bench.another_worker("w2", "other")
+    await bench.rule()
+    await worker.crawl_all()
+    assert len(await other.crawl_all()) == 600
+    for ms in (GRACE_MS, DEDUPE_MS, HOUR_MS, HOUR_MS, HOUR_MS):
+        await bench.advance(ms)
+        await bench.tend()
+    await bench.owed()
+    assert left_over(await audit(bench.redis)) == set()
+
+
+async def test_run_numbers_never_repeat(bench: Bench) -> None:
+    """Not even after a crawl was forgotten does it get a run number that it had."""
+    for expected in (1, 2):
+        await bench.feed.seeds("a/1")
+        assert (await bench.state()).run == expected
+        await bench.worker.crawl_all()
+        await bench.advance(GRACE_MS)
+        await bench.tend()
+    for ms in (DEDUPE_MS, HOUR_MS, HOUR_MS):
+        await bench.advance(ms)
+        await bench.tend()
+    assert await bench.frontier.crawl_state(CRAWL) is None
+    await bench.feed.seeds("a/1")
+    assert (await bench.state()).run > 2
+
+
+async def test_a_seed_just_before_the_end_is_not_lost(bench: Bench) -> None:
+    """Whatever order a feed and the care of the frontier have, each seed is crawled once."""
+    crawled = []
+    for i in range(6):
+        await bench.feed.seeds(f"a/{i}")
+        crawled += await bench.worker.crawl_all()
+        await bench.advance(GRACE_MS - 20 + 8 * i)
+        await bench.tend()
+    assert crawled == [f"a/{i}" for i in range(6)]
+
+
+async def test_care_of_an_idle_frontier_is_one_quiet_call(bench: Bench) -> None:
+    """With nothing to do, a step of care does not ask for another."""
+    await bench.feed.seeds("a/1")
+    (step,) = await bench.tend()
+    assert (step.ended, step.reaped, step.more, step.next_ms) == (0, 0, False, None)
+    await bench.worker.crawl_all()
+    (step,) = await bench.tend()
+    assert step.next_ms is not None
+    assert GRACE_MS - 1_000 < step.next_ms <= GRACE_MS

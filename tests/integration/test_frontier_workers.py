@@ -1,0 +1,242 @@
+"""Workers that die, forget, freeze or end well; pages that kill their worker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from crawlstream.frontier.frontier import DEADLINE_MS, MAX_HOLD_MS, SETTLED_MS
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Outcome, Owed, Settle
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier import CRAWL, GRACE_MS, KEYS, Bench, Worker, links, url_of
+
+pytest_plugins = ["support.frontier_fixtures"]
+
+
+async def dead_letters(bench: Bench) -> list[Owed]:
+    """Pages that were given up since the last time."""
+    return [one for one in await bench.owed() if one.kind == "page_failed"]
+
+
+async def die(bench: Bench, worker: Worker, hold: Hold | None = None) -> None:
+    """A worker dies while it handles a page, and its successor says so."""
+    await bench.frontier.blame(worker.name, hold.token if hold else "")
+
+
+async def test_a_dead_worker_s_holds_return_in_their_old_order(bench: Bench) -> None:
+    """Past the deadline entries are in front of their bands again, unmarked."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(30)))
+    dead = bench.another_worker("dead")
+    await dead.lease(7)
+    await dead.lease(13)
+    await bench.advance(DEADLINE_MS - 1_000)
+    await bench.tend()
+    assert (await bench.state()).held == 20
+    await bench.advance(1_000)
+    await bench.tend()
+    holds = await bench.worker.lease(50)
+    assert [url_of(hold) for hold in holds] == [f"a/{i}" for i in range(30)]
+    assert {hold.attempt for hold in holds} == {1}
+
+
+async def test_a_beat_keeps_a_worker_alive(bench: Bench) -> None:
+    """A worker that has nothing to tell keeps its holds by beating."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    for _ in range(4):
+        await bench.advance(DEADLINE_MS - 1_000)
+        assert await bench.frontier.beat("w1") == 1
+        await bench.tend()
+    assert not (await bench.worker.settle(hold)).stale
+
+
+async def test_what_a_reaped_worker_says_later_changes_nothing(bench: Bench) -> None:
+    """A frozen worker that wakes up finds its tokens stale, and may go on with new ones."""
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.advance(DEADLINE_MS)
+    await bench.tend()
+    other = bench.another_worker("w2")
+    (again,) = await other.lease()
+    assert url_of(again) == url_of(hold)
+    answer = await bench.worker.exchange(
+        settles=[Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", [1])])],
+        want=1,
+    )
+    assert answer.stale == {hold.token}
+    assert [url_of(new) for new in answer.holds] == ["a/2"]
+    state = await bench.state()
+    assert (state.admitted, state.done, state.held) == (2, 0, 2)
+
+
+async def test_all_dead_workers_are_reaped(bench: Bench) -> None:
+    """However many died at once, their entries are all back after one round of care."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(40)))
+    for i in range(20):
+        await bench.another_worker(f"dead{i}").lease(2)
+    await bench.advance(DEADLINE_MS)
+    await bench.tend()
+    assert (await bench.state()).held == 0
+    assert sorted(await bench.worker.urls()) == sorted(f"a/{i}" for i in range(40))
+
+
+async def test_only_the_blamed_page_gains_a_death(bench: Bench) -> None:
+    """Three deaths make a dead letter; pages that were merely held beside it go on."""
+    await bench.feed.seeds("a/killer", "a/1", "a/2", useragent="me")
+    for i in range(3):
+        assert not await dead_letters(bench)
+        worker = bench.another_worker(f"victim{i}")
+        holds = {url_of(hold): hold for hold in await worker.lease(3)}
+        assert len(holds) == 3
+        await die(bench, worker, holds["a/killer"])
+        await bench.advance(1_000)
+    (letter,) = await dead_letters(bench)
+    assert (letter.reason, letter.crawl, letter.run) == ("killed_worker", CRAWL, 1)
+    assert letter.hold is not None
+    assert (url_of(letter.hold), letter.hold.domain) == ("a/killer", "a")
+    assert letter.hold.profile.useragent == "me"
+    assert await bench.worker.crawl_all() == ["a/1", "a/2"]
+    state = await bench.state()
+    assert (state.failed, state.failed_by_reason) == (1, {"killed_worker": 1})
+
+
+async def test_twenty_reaps_without_blame_are_too_many(bench: Bench) -> None:
+    """A page that was held by twenty dead workers is given up, though nobody blamed it."""
+    await bench.feed.seeds("a/1")
+    reaps = 0
+    while not await dead_letters(bench):
+        worker = bench.another_worker(f"victim{reaps}")
+        while not await worker.lease():
+            await bench.advance(1_000)
+        await die(bench, worker)
+        reaps += 1
+    assert reaps == 20
+
+
+async def test_reaps_delay_an_entry_more_and_more(bench: Bench) -> None:
+    """From the third reap on an entry waits 1, 2, 4 … 60 seconds before the next try."""
+    await bench.feed.seeds("a/1")
+    pauses = []
+    for i in range(12):
+        worker = bench.another_worker(f"victim{i}")
+        (hold,) = await worker.lease()
+        await die(bench, worker, None)
+        answer = await bench.worker.exchange(want=1)
+        if answer.holds:
+            pauses.append(0)
+            await bench.worker.release(*answer.holds)
+        else:
+            assert answer.next_due_ms is not None
+            pauses.append(round(answer.next_due_ms / 1000))
+            await bench.advance(answer.next_due_ms)
+        assert url_of(hold) == "a/1"
+    assert pauses == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+
+
+async def test_blame_of_an_unknown_worker_is_harmless(bench: Bench) -> None:
+    """A successor may report what was reaped long ago."""
+    await bench.feed.seeds("a/1")
+    assert await bench.frontier.blame("never", "1-1") == 0
+    (hold,) = await bench.worker.lease()
+    assert await bench.frontier.blame("never", hold.token) == 0
+    assert (await bench.state()).held == 1
+
+
+async def test_a_dead_letter_of_a_stopping_run_counts_as_failed(bench: Bench) -> None:
+    """The ledger of a run that is being stopped adds up whatever becomes of its pages."""
+    await bench.feed.seeds("a/1")
+    for i in range(3):
+        worker = bench.another_worker(f"victim{i}")
+        (hold,) = await worker.lease()
+        if i == 2:
+            await bench.feed.put(bench.feed.command("stop"))
+            await bench.tend()
+        await die(bench, worker, hold)
+    (letter,) = await dead_letters(bench)
+    assert letter.hold is not None
+    await bench.tend()
+    (ending,) = await bench.owed()
+    assert (ending.kind, ending.counters["failed"]) == ("crawl_stopped", 1)
+
+
+async def test_a_retiring_worker_gives_everything_back(bench: Bench) -> None:
+    """What Redis holds for a worker returns unmarked and in order, and the worker is gone."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(150)))
+    going = bench.another_worker("going")
+    await going.lease(60)
+    await going.lease(40)
+    assert await going.frontier.retire("going") == 100
+    assert await bench.redis.zscore(KEYS.workers(), "going") is None
+    assert await bench.worker.urls(150) == [f"a/{i}" for i in range(150)]
+    assert await going.frontier.retire("going") == 0
+
+
+async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:
+    """A hold that nobody answers for returns; those alive and those just granted stay."""
+    await bench.feed.seeds("a/1", "a/2", "a/3")
+    alive, forgotten = await bench.worker.lease(2)
+    await bench.advance(SETTLED_MS + 1)
+    (young,) = await bench.worker.lease(1)
+    lost = await bench.worker.frontier.reconcile("w1", [alive.token, "7-7"])
+    assert lost == ["7-7"]
+    assert await bench.worker.urls() == [url_of(forgotten)]
+    assert not (await bench.worker.settle(alive, young)).stale
+
+
+async def test_reconcile_takes_holds_that_are_too_old(bench: Bench) -> None:
+    """Even a page that its worker answers for is taken back in the end, and the worker learns it."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    for _ in range(MAX_HOLD_MS // 20_000 + 1):
+        await bench.advance(20_000)
+        await bench.frontier.beat("w1")
+    lost = await bench.worker.frontier.reconcile("w1", [hold.token])
+    assert lost == [hold.token]
+    assert (await bench.worker.settle(hold)).stale == {hold.token}
+    assert (await bench.state()).queued == 1
+
+
+async def test_a_worker_remembers_nothing_of_ended_holds(bench: Bench) -> None:
+    """What a process keeps for each hold goes with it, however the hold ended."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(6)))
+    frontier = bench.worker.frontier
+    settled, requeued, released, forgotten, _, _ = await bench.worker.lease(6)
+    await bench.worker.settle(settled)
+    await bench.worker.requeue(requeued)
+    await bench.worker.release(released)
+    await bench.advance(SETTLED_MS + 1)
+    await frontier.reconcile("w1", [forgotten.token])
+    assert len(frontier._children) == 1
+    await frontier.retire("w1")
+    assert len(frontier._children) == 0
+
+
+async def test_holds_of_the_dead_count_as_sent(bench: Bench) -> None:
+    """What a dead worker may have sent uses up the allowance: spacing runs from the reap."""
+    await bench.rule(ThrottleRule(hits=1, window_s=10))
+    await bench.feed.seeds("a/1", "a/2")
+    dead = bench.another_worker("dead")
+    await dead.lease()
+    await bench.advance(DEADLINE_MS)
+    await bench.tend()
+    answer = await bench.worker.exchange(want=1)
+    assert not answer.holds
+    assert answer.next_due_ms is not None
+    assert 9_000 < answer.next_due_ms <= 10_000
+
+
+async def test_a_run_ends_though_its_last_worker_died(bench: Bench) -> None:
+    """Stopping a run whose pages are in a dead worker's hands ends with the reap."""
+    await bench.feed.seeds("a/1", crawl=replace(CRAWL, crawlid="x"))
+    await bench.feed.seeds("a/2")
+    await bench.another_worker("dead").lease(2)
+    await bench.feed.put(bench.feed.command("stop"))
+    await bench.tend()
+    await bench.advance(DEADLINE_MS)
+    await bench.tend()
+    kinds = [one.kind for one in await bench.owed() if one.crawl == CRAWL]
+    assert kinds == ["crawl_started", "crawl_stopped"]
+    assert await bench.worker.crawl_all() == ["a/1"]
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert "crawl_finished" in await bench.events()

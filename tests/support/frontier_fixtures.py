@@ -1,0 +1,25 @@
+"""Fixtures of the frontier's tests; a module has them by ``pytest_plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from support.frontier import Bench, open_bench
+from support.frontier_audit import audit
+
+
+@pytest.fixture
+async def bench(redis: Redis) -> AsyncIterator[Bench]:
+    """An empty frontier whose rule is wide open; audited when the test is over."""
+    yield await open_bench(redis)
+    await audit(redis)
+
+
+@pytest.fixture
+async def unruled(redis: Redis) -> AsyncIterator[Bench]:
+    """An empty frontier that no rules have reached yet."""
+    yield await open_bench(redis, default=None)
+    await audit(redis)
