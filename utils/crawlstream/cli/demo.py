@@ -137,7 +137,8 @@ class _Demo:
         """All servers and processes, as long as the context lasts, or for good if kept."""
         self._console.print(
             f"[bold]1[/] Starting Redis, ZooKeeper, Kafka, the monitors and {WORKERS} crawlers"
-            f" in {self._home}"
+            f" in {self._home}",
+            soft_wrap=True,
         )
         with self._console.status("starting") as status:
             self._cluster.start(

@@ -70,8 +70,10 @@ def _show_all(crawls: Sequence[CrawlState], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(orjson.dumps([asdict(crawl) for crawl in crawls]).decode() + "\n")
         return
-    table = Table("crawl", "app", "spider", "run", "state", box=None, header_style="bold")
-    for name in ("pending", "held", "done", "failed", "redirected"):
+    table = Table(box=None, header_style="bold")
+    for name in ("crawl", "app", "spider", "run", "state"):
+        table.add_column(name, overflow="fold")
+    for name in ("pending", "held", "done", "failed"):
         table.add_column(name, justify="right")
     for state in crawls:
         table.add_row(
@@ -80,7 +82,7 @@ def _show_all(crawls: Sequence[CrawlState], *, as_json: bool) -> None:
             state.crawl.spiderid,
             str(state.run),
             state.state,
-            *map(str, (state.pending, state.held, state.done, state.failed, state.redirected)),
+            *map(str, (state.pending, state.held, state.done, state.failed)),
         )
     Console().print(table if crawls else "Nothing is being crawled.")
 
