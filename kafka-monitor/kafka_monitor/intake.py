@@ -32,6 +32,8 @@ TRIES = 3
 """Attempts at something that fails for a reason nobody knows."""
 
 PAUSE_S = 0.1
+LONGEST_TEXT = 500
+"""Characters of an error's own text; what it quotes may be huge."""
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -106,19 +108,25 @@ class Intake:
             raise
         except Exception as error:
             log.exception("route", outcome="failed", offset=record.offset)
-            return Rejected(record, "handler_failed", [f"$: {type(error).__name__}: {error}"])
+            return Rejected(record, "handler_failed", [sentence_of(error)])
 
 
 async def _thrice(step_name: str, step: Callable[[], Awaitable[T]]) -> T:
     """Try something up to three times; the errors that we know go up at once."""
-    for left in reversed(range(TRIES)):
+    left = TRIES
+    while True:
         try:
             return await step()
         except CrawlstreamError:
             raise
         except Exception as error:
+            left -= 1
             if not left:
                 raise
             log.warning(step_name, outcome="failed", error=repr(error), tries_left=left)
-            await asyncio.sleep(PAUSE_S)
-    raise AssertionError
+        await asyncio.sleep(PAUSE_S)
+
+
+def sentence_of(error: Exception) -> str:
+    """An error that nobody expected, as a problem of the whole record."""
+    return f"$: {type(error).__name__}: {str(error)[:LONGEST_TEXT]}"

@@ -15,7 +15,7 @@ from crawlstream.frontier.frontier import INTAKE_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
-from kafka_monitor.intake import Intake, Judged, Rejected
+from kafka_monitor.intake import Intake, Judged, Rejected, sentence_of
 from kafka_monitor.rejects import Rejects
 
 POLL_S = 0.5
@@ -25,8 +25,8 @@ COMMIT_EVERY_S = 1.0
 """The commit is a hint: lag tools need no more."""
 
 BROKEN_AFTER = 3
-"""When so many records in a row cannot be put, the fault is not theirs: the frontier is waited
-for, like any service that does not work, instead of rejecting all that comes."""
+"""When so many records in a row cannot be put, or a bare position cannot, the fault is not theirs:
+the frontier is waited for like any service that is away, instead of rejecting all that comes."""
 
 log = structlog.get_logger()
 
@@ -80,8 +80,8 @@ class Loop:
                 return
             log.exception("put", outcome="failed", offset=batch.start)
             self._failed_in_a_row += 1
-            problem = f"$: {type(error).__name__}: {error}"
-            rejected = [Rejected(record, "put_failed", [problem]) for record in batch.records]
+            problems = [sentence_of(error)]
+            rejected = [Rejected(record, "put_failed", problems) for record in batch.records]
             await self._settle(Judged(batch, (), rejected, {}))
 
     async def _settle(self, judged: Judged) -> None:
@@ -112,9 +112,9 @@ class Loop:
         except CrawlstreamError:
             raise
         except Exception as error:
-            if self._failed_in_a_row < BROKEN_AFTER:
+            if judged.effects and self._failed_in_a_row < BROKEN_AFTER:
                 raise
-            raise Unavailable(f"no record can be put: {error}") from error
+            raise Unavailable(f"nothing can be put: {error}") from error
         if judged.effects:
             self._failed_in_a_row = 0
         return answer

@@ -19,7 +19,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.request import RequestLimits
@@ -82,9 +82,10 @@ def _intake(settings: Settings, frontier: Frontier) -> Intake:
 
 @asynccontextmanager
 async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor")
-    await sink.start()
+    shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
+    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=shape)
     try:
+        await sink.start()
         yield sink
     finally:
         await sink.stop()

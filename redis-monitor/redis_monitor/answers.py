@@ -33,6 +33,8 @@ TAKEN_OVER_TIMES = 5
 """An action that was taken over so often kills its monitors: it is answered without a try."""
 
 PAUSE_S = 0.1
+LONGEST_TEXT = 500
+"""Characters of an error's own text; what it quotes may be huge."""
 
 log = structlog.get_logger()
 
@@ -106,7 +108,7 @@ class Answers:
                 return await self._pulse.patiently(lambda: handler.answer(action)), ""
             except Exception as error:
                 log.exception(action.name, id=action.id, outcome="failed")
-                failure = f"{type(error).__name__}: {error}"
+                failure = f"{type(error).__name__}: {str(error)[:LONGEST_TEXT]}"
             await asyncio.sleep(PAUSE_S)
         return None, failure
 

@@ -192,6 +192,26 @@ async def test_a_redis_that_is_away_is_waited_for(
     await wait_until(lambda: has_admitted(frontier, "meanwhile", 1), timeout_s=15)
 
 
+async def test_a_broken_frontier_is_waited_for_too(
+    monitor: MonitorProcess,
+    cluster: MonitorCluster,
+    frontier: Frontier,
+    redis: Redis,
+    wait_until: WaitUntil,
+) -> None:
+    """When nothing can be put, the fault is not the records': one is rejected, not all."""
+    cluster.feed_in_order("broken", seed("sound"))
+    await wait_until(lambda: has_admitted(frontier, "sound", 1))
+    positions = cluster.keys.positions()
+    await redis.rename(positions, "aside")
+    await redis.set(positions, "no hash")
+    cluster.feed_in_order("broken", *(seed("broken", number) for number in range(10)))
+    await wait_until(lambda: "nothing can be put" in monitor.logged())
+    await redis.rename("aside", positions)
+    await wait_until(lambda: has_admitted(frontier, "broken", 9))
+    assert await admitted(frontier, "broken") == 9
+
+
 async def test_a_monitor_killed_in_the_middle_applies_each_request_once(
     monitor: MonitorProcess, frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:
