@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.topics import ensure_topics
@@ -23,8 +24,8 @@ TIMEOUT_S = 180
 _ELSEWHERE_S = 30
 """A Kafka that is not started here is up already, or not worth waiting for."""
 _LOOK_EVERY_S = 0.1
-_ENDS_TOO_OFTEN = 4
-_CONFIG_ERROR = 2
+_STARTS = 4
+"""What has ended after each of so many starts does not come up by itself."""
 
 
 class Readiness:
@@ -36,8 +37,7 @@ class Readiness:
         self._progress = progress
         self._settings = load_settings(**layout.environment())
         self._deadline = time.monotonic() + TIMEOUT_S
-        self._ends: Counter[str] = Counter()
-        self._pids: dict[str, int] = {}
+        self._starts: dict[str, set[int]] = {}
 
     def wait(self) -> None:
         """Return when everything is ready."""
@@ -77,32 +77,27 @@ class Readiness:
 
     def _make_topics(self) -> None:
         patience_s = TIMEOUT_S if "kafka" in self._layout.local else _ELSEWHERE_S
-        deadline = time.monotonic() + patience_s
-        while True:
-            self._living_processes()
+        given_up = Event()
+        with ThreadPoolExecutor(1) as pool:
+            made = pool.submit(_make_topics, self._settings, patience_s, given_up)
             try:
-                asyncio.run(_ensure(self._settings))
-            except Unavailable as error:
-                if time.monotonic() > deadline:
-                    raise SetupError(f"the topics cannot be created: {error}") from error
-                self._progress({"topics": "waiting for Kafka"})
-                time.sleep(_LOOK_EVERY_S)
-            else:
-                return
+                while not made.done():
+                    self._living_processes()
+                    self._progress({"topics": "waiting for Kafka"})
+                    time.sleep(_LOOK_EVERY_S)
+            finally:
+                given_up.set()
+            made.result()
 
     def _living_processes(self) -> Sequence[ProcessInfo]:
-        """What runs; a wrong setting, or one end after the other, is not healed by waiting."""
+        """What runs; a process that ends again and again is not healed by waiting."""
         if self._supervisor.has_ended:
             raise SetupError(f"supervisord has ended; it says: {self._last_words('supervisord')}")
         processes = self._supervisor.processes()
         for process in processes:
-            if process.pid is not None:
-                known = self._pids.setdefault(process.name, process.pid)
-                self._ends[process.name] += known != process.pid
-                self._pids[process.name] = process.pid
-            elif process.exit_status == _CONFIG_ERROR or process.state == "FATAL":
-                self._refuse(process)
-            if self._ends[process.name] >= _ENDS_TOO_OFTEN:
+            starts = self._starts.setdefault(process.name, set())
+            starts.add(process.started_at)
+            if len(starts) > _STARTS or process.state == "FATAL":
                 self._refuse(process)
         return processes
 
@@ -135,6 +130,17 @@ def _in_short(line: str) -> str:
         return line
     trace = str(told.get("exception", "")).strip().splitlines()
     return str(told.get("error") or (trace and trace[-1]) or told.get("event"))
+
+
+def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None:
+    """Create the topics; SetupError if Kafka does not answer in time, or nobody waits any more."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return asyncio.run(_ensure(settings))
+        except Unavailable as error:
+            if given_up.wait(_LOOK_EVERY_S) or time.monotonic() > deadline:
+                raise SetupError(f"the topics cannot be created: {error}") from error
 
 
 async def _ensure(settings: Settings) -> None:

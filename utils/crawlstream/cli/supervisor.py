@@ -41,8 +41,8 @@ class ProcessInfo:
     state: str
     """``RUNNING``, ``STARTING``, ``BACKOFF``, ``STOPPING``, ``STOPPED``, ``EXITED``, ``FATAL``."""
     uptime_s: float
-    exit_status: int
-    """Of its last end; 0 when it has not ended yet."""
+    started_at: int
+    """Epoch seconds of its latest start, whether it still runs or not."""
 
     @property
     def is_server(self) -> bool:
@@ -154,7 +154,7 @@ def _info(told: Mapping[str, Any]) -> ProcessInfo:
         pid=told["pid"] or None,
         state=told["statename"],
         uptime_s=float(told["now"] - told["start"]) if is_up else 0.0,
-        exit_status=told["exitstatus"],
+        started_at=told["start"],
     )
 
 
