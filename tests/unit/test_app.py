@@ -1,0 +1,104 @@
+"""The command line itself: every verb is there, help is quick, errors are sentences."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import typer
+
+from crawlstream.cli.app import VERBS, run
+from crawlstream.errors import ConfigError, SetupError
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_leads_somewhere(name: str) -> None:
+    """The table names functions and commands that exist."""
+    module, _, target = VERBS[name].target.partition(":")
+    found = getattr(import_module(f"crawlstream.cli.{module}"), target)
+    assert callable(found) or isinstance(found, typer.Typer)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``crawlstream VERB --help`` shows how to call it."""
+    assert run([name, "--help"]) == 0
+    assert f"crawlstream {name}" in capsys.readouterr().out
+
+
+def test_the_list_of_verbs_loads_none_of_them() -> None:
+    """Help comes at once: neither Kafka nor Scrapy nor pydantic is imported for it."""
+    program = (
+        "import sys; from crawlstream.cli.app import run; run(['--help']);"
+        "heavy = {'kafka', 'scrapy', 'redis', 'pydantic', 'twisted'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (SetupError("it is missing:\n  get it"), 1, "crawlstream: it is missing: get it\n"),
+        (ConfigError("PORT: no"), 2, "crawlstream: PORT: no\n"),
+        (ValueError("odd"), 1, "crawlstream: unexpected ValueError: odd\n"),
+    ],
+)
+def test_errors_are_one_sentence(
+    error: Exception,
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No stack trace without CRAWLSTREAM_DEBUG, and the status tells settings from the rest."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.delenv("CRAWLSTREAM_DEBUG", raising=False)
+    monkeypatch.setattr("crawlstream.cli.down.down", fail)
+    assert run(["down"]) == status
+    assert capsys.readouterr().err == said
+
+    monkeypatch.setenv("CRAWLSTREAM_DEBUG", "1")
+    with pytest.raises(type(error)):
+        run(["down"])
+
+
+def test_wrong_calls_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown verb or option is refused before anything is loaded."""
+    assert run(["nope"]) == 2
+    assert run(["down", "--nope"]) == 2
+    assert "nope" in capsys.readouterr().err
+
+
+def test_options_of_pytest_reach_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`crawlstream test` hands on every option that is not its own, in order."""
+    seen: list[list[str]] = []
+
+    def spy(arguments: list[str]) -> None:
+        seen.append(arguments)
+
+    monkeypatch.setattr("crawlstream.cli.dev.run_tests", spy)
+    assert run(["test", "-x", "-k", "a or b", "tests/unit", "--lf"]) == 0
+    assert seen == [["-x", "-k", "a or b", "tests/unit", "--lf"]]
+
+
+def test_the_env_file_counts_for_every_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands in ``.env`` is in the environment before a verb runs, unless it was there."""
+    (tmp_path / ".env").write_text("KAFKA_TOPIC_PREFIX=in-file\nKAFKA_GROUP=in-file\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAFKA_GROUP", "in-environment")
+    # Only what was there is restored after the test.
+    monkeypatch.setenv("KAFKA_TOPIC_PREFIX", "")
+    del os.environ["KAFKA_TOPIC_PREFIX"]
+    assert run(["--version"]) == 0
+    assert os.environ["KAFKA_TOPIC_PREFIX"] == "in-file"
+    assert os.environ["KAFKA_GROUP"] == "in-environment"
