@@ -31,7 +31,7 @@ async def test_info_and_stop_of_a_crawl_under_way(
     """A held-back crawl is counted, listed, and purged; its ending agrees with the ledger."""
     async with serve(hosts=1, pages=30) as served:
         host = served.web.hosts[0]
-        await cluster.throttle("set", host, "--hits", "4", "--window", "60", "--burst")
+        await cluster.throttle("set", host, "--hits", "4", "--window", "10", "--burst")
         name = {"appid": f"app-{served.web.port}", "spiderid": "link", "crawlid": "held-back"}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3, "priority": 30})
         await wait_until(lambda: len(witness.results("held-back")) >= 3, timeout_s=30)
