@@ -95,6 +95,7 @@ class _Demo:
         environment = environment_without_settings(os.environ)
         environment |= {
             "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+            "CRAWLSTREAM_FINISH_GRACE": "1",
             # The demo ends before the JVM's better compiler would pay.
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         }
