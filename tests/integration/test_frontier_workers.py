@@ -184,7 +184,7 @@ async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:
 
 
 async def test_reconcile_takes_holds_that_are_too_old(bench: Bench) -> None:
-    """Even a page that its worker answers for is taken back in the end, and the worker learns it."""
+    """Even a page that its worker answers for is taken back in the end, and it learns so."""
     await bench.feed.seeds("a/1")
     (hold,) = await bench.worker.lease()
     for _ in range(MAX_HOLD_MS // 20_000 + 1):

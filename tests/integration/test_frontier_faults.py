@@ -1,0 +1,187 @@
+"""A Redis that is full, restarted, gone, or has forgotten the scripts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from crawlstream.errors import ConfigError, FrontierFull, RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.streams import Streams
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier import CRAWL, KEYS, Bench, links, open_bench
+from support.frontier_audit import audit
+from support.servers import RunningServer
+
+pytest_plugins = ["support.frontier_fixtures"]
+
+
+@asynccontextmanager
+async def without_memory(redis: Redis) -> AsyncIterator[None]:
+    """For the length of the block, Redis is at its limit."""
+    limit = (await redis.config_get("maxmemory"))["maxmemory"] or 0
+    await redis.config_set("maxmemory", 1)
+    try:
+        yield
+    finally:
+        await redis.config_set("maxmemory", limit)
+
+
+@pytest.fixture
+async def crowded(bench: Bench) -> Bench:
+    """A frontier with a thousand links and a seed."""
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links(f"d{i}", range(50)) for i in range(20)])
+    return bench
+
+
+async def test_a_full_redis_refuses_intake_and_moves_no_position(crowded: Bench) -> None:
+    """Seeds wait in Kafka: nothing was written, and the same batch succeeds later."""
+    frontier, batch = crowded.frontier, crowded.feed.batch(crowded.feed.seed("b/1"))
+    async with without_memory(crowded.redis):
+        with pytest.raises(FrontierFull):
+            await frontier.intake(batch)
+        assert await frontier.position("topic", 0) == 2
+    assert (await frontier.intake(batch)).applied == 1
+
+
+async def test_a_full_redis_still_drains(crowded: Bench) -> None:
+    """Leasing, settling, giving back, reaping and ending work without memory."""
+    worker, frontier = crowded.worker, crowded.frontier
+    async with without_memory(crowded.redis):
+        holds = await worker.lease(30)
+        await worker.settle(*holds[:10])
+        await worker.requeue(*holds[10:15], delay_ms=10)
+        await worker.release(*holds[15:20])
+        await frontier.blame("w1", "")
+        await frontier.beat("w1")
+        await crowded.rule()
+        assert (await crowded.state()).done == 11
+        assert (await frontier.state()).delayed == 5
+        await crowded.tend()
+    await crowded.advance(10_000)
+    async with without_memory(crowded.redis):
+        assert len(await worker.crawl_all()) == 1_002 - 11
+        assert await frontier.retire("w1") == 0
+
+
+async def test_links_of_a_page_still_enter_a_full_redis(crowded: Bench) -> None:
+    """A page under way can end, whatever it has found: nothing waits for memory for ever."""
+    async with without_memory(crowded.redis):
+        (hold,) = await crowded.worker.lease()
+        answer = await crowded.worker.settle(hold, links=[links("new", range(1_500))])
+    assert not answer.stale
+    assert (await crowded.state()).admitted == 1_002 + 1_500
+
+
+async def test_an_empty_stream_cannot_be_made_in_a_full_redis(redis: Redis) -> None:
+    """A first reader is told that there is no memory, in our words."""
+    async with without_memory(redis):
+        with pytest.raises(FrontierFull):
+            await Streams(redis, KEYS, "reader").owed(block_ms=0)
+
+
+async def test_scripts_that_redis_forgot_are_loaded_again(bench: Bench) -> None:
+    """A flushed script cache, or another server, costs one more round trip."""
+    await bench.feed.seeds("a/1")
+    await bench.redis.script_flush()
+    assert await bench.worker.crawl_all() == ["a/1"]
+    await bench.redis.script_flush()
+    assert (await bench.state()).done == 1
+
+
+async def test_a_restarted_redis_has_lost_nothing(
+    bench: Bench, redis_server: RunningServer
+) -> None:
+    """After a kill the queue, the holds and the ledger are as they were, in a new life."""
+    rule = ThrottleRule(hits=4, window_s=1)
+    await bench.rule(rule, {"long": ThrottleRule(hits=2, window_s=100, moderated=False)})
+    await bench.feed.seeds(*(f"a/{i}" for i in range(5)), "long/1", "b/1")
+    held = await bench.worker.lease(3)
+    before = await bench.state()
+    redis_server.kill()
+    redis_server.start()
+    after = await bench.state()
+    assert (after.queued, after.held) == (before.queued, before.held) == (4, 3)
+    answer = await bench.worker.exchange(want=5)
+    assert (answer.life, list(answer.holds)) == (2, [])
+    assert not (await bench.worker.settle(*held, sent_ms=1)).stale
+    await bench.advance(250)
+    assert (await bench.worker.urls()) == ["a/1"]
+    await bench.advance(100_000)
+    await bench.rule(rule)
+    assert await bench.frontier.position("topic", 0) == 7
+    await audit(bench.redis)
+
+
+@pytest.mark.usefixtures("redis")
+async def test_a_redis_that_is_away_is_said_to_be_so(redis_server: RunningServer) -> None:
+    """Every operation and question answers with RedisUnavailable, and works again later."""
+    client = Redis(host="127.0.0.1", port=redis_server.port, retry=Retry(NoBackoff(), 0))
+    async with client:
+        bench = await open_bench(client)
+        await bench.feed.seeds("a/1")
+        redis_server.kill()
+        try:
+            streams = Streams(client, KEYS, "reader")
+            for ask in (
+                lambda: bench.frontier.beat("w1"),
+                bench.worker.lease,
+                lambda: bench.frontier.position("topic", 0),
+                bench.frontier.rules,
+                bench.frontier.crawls,
+                bench.frontier.state,
+                bench.frontier.tend,
+                lambda: streams.owed(block_ms=0),
+                lambda: streams.published(["1-1"]),
+            ):
+                with pytest.raises(RedisUnavailable):
+                    await ask()
+        finally:
+            redis_server.start()
+        assert await bench.worker.urls() == []
+        await bench.advance(2_000)
+        assert await bench.worker.urls() == ["a/1"]
+
+
+async def test_a_read_only_redis_is_unavailable(bench: Bench) -> None:
+    """A replica that was asked by mistake, or during a fail-over, is waited for."""
+    await bench.redis.replicaof("127.0.0.1", 1)
+    try:
+        with pytest.raises(RedisUnavailable):
+            await bench.feed.seeds("a/1")
+        with pytest.raises(RedisUnavailable):
+            await bench.worker.lease()
+    finally:
+        await bench.redis.replicaof("NO", "ONE")
+
+
+@pytest.mark.usefixtures("redis")
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_either_protocol_of_redis_will_do(redis_server: RunningServer, protocol: int) -> None:
+    """Answers and streams are read in the shapes of RESP2 and RESP3."""
+    async with Redis(host="127.0.0.1", port=redis_server.port, protocol=protocol) as client:
+        bench = await open_bench(client)
+        await bench.feed.put(bench.feed.seed("a/1", uuid="u"), bench.feed.command("info"))
+        assert await bench.worker.crawl_all() == ["a/1"]
+        assert await bench.events() == ["crawl_started", "accepted"]
+        streams = Streams(client, KEYS, "reader")
+        (action,) = await streams.actions(count=5, block_ms=0)
+        assert action.name == "info"
+        assert not await streams.actions(count=5, block_ms=1)
+        assert [state.crawl for state in await bench.frontier.crawls()] == [CRAWL]
+        assert await bench.frontier.rules()
+        await audit(client)
+
+
+async def test_more_partitions_are_refused_for_now(redis: Redis) -> None:
+    """A setting that would need more than is built is refused with a sentence."""
+    with pytest.raises(ConfigError, match="one partition"):
+        Frontier(redis, FrontierKeys(partitions=2))
