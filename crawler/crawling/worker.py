@@ -58,7 +58,7 @@ class Worker:
 
     def __init__(self, crawler: Crawler) -> None:
         settings: Settings = crawler.settings["CRAWLSTREAM"]
-        keys = FrontierKeys(settings.namespace, settings.partitions)
+        keys = FrontierKeys(settings.namespace)
         self._crawler = crawler
         self._settings = settings
         self._process = Process(kind="crawler", spider=crawler.spidercls.name)

@@ -47,7 +47,7 @@ async def run(settings: Settings) -> None:
     stop = Stop()
     topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
     await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
-    keys = FrontierKeys(settings.namespace, settings.partitions)
+    keys = FrontierKeys(settings.namespace)
     async with redis_client(settings) as redis, _sink(settings) as sink:
         await until_ready("redis", redis.ping, stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)

@@ -105,7 +105,7 @@ async def _plant(
     blocking = await stack.enter_async_context(blocking_redis(settings))
     await until_ready("redis", redis.ping, stop=stop)
     await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
-    keys = FrontierKeys(settings.namespace, settings.partitions)
+    keys = FrontierKeys(settings.namespace)
     return Plant(
         settings=settings,
         topics=topics,

@@ -7,7 +7,9 @@ CrawlstreamError
 ├── Unavailable           back off and try again in place; never drop, never skip
 │   ├── RedisUnavailable
 │   ├── KafkaUnavailable
+│   │   └── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   └── ZooKeeperUnavailable
+├── RecordTooLarge        (bus.records) cut it or reject it; to repeat it is useless
 ├── FrontierFull          pause intake, try again in place
 ├── PositionGap           seek back to the frontier's position, read again
 ├── Conflict              somebody else wrote first: read again, then retry

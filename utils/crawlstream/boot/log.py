@@ -41,6 +41,8 @@ def configure(settings: Settings, process: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    # One line for every attempt to reach a broker that is away; the bus says once that it waits.
+    logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
     logging.captureWarnings(capture=True)
 
 

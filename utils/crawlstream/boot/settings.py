@@ -55,8 +55,6 @@ class Settings(BaseSettings):
     """Seconds."""
     namespace: str = Field("cs", validation_alias=_new("NAMESPACE"), pattern=r"^[a-z][a-z0-9_]*$")
     """First part of every Redis key, so that clusters can share a Redis."""
-    partitions: int = Field(1, validation_alias=_new("PARTITIONS"), ge=1, le=64)
-    """Hash tags that domains are spread over."""
 
     # Kafka: the way in and the way out.
     KAFKA_HOSTS: Hosts = ("localhost:9092",)

@@ -54,7 +54,7 @@ def info(
 
 async def _all(settings: Settings) -> Sequence[CrawlState]:
     redis = redis_client(settings)
-    keys = FrontierKeys(settings.namespace, settings.partitions)
+    keys = FrontierKeys(settings.namespace)
     try:
         return await Frontier(redis, keys).crawls()
     except (RedisError, RedisUnavailable) as error:

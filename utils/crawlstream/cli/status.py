@@ -52,7 +52,7 @@ async def _counters() -> FrontierState | None:
     redis = redis_client(settings)
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            keys = FrontierKeys(settings.namespace, settings.partitions)
+            keys = FrontierKeys(settings.namespace)
             return await Frontier(redis, keys).state()
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
