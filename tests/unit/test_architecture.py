@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest")
 
 FILE_LINES = 400
+TEST_FILE_LINES = 550
+"""A list of behaviours may be longer than the idea that it is about."""
 CLASS_LINES = 250
 FUNCTION_LINES = 50
 USUAL_FUNCTION_LINES = 25
@@ -55,9 +57,10 @@ def _functions() -> list[tuple[Path, Function]]:
 
 def test_files_are_short() -> None:
     """A file holds one idea."""
-    everything = [*SOURCES, *TESTS, *SCRIPTS, ROOT / "crawlstream"]
-    sizes = {path: len(path.read_text().splitlines()) for path in everything}
-    assert not {str(path): n for path, n in sizes.items() if n > FILE_LINES}
+    limits = dict.fromkeys([*SOURCES, *SCRIPTS, ROOT / "crawlstream"], FILE_LINES)
+    limits |= dict.fromkeys(TESTS, TEST_FILE_LINES)
+    sizes = {path: len(path.read_text().splitlines()) for path in limits}
+    assert not {str(path): n for path, n in sizes.items() if n > limits[path]}
 
 
 def test_classes_are_short() -> None:

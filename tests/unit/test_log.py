@@ -15,8 +15,8 @@ configure(Settings(LOG_JSON=True), "tester")
 log = structlog.get_logger()
 log.info("poll", records=3, odd=object, binary=b"\\xff", lone="\\ud800")
 log.debug("poll", outcome="unseen")
-logging.getLogger("kafka.net").warning("lost %s", "node 1")
-logging.getLogger("kafka.net").info("chatter")
+logging.getLogger("kafka.coordinator").warning("lost %s", "node 1")
+logging.getLogger("kafka.coordinator").info("chatter")
 warnings.warn("old call")
 try:
     1 / 0
