@@ -62,14 +62,8 @@ class Cluster:
     async def run(
         self, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 60
     ) -> Done:
-        """Run ``crawlstream …`` as a person in another terminal would."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "crawlstream.cli", *arguments),
-            env={**self.environment, **(extra or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        """Run ``crawlstream …`` as a person in another terminal would, to its end."""
+        process = await self.spawn(*arguments, extra=extra)
         try:
             async with asyncio.timeout(timeout_s):
                 out, err = await process.communicate()
@@ -78,6 +72,18 @@ class Cluster:
             raise
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
+
+    async def spawn(
+        self, *arguments: str, extra: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        """Begin to run ``crawlstream …``."""
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "crawlstream.cli", *arguments),
+            env={**self.environment, **(extra or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     async def throttle(self, *arguments: str) -> None:
         """Run ``crawlstream throttle …``, which must succeed."""

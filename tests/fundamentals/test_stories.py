@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -96,6 +97,24 @@ async def test_a_crawl_can_be_watched_and_stopped(
         stopped = await cluster.run("stop", crawlid, "--appid", "story")
         assert re.search(r"Stopped .*: [1-9]\d* pages were waiting", stopped.out)
         assert (await witness.ended(crawlid))["event"] == "crawl_stopped"
+
+
+async def test_interrupting_the_command_stops_the_crawl(
+    serve: Serve, cluster: Cluster, witness: Witness
+) -> None:
+    """Ctrl-C ends ``crawl`` with 130 and, in the cluster, what it had begun."""
+    async with serve(hosts=1, pages=30) as served:
+        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
+        command = await cluster.spawn("crawl", served.web.seed_url, "--depth", "3")
+        assert command.stderr is not None
+        async with asyncio.timeout(30):
+            await command.stderr.readuntil(served.web.seed_url.encode())
+            command.send_signal(signal.SIGINT)
+            said = (await command.stderr.read()).decode()
+            assert await command.wait() == 130
+    assert re.search(r"Stopped; [1-9]\d* pages were still waiting", said), said
+    (stop,) = [seen.value for seen in witness.records("outbound_firehose", action="stop")][-1:]
+    assert (await witness.ended(stop["crawlid"]))["event"] == "crawl_stopped"
 
 
 async def test_stopping_what_nobody_crawls_fails_in_words(cluster: Cluster) -> None:

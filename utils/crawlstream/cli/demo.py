@@ -30,6 +30,7 @@ from crawlstream.cli.ports import Ports, free_block
 from crawlstream.cli.supervisor import MARK
 from crawlstream.cli.tether import die_with_parent
 from crawlstream.cli.throttle import show_table
+from crawlstream.demo.site import check_addresses
 from crawlstream.demo.truth import Rules, expected_pages
 from crawlstream.demo.verdict import Verdict
 from crawlstream.demo.visits import read_visits
@@ -123,6 +124,7 @@ class _Demo:
 
     def _begin_anew(self) -> None:
         """Forget the demo before this one, unless it is still up."""
+        check_addresses(self._web)
         if self._cluster.is_running:
             raise SetupError(
                 f"a demo is still up: CRAWLSTREAM_HOME={self._home} ./crawlstream down stops it"

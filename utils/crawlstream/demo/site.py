@@ -187,7 +187,14 @@ def _text(match: re.Match[bytes] | None) -> str:
     return match[1].decode("latin-1") if match else ""
 
 
+def check_addresses(web: Web) -> None:
+    """Raise SetupError, with what to do, unless this machine can serve every host of a web."""
+    for host in web.hosts:
+        _listen(host, web.port).close()
+
+
 def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket; SetupError says why there can be none."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
