@@ -29,7 +29,7 @@ async def test_each_process_killed_in_turn_loses_no_page(
             await cluster.throttle("set", host, "--hits", str(HITS), "--window", "1")
         name = {"appid": "chaos", "crawlid": f"kills-{served.web.port}"}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 9})
-        await wait_until(lambda: len(served.fetches()) >= 20, timeout_s=30)
+        await wait_until(lambda: len(served.fetches()) >= 20, timeout_s=90)
 
         async def kill_and_see_it_back(kind: str) -> None:
             assert not witness.ending(name["crawlid"]), f"the crawl ended before {kind} was killed"

@@ -34,7 +34,7 @@ async def test_info_and_stop_of_a_crawl_under_way(
         await cluster.throttle("set", host, "--hits", "4", "--window", "10", "--burst")
         name = {"appid": f"app-{served.web.port}", "spiderid": "link", "crawlid": "held-back"}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3, "priority": 30})
-        await wait_until(lambda: len(witness.results("held-back")) >= 3, timeout_s=30)
+        await wait_until(lambda: len(witness.results("held-back")) >= 3, timeout_s=90)
 
         async def ask(**request: Any) -> dict[str, Any]:
             uuid = witness.ask(**request)
@@ -100,7 +100,7 @@ async def test_an_expired_crawl_says_so(
         crawlid = f"expired-{served.web.port}"
         name = {"appid": "e2e", "crawlid": crawlid}
         witness.feed({"url": served.web.seed_url, **name, "expires": 1})
-        ending = await witness.ended(crawlid, timeout_s=20)
+        ending = await witness.ended(crawlid, timeout_s=90)
         assert ending["event"] == "crawl_expired"
         assert not served.visits()
     (reply,) = await wait_until(lambda: witness.records("outbound_firehose", crawlid=crawlid))

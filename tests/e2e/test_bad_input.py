@@ -76,8 +76,8 @@ async def test_a_flood_of_bad_records_holds_back_no_good_one(
         witness.feed_raw(*[b"{nonsense"] * 500)
         witness.feed({"url": served.web.seed_url, **name})
         witness.feed_raw(*[b"{nonsense"] * 500)
-        await wait_until(lambda: witness.results(name["crawlid"]), timeout_s=30)
-    await wait_until(lambda: len(witness.records("rejected")) == known + 1000, timeout_s=30)
+        await wait_until(lambda: witness.results(name["crawlid"]), timeout_s=90)
+    await wait_until(lambda: len(witness.records("rejected")) == known + 1000, timeout_s=90)
     assert await cluster.pids("kafka-monitor") == before
 
 
@@ -85,7 +85,7 @@ async def test_internal_addresses_are_refused(witness: Witness, wait_until: Wait
     """A private address that nobody allowed is not fetched: page_failed says so."""
     name = {"appid": "e2e", "crawlid": "internal"}
     witness.feed({"url": "http://169.254.169.254/latest/meta-data", **name})
-    await witness.ended("internal", timeout_s=30)
+    await witness.ended("internal", timeout_s=90)
     (failed,) = witness.events("internal", "page_failed")
     assert failed["reason"] == "address_refused"
     assert not witness.results("internal")

@@ -201,7 +201,7 @@ async def test_requests_look_as_the_client_wants_them(
         witness.feed(
             {"url": served.url("/echo"), **name, "useragent": "a friend/1.0", "cookie": "a=1; b=2"}
         )
-        await witness.ended(name["crawlid"], timeout_s=30)
+        await witness.ended(name["crawlid"], timeout_s=90)
         (result,) = await wait_until(lambda: witness.results(name["crawlid"]))
     assert "User-Agent: a friend/1.0" in result["body"]
     assert "Cookie: a=1; b=2" in result["body"]
@@ -216,7 +216,7 @@ async def test_the_same_crawl_fed_again_is_a_new_run(
         crawlid = first[0]["crawlid"]
         name = {"appid": "e2e", "crawlid": crawlid}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 1})
-        await wait_until(lambda: len(witness.events(crawlid, "crawl_finished")) == 2, timeout_s=30)
+        await wait_until(lambda: len(witness.events(crawlid, "crawl_finished")) == 2, timeout_s=90)
         again = [r for r in witness.results(crawlid) if r["run"] == 2]
     assert [r["url"] for r in again] == [served.web.seed_url]
     assert again[0]["id"] not in {r["id"] for r in first}
@@ -231,7 +231,7 @@ async def test_the_cluster_is_polite_to_robots(
         page = next(p for p in web.pages if p.kind is Kind.FORBIDDEN and not web.may_fetch(p))
         name = {"appid": "e2e", "crawlid": f"robots-{web.port}"}
         witness.feed({"url": web.url(page), **name, "obey_robots": False})
-        ending = await witness.ended(name["crawlid"], timeout_s=30)
+        ending = await witness.ended(name["crawlid"], timeout_s=90)
         assert [v.path for v in served.visits()] == ["/robots.txt"]
     assert ending["counters"]["failed"] == 1
     (failed,) = witness.events(name["crawlid"], "page_failed")

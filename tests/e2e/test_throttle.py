@@ -26,7 +26,7 @@ async def test_a_domain_update_changes_the_rate_at_the_site_within_two_seconds(
         await cluster.throttle("set", host, "--hits", "2", "--window", "1")
         name = {"appid": "e2e", "crawlid": crawlid}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
-        await wait_until(lambda: len(served.fetches()) >= 6, timeout_s=30)
+        await wait_until(lambda: len(served.fetches()) >= 6, timeout_s=90)
         assert busiest_windows(served.visits(), 1.0)[host] <= 2
 
         rule = {"action": "domain-update", "domain": host, "window": 1}
@@ -61,7 +61,7 @@ async def test_no_window_of_any_host_exceeds_its_hits(
         crawlid = f"polite-{served.web.port}"
         name = {"appid": "e2e", "crawlid": crawlid}
         witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
-        await witness.ended(crawlid, timeout_s=40)
+        await witness.ended(crawlid, timeout_s=90)
         visits = served.visits()
         assert served.fetches() == served.truth(maxdepth=3).fetches
     assert busiest_windows(visits, 1.0)[even] <= 8
@@ -93,9 +93,9 @@ async def test_a_blocked_domain_is_left_alone_until_it_is_unblocked(
             info = await witness.answered(uuid)
             return set(info["domains"]) == {blocked}
 
-        is_so: bool = await wait_until(only_the_blocked_wait, timeout_s=20)
+        is_so: bool = await wait_until(only_the_blocked_wait, timeout_s=90)
         assert is_so
         assert not any(visit.host == blocked for visit in served.visits())
         await cluster.throttle("unblock", blocked)
-        await witness.ended(crawlid, timeout_s=30)
+        await witness.ended(crawlid, timeout_s=90)
         assert served.fetches() == served.truth(maxdepth=3).fetches

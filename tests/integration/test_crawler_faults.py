@@ -45,7 +45,7 @@ async def test_nothing_is_settled_before_kafka_has_it(
     with cluster.worker():
         # The first crawl connects the producer; the second meets a frozen broker.
         first = await cluster.feed(site.url("/0"), crawlid="first")
-        await cluster.end_of(first, timeout_s=15)
+        await cluster.end_of(first, timeout_s=90)
         kafka_server.signal(signal.SIGSTOP)
         try:
             crawl = await cluster.feed(site.url("/"), maxdepth=1)
@@ -54,7 +54,7 @@ async def test_nothing_is_settled_before_kafka_has_it(
             assert (state.done, state.held) == (0, 1)
         finally:
             kafka_server.signal(signal.SIGCONT)
-        state = await cluster.end_of(crawl, timeout_s=25)
+        state = await cluster.end_of(crawl, timeout_s=90)
     assert state.done == 41
     assert len(counted(cluster.results())) == 41
 
@@ -68,7 +68,7 @@ async def test_redis_killed_in_mid_crawl_costs_no_page(
         await wait_until(lambda: len(site.visits) > 15)
         redis_server.kill()
         redis_server.start()
-        state = await cluster.end_of(crawl, timeout_s=30)
+        state = await cluster.end_of(crawl, timeout_s=90)
     results = cluster.results()
     assert state.done == len(counted(results)) == 41
     assert len({record["id"] for record in results}) == 41
@@ -97,7 +97,7 @@ async def test_a_page_that_kills_its_workers_is_given_up_and_no_other_is(
             dead.add(await wait_until(stuck))
             worker.kill()
     with cluster.worker():
-        state = await cluster.end_of(crawl, timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=90)
     assert (state.done, state.failed) == (3, 1)
     assert state.failed_by_reason == {"killed_worker": 1}
     assert set(counted(cluster.results())) == {site.url(path) for path in ("/0", "/1", "/2")}

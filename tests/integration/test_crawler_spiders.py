@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,7 @@ async def test_a_users_spider_needs_nothing_but_parse(
 ) -> None:
     """Callbacks by name, meta, undeduplicated requests, hand-over, and its defects by name."""
     (tmp_path / "shop.py").write_text(USERS_SPIDER)
-    path = f"{tmp_path}:{cluster.env['PYTHONPATH']}"
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     site.pages |= {
         "/": page(),
         "/item": page(),
@@ -72,7 +73,7 @@ async def test_a_users_spider_needs_nothing_but_parse(
     users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "shop"}
     with cluster.worker("shop", **users), cluster.worker("link"):
         crawl = await cluster.feed(site.url("/"), spiderid="shop", maxdepth=1)
-        state = await cluster.end_of(crawl, timeout_s=25)
+        state = await cluster.end_of(crawl, timeout_s=90)
     results = cluster.results()
     items = [r["attrs"]["n"] for r in results if r["url"] == site.url("/item")]
     assert sorted(items) == [0, 1, 9]
@@ -92,7 +93,7 @@ async def test_the_wandering_spider_walks_until_it_meets_a_page_again(
     site.pages |= {f"/{n}": page(f"/{(n + 1) % 6}") for n in range(6)}
     with cluster.worker("wandering"):
         crawl = await cluster.feed(site.url("/0"), spiderid="wandering", attrs={"mine": 1})
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     attrs = {r["url"]: r["attrs"] for r in cluster.results()}
     assert attrs == {site.url(f"/{n}"): {"mine": 1, "step": n} for n in range(6)}
 
@@ -114,7 +115,7 @@ async def test_what_identifies_the_requester_stays_with_its_crawl_and_site(
         )
         other = await cluster.feed(site.url("/other"), crawlid="other")
         for crawl in (mine, other):
-            await cluster.end_of(crawl, timeout_s=20)
+            await cluster.end_of(crawl, timeout_s=90)
     told = {visit.path: visit.headers for visit in site.visits}
     assert told["/a"]["cookie"] == "a=1; b=2; c=3"
     assert told["/a"]["user-agent"] == told["/x"]["user-agent"] == "mine/1.0"
@@ -138,6 +139,6 @@ async def test_a_page_says_what_its_links_are_told_of_it(
     site.pages |= {"/": Answer(page("/a").body, headers=headers), "/a": page()}
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     assert "referer" not in site.visits[-1].headers
     assert cluster.results()[-1]["parent_url"] == site.url("/")

@@ -76,7 +76,7 @@ async def test_every_page_is_delivered_once_and_nothing_is_held(
     expected.add(site.url("/elsewhere", host="127.0.0.2"))
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=3)
-        state = await cluster.end_of(crawl, timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=90)
     results = cluster.results()
     assert set(counted(results)) >= expected
     assert max(counted(results).values()) == 1
@@ -90,7 +90,7 @@ async def test_results_carry_the_page_as_it_was(cluster: CrawlerCluster, site: C
     mixed_web(site)
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=3, attrs={"k": 1})
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     prefix = site.url("")
     by_path = {r["url"].removeprefix(prefix): r for r in cluster.results()}
     assert by_path["/latin1"]["body"] == "<p>Grüße"
@@ -119,7 +119,7 @@ async def test_a_death_at_any_step_loses_nothing(
     with cluster.worker(FAILPOINT=f"{step}:kill:3") as doomed:
         assert doomed.wait() == -signal.SIGKILL
     with cluster.worker():
-        state = await cluster.end_of(crawl, timeout_s=25)
+        state = await cluster.end_of(crawl, timeout_s=90)
     results = cluster.results()
     assert {site.url(path) for path in expected} <= set(counted(results))
     ids = {(record["url"], record["id"]) for record in results}
@@ -142,7 +142,7 @@ async def test_term_finishes_what_is_under_way_and_gives_back_the_rest(
     assert state.held == 0
     assert 0 < state.done < 61
     with cluster.worker():
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     assert set(counted(cluster.results()).values()) == {1}
     assert len(cluster.results()) == 61
     assert {record["attempt"] for record in cluster.results()} == {1}
@@ -174,7 +174,7 @@ async def test_a_page_without_an_answer_fails_by_name(
         RETRY_TIMES="1", DOWNLOAD_TIMEOUT="1", CRAWLSTREAM_DOWNLOAD_MAX_BYTES="100000"
     ):
         crawl = await cluster.feed(*reasons)
-        state = await cluster.end_of(crawl, timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=90)
     assert cluster.failures() == reasons
     assert state.failed == len(reasons)
     assert state.failed_by_reason["address_refused"] == 2
@@ -195,7 +195,7 @@ async def test_a_moderated_domain_is_never_asked_too_early(
     await cluster.set_rules(ThrottleRule(hits=10, window_s=1, moderated=True, concurrency=8), {})
     with cluster.worker():
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     times = sorted(visit.at for visit in site.visits)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert len(times) == 17
@@ -214,7 +214,7 @@ async def test_robots_txt_is_bought_once_by_the_first_grant(
     }
     with cluster.worker(ROBOTSTXT_OBEY="true"), cluster.worker("link", ROBOTSTXT_OBEY="true"):
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        state = await cluster.end_of(crawl, timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=90)
     asked = [visit.path for visit in site.visits]
     assert asked[0] == "/robots.txt"
     assert asked.count("/robots.txt") == 1
@@ -237,7 +237,7 @@ async def test_robots_txt_that_is_missing_allows_and_one_that_fails_waits(
     urls = [site.url("/", host=f"127.0.0.{n}") for n in (1, 2, 3)]
     with cluster.worker(ROBOTSTXT_OBEY="true"):
         crawl = await cluster.feed(*urls)
-        state = await cluster.end_of(crawl, timeout_s=20)
+        state = await cluster.end_of(crawl, timeout_s=90)
     assert counted(cluster.results()) == {urls[0]: 1, urls[1]: 1}
     assert {record["attempt"] for record in cluster.results()} == {1}
     assert cluster.failures() == {urls[2]: "robots"}
@@ -257,7 +257,7 @@ async def test_the_guard_stands_before_pages_redirects_and_robots(
     seeds = [site.url("/", host="127.0.0.2"), site.url("/moved", host="127.0.0.2")]
     with cluster.worker(CRAWLSTREAM_ALLOW_NETWORKS="127.0.0.2/32", ROBOTSTXT_OBEY="true"):
         crawl = await cluster.feed(*seeds, maxdepth=1)
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     assert {visit.host for visit in site.visits} == {"127.0.0.2"}
     assert cluster.failures() == dict.fromkeys([inside, site.url("/moved")], "address_refused")
 
@@ -285,7 +285,7 @@ async def test_redirects_end_where_they_must(cluster: CrawlerCluster, site: Craw
     seeds = [site.url(path) for path in ("/loop", "/endless/0", "/gated", "/nowhere", "/away")]
     with cluster.worker():
         crawl = await cluster.feed(*seeds)
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     delivered = {(r["url"], r["status_code"]) for r in cluster.results()}
     assert delivered == {
         (site.url("/gated"), 200),
@@ -305,6 +305,6 @@ async def test_no_request_leaves_that_was_not_granted(
     site.pages |= {"/": page("/dropped"), "/dropped": Answer(raw=b"")}
     with cluster.worker(RETRY_TIMES="1"):
         crawl = await cluster.feed(site.url("/"), maxdepth=1)
-        await cluster.end_of(crawl, timeout_s=20)
+        await cluster.end_of(crawl, timeout_s=90)
     assert site.paths().count("/dropped") == 2
     assert cluster.failures() == {site.url("/dropped"): "connection_lost"}

@@ -182,7 +182,7 @@ class Crawler:
         assert self._process is not None
         self._process.send_signal(how)
 
-    def wait(self, timeout_s: float = 20) -> int:
+    def wait(self, timeout_s: float = 90) -> int:
         """Its exit code."""
         assert self._process is not None
         return self._process.wait(timeout_s)

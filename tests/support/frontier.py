@@ -209,6 +209,7 @@ class Bench:
     frontier: Frontier
     feed: Feed
     worker: Worker
+    reader: Streams
     version: int = 1
 
     def another_worker(self, name: str, spiderid: str = "link") -> Worker:
@@ -264,9 +265,8 @@ class Bench:
 
     async def owed(self) -> list[Owed]:
         """What the outbox holds; it is published by this."""
-        streams = Streams(self.redis, KEYS, "reader")
-        owed = list(await streams.owed(count=1000, block_ms=0))
-        await streams.published([one.id for one in owed])
+        owed = list(await self.reader.owed(count=1000, block_ms=0))
+        await self.reader.published([one.id for one in owed])
         return owed
 
     async def events(self) -> list[str]:
@@ -290,7 +290,8 @@ async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> 
     limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
     frontier = Frontier(redis, KEYS, limits)
     worker = Worker(Frontier(redis, KEYS, limits))
-    bench = Bench(redis, frontier, Feed(frontier), worker)
+    reader = Streams(redis, KEYS, "reader")
+    bench = Bench(redis, frontier, Feed(frontier), worker, reader)
     if default is not None:
         await bench.rule(default)
     return bench

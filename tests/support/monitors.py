@@ -22,7 +22,7 @@ from crawlstream.cli.tether import die_with_parent
 from crawlstream.keys import FrontierKeys, Topics
 from support.servers import RunningServer
 
-_TIMEOUT_S = 20
+_TIMEOUT_S = 60
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

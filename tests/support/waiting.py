@@ -19,7 +19,7 @@ class WaitUntil(Protocol):
         self,
         condition: Callable[[], Awaitable[T | None]],
         *,
-        timeout_s: float = 10.0,
+        timeout_s: float = 60.0,
         every_s: float = 0.02,
     ) -> T: ...
 
@@ -28,13 +28,13 @@ class WaitUntil(Protocol):
         self,
         condition: Callable[[], T | None],
         *,
-        timeout_s: float = 10.0,
+        timeout_s: float = 60.0,
         every_s: float = 0.02,
     ) -> T: ...
 
 
 async def _wait_until(
-    condition: Callable[[], Any], *, timeout_s: float = 10.0, every_s: float = 0.02
+    condition: Callable[[], Any], *, timeout_s: float = 60.0, every_s: float = 0.02
 ) -> Any:
     """Ask ``condition`` (plain or async) until its answer is true, and return that answer.
 
