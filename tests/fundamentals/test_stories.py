@@ -82,7 +82,7 @@ async def test_a_crawl_can_be_watched_and_stopped(
 ) -> None:
     """``info`` lists it and tells its ledger, ``stop`` ends it and says what was still waiting."""
     async with serve(hosts=1, pages=30) as served:
-        await cluster.throttle("set", served.web.hosts[0], "--hits", "3", "--window", "60")
+        await cluster.throttle("set", served.web.hosts[0], "--hits", "2", "--window", "10")
         crawlid = f"watched-{served.web.port}"
         request = {"url": served.web.seed_url, "appid": "story", "crawlid": crawlid, "maxdepth": 2}
         fed = await cluster.run("feed", json.dumps(request), "--json")
