@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -38,8 +39,10 @@ def run_tests(
 
     Example: crawlstream test tests/unit -x
     """
+    os.chdir(repository())
+    # In place of this process, so that whatever ends the command ends the tests.
     argv = (sys.executable, "-m", "pytest", *_SIDE_BY_SIDE, *(arguments or ()))
-    raise typer.Exit(subprocess.run(argv, cwd=repository(), check=False).returncode)
+    os.execv(sys.executable, argv)  # noqa: S606  no shell
 
 
 def run_checks() -> None:
