@@ -101,7 +101,7 @@ class Outcomes:
         children.add(target, page.hold.priority, counts=False)
         page.links = children.groups
         log.info("settle", url=page.hold.entry.url, outcome="redirected", to=target.url)
-        self.holds.settle(page, Outcome.REDIRECTED, f"{page.status // 100}xx")
+        self.holds.settle(page, Outcome.REDIRECTED, "")
 
 
 def _pause_ms(retries: int, response: Response | None) -> int:

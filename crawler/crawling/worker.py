@@ -73,6 +73,7 @@ class Worker:
         self._heartbeat = Heartbeat(self._redis, keys, self._process)
         self._sleeper = Sleeper(self._waiting_redis, keys, self.name)
         self._tasks = Tasks(self._break)
+        self._closing: asyncio.Future[None] | None = None
         self.recorder = Recorder(Path(settings.home) / "recorder", encode_id(self._process.spider))
         self.publisher = Publisher(self._sink, settings)
         self.holds = Holds(settings.CONCURRENT_REQUESTS, self._news)
@@ -164,8 +165,11 @@ class Worker:
 
     def _break(self) -> None:
         """End, so that a supervisor starts the process anew."""
-        self.is_broken = True
-        self._tasks.spawn(self._crawler.engine.close_spider_async(reason="broken"))
+        if not self.is_broken:
+            self.is_broken = True
+            # Not among the tasks: closing waits for those, and must not wait for itself.
+            close = self._crawler.engine.close_spider_async(reason="broken")
+            self._closing = asyncio.ensure_future(close)
 
     async def _beat(self) -> None:
         """Move the deadline whatever the pages do, and compare notes now and then."""

@@ -59,6 +59,17 @@ async def test_nothing_is_settled_before_kafka_has_it(
     assert len(counted(cluster.results())) == 41
 
 
+async def test_a_worker_that_cannot_go_on_ends(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """What no waiting can mend ends the process with exit code 1, for a supervisor to see."""
+    with cluster.worker() as worker:
+        await cluster.end_of(await cluster.feed(site.url("/0")), timeout_s=90)
+        await redis.set(cluster.keys.meta(), "not the hash that it was")
+        await wait_until(lambda: not worker.is_running())
+        assert worker.wait() == 1
+
+
 async def test_redis_killed_in_mid_crawl_costs_no_page(
     cluster: CrawlerCluster, site: CrawlerSite, redis_server: RunningServer, wait_until: WaitUntil
 ) -> None:

@@ -240,7 +240,7 @@ def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
     first, second, third = (holds.admit(hold(n)) for n in range(3))
     first.filtered["domain"] += 2
     first.body_bytes = 7
-    holds.settle(first, Outcome.REDIRECTED, "3xx")
+    holds.settle(first, Outcome.REDIRECTED, "")
     holds.requeue(second, 500)
     holds.release(third, delay_ms=9, robots=True)
     owed = holds.take_owed()
@@ -248,7 +248,7 @@ def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
         Settle(
             token="1-0",
             outcome=Outcome.REDIRECTED,
-            reason="3xx",
+            reason="",
             filtered={"domain": 2},
             body_bytes=7,
         ),
