@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.keys import FrontierKeys
 from support.crawler_cluster import CrawlerCluster, counted
 from support.crawler_site import Answer, CrawlerSite, page, serving
 from support.servers import RunningServer
@@ -65,7 +66,7 @@ async def test_a_worker_that_cannot_go_on_ends(
     """What no waiting can mend ends the process with exit code 1, for a supervisor to see."""
     with cluster.worker() as worker:
         await cluster.end_of(await cluster.feed(site.url("/0")), timeout_s=90)
-        await redis.set(cluster.keys.meta(), "not the hash that it was")
+        await redis.set(FrontierKeys().meta(), "not the hash that it was")
         await wait_until(lambda: not worker.is_running())
         assert worker.wait() == 1
 
