@@ -14,7 +14,7 @@ from support.frontier_machine import run_machine
 
 SEEDS = int(os.environ.get("FRONTIER_SEEDS", "200"))
 FIRST_SEED = int(os.environ.get("FRONTIER_FIRST_SEED", "0"))
-STEPS = int(os.environ.get("FRONTIER_STEPS", "40"))
+STEPS = int(os.environ.get("FRONTIER_STEPS", "30"))
 
 
 async def test_random_lives_agree_with_the_model(redis: Redis) -> None:

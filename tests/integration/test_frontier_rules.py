@@ -141,7 +141,7 @@ async def test_a_parked_domain_without_entries_is_forgotten(bench: Bench) -> Non
     await bench.feed.put(bench.feed.command("stop"))
     await bench.tend()
     await spend(bench)
-    assert not await bench.redis.exists("{cs0}o:link", "{cs0}p:link", "{cs0}w:link")
+    assert not await bench.redis.exists("{cs0}p:link", "{cs0}w:link", "{cs0}r:link")
 
 
 async def test_thousands_of_rules_are_one_copy(bench: Bench) -> None:
@@ -180,6 +180,6 @@ async def test_absurd_rules_do_not_break_a_lease(bench: Bench) -> None:
     huge = ThrottleRule(hits=10**15, window_s=1e9, moderated=False, concurrency=10**12)
     tiny = ThrottleRule(hits=5, window_s=0.0)
     below = ThrottleRule(hits=-5, window_s=-1.0, concurrency=-1)
-    await bench.rule(huge, {"a": tiny, "b": below, "": BLOCKED, "*": BLOCKED})
+    await bench.rule(huge, {"a": tiny, "b": below, "": BLOCKED, "*": BLOCKED, "#": BLOCKED})
     await bench.feed.seeds("a/1", "b/1", "c/1")
     assert sorted(await bench.worker.urls()) == ["a/1", "c/1"]

@@ -33,9 +33,8 @@ return cmsgpack.pack(found)
 _PREFIX = KEYS.tag(0)
 _KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 _HEAD = struct.Struct("<IIdIB")
-_HOLD = re.compile(rb"(\d+) (\d) (\d+)/(-?\d+) (\S+) (\S+) (.*)", re.DOTALL)
 
-PERMANENT = {"m", "positions", "rules", "table", "totals", "outbox", "actions"}
+PERMANENT = {"m", "positions", "rules", "table", "t", "totals", "outbox", "actions"}
 """Keys that stay when everything that was ever fed is over and forgotten."""
 
 
@@ -47,9 +46,11 @@ class Dump:
         self.ttls: dict[str, int] = {}
         for key, type_, value, ttl in found:
             name = key.decode().removeprefix(_PREFIX)
-            is_flat = type_ in {b"hash", b"zset"}
-            pairs = dict(zip(value[::2], value[1::2], strict=True)) if is_flat else value
-            self.values[name] = pairs
+            if type_ in {b"hash", b"zset"}:
+                self.values[name] = dict(zip(value[::2], value[1::2], strict=True))
+                self.values[name].pop(b"#", None)  # padding
+            else:
+                self.values[name] = value
             self.ttls[name] = ttl
 
     def get(self, name: str) -> Any:
@@ -85,14 +86,23 @@ async def audit(redis: Redis) -> Dump:
     return state
 
 
-def _holds(state: Dump) -> Iterator[tuple[int, str, str, bytes]]:
-    """Flags, crawl number, domain and entry of every hold."""
+def _strings_of(packed: bytes, at: int, count: int) -> list[str]:
+    """Texts with their lengths before them."""
+    strings = []
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", packed, at)
+        strings.append(packed[at + 2 : at + 2 + length].decode())
+        at += 2 + length
+    return strings
+
+
+def _holds(state: Dump) -> Iterator[tuple[int, str, str]]:
+    """Flags, crawl number and domain of every hold."""
     for _, texts in state.named("h"):
-        for token, text in texts.items():
+        for token, packed in texts.items():
             if token not in {b"!", b"@"}:
-                match = _HOLD.fullmatch(text)
-                assert match, text
-                yield int(match[2]), match[3].decode(), match[6].decode(), match[7]
+                tag, _, domain = _strings_of(packed, 9, 3)
+                yield packed[8], tag.split("/")[0], domain
 
 
 def _is_running(state: Dump, c: str) -> bool:
@@ -100,7 +110,7 @@ def _is_running(state: Dump, c: str) -> bool:
 
 
 def _check_ledger(state: Dump) -> None:
-    held = Counter(c for _, c, _, _ in _holds(state))
+    held = Counter(c for _, c, _ in _holds(state))
     queued: Counter[str] = Counter()
     delayed: Counter[str] = Counter()
     for (_, tag, *_), entries in state.named("b"):
@@ -155,10 +165,10 @@ def _check_bands(state: Dump) -> None:
 
 def _check_throttle(state: Dump) -> None:
     """What a domain counts as unreported and under way is what is held."""
-    unreported = Counter(domain for flags, _, domain, _ in _holds(state) if flags == 0)
-    concurrent = Counter(domain for flags, _, domain, _ in _holds(state) if flags < 2)
+    unreported = Counter(domain for flags, _, domain in _holds(state) if flags == 0)
+    concurrent = Counter(domain for flags, _, domain in _holds(state) if flags < 2)
     with_work = {domain for _, index in state.named("o") for domain in index}
-    with_work |= {domain.encode() for _, _, domain, _ in _holds(state)}
+    with_work |= {domain.encode() for _, _, domain in _holds(state)}
     for domain, packed in state.get("t").items():
         head = _HEAD.unpack_from(packed)
         assert head[0] == unreported.pop(domain.decode(), 0), (domain, head)
@@ -219,4 +229,5 @@ def is_documented(name: str) -> bool:
 
 def left_over(state: Dump) -> set[str]:
     """Keys that are not permanent."""
+    assert not state.get("t")
     return set(state.values) - PERMANENT

@@ -74,7 +74,7 @@ class Held:
 
 def bucket_ms(rule: ThrottleRule) -> int:
     """How finely the frontier remembers sends under an unmoderated rule."""
-    return 1 if rule.effective_hits <= 128 else -(-int(rule.window_s * 1000) // 128)
+    return 1 if rule.effective_hits <= 128 else -(-int(rule.window_s * 1000) // 32)
 
 
 @dataclass

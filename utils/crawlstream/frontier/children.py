@@ -83,13 +83,18 @@ class Children:
     def _pack_settle(
         self, spiderid: str, settle: Settle, links: Sequence[Links], life: int | None
     ) -> list[object]:
-        inherited = self._inherited.get(settle.token, _UNKNOWN)
-        return [
+        end: list[object] = [
             settle.token,
             settle.outcome.value,
             settle.reason,
             packing.none_as(settle.sent_ms),
             settle.body_bytes,
+        ]
+        if not links and not settle.filtered and life is None:
+            return end
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        return [
+            *end,
             packing.none_as(inherited.domain_max_pages),
             packing.none_as(inherited.max_pages),
             inherited.pack_links(links, spiderid),

@@ -168,8 +168,8 @@ def _pack_command(command: Command) -> list[object]:
 
 def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
     """The throttle table as the frontier applies it, and as it was written."""
-    rules = {domain: _rule_text(rule) for domain, rule in table.rules.items() if domain}
-    for domain in table.blacklist:
+    rules = {domain: _rule_text(rule) for domain, rule in table.rules.items() if _is_name(domain)}
+    for domain in filter(_is_name, table.blacklist):
         rules[domain] = _rule_text(table.rule_for(domain), hits=0)
     flat = [part for pair in rules.items() for part in pair]
     return pack(
@@ -182,6 +182,11 @@ def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
             pack(_table_fields(table)),
         ]
     )
+
+
+def _is_name(domain: str) -> bool:
+    """Whether a domain can be called so; the others would be taken for fields of our own."""
+    return domain not in {"", "#"}
 
 
 def _rule_text(rule: ThrottleRule, hits: int | None = None) -> str:

@@ -8,7 +8,7 @@
 --   sent    {token, after_ms, received}
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
 --            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
---            life of the puts that went ahead|-1}
+--            life of the puts that went ahead|-1}; a page that found nothing ends after its bytes
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, robots}
 -- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat}
@@ -76,14 +76,14 @@ local function admit_children(c, groups, domain_cap, crawl_cap)
   end
 end
 
-local to_repeat = {}
+local NOTHING, to_repeat = {}, {}
 for _, settle in ipairs(settles) do
   local hold, state, rule = find(settle[1])
-  if hold and settle[10] >= 0 and settle[10] ~= life then
+  if hold and (settle[10] or -1) >= 0 and settle[10] ~= life then
     to_repeat[#to_repeat + 1] = settle[1]
   elseif hold then
-    admit_children(hold.c, settle[8], settle[6], settle[7])
-    local filtered = settle[9]
+    admit_children(hold.c, settle[8] or NOTHING, settle[6], settle[7])
+    local filtered = settle[9] or NOTHING
     for i = 1, #filtered, 2 do
       count(hold.c, 'z:' .. filtered[i], filtered[i + 1])
     end

@@ -11,7 +11,8 @@ local totals = redis.call('HMGET', P .. 'totals', 'running', 'queued', 'delayed'
 local backlog = {}
 for _, S in ipairs(redis.call('SMEMBERS', P .. 'spiders')) do
   backlog[#backlog + 1] = S
-  backlog[#backlog + 1] = redis.call('HLEN', P .. 'o:' .. S)
+  -- One field of the index is not a domain.
+  backlog[#backlog + 1] = redis.call('HLEN', P .. 'o:' .. S) - 1
 end
 for i = 1, 4 do
   totals[i] = tonumber(totals[i] or 0)

@@ -11,14 +11,15 @@
 --- include: bands
 --- include: dedupe
 --- include: admit
+--- include: holds
 
 local worker, token, domain_cap, crawl_cap, groups = unpack(cmsgpack.unpack(ARGV[1]))
-local text = redis.call('HGET', P .. 'h:' .. worker, token)
-if not text then
+local packed = redis.call('HGET', P .. 'h:' .. worker, token)
+if not packed then
   save_clock()
   return cmsgpack.pack({ false, 0, life })
 end
-local c = string.match(text, '^%d+ %d (%d+)/')
+local c = parse_hold(token, packed).c
 local admitted = 0
 for _, group in ipairs(groups) do
   if is_open(c) then

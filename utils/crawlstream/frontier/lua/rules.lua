@@ -33,6 +33,8 @@ end
 local changed = {}
 redis.call('DEL', P .. 'rules')
 redis.call('HSET', P .. 'rules', DEFAULT_RULE, default)
+pad(P .. 'rules')
+pad(P .. 't')
 for i = 1, #rules, 2 do
   redis.call('HSET', P .. 'rules', rules[i], rules[i + 1])
   if before[rules[i]] ~= rules[i + 1] then
@@ -41,7 +43,7 @@ for i = 1, #rules, 2 do
   before[rules[i]] = nil
 end
 local is_default_new = before[DEFAULT_RULE] ~= default
-before[DEFAULT_RULE] = nil
+before[DEFAULT_RULE], before[PAD] = nil, nil
 for domain in pairs(before) do
   changed[#changed + 1] = domain
 end

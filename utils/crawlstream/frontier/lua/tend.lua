@@ -95,7 +95,8 @@ local function look_after(S)
   local due = next_due_in(S)
   if due == 0 then
     wake(S, 1)
-  elseif due < 0 and redis.call('EXISTS', P .. 'o:' .. S) == 0 then
+  elseif due < 0 and redis.call('HLEN', P .. 'o:' .. S) <= 1 then
+    redis.call('DEL', P .. 'o:' .. S)
     redis.call('SREM', P .. 'spiders', S)
   end
 end

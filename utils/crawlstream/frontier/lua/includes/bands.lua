@@ -16,7 +16,7 @@ local EARLY_MS = 20
 local SEVERAL = '*'
 
 local function rank(priority)
-  return string.format('%.0f', -priority * PRIORITY_UNIT + next_turn())
+  return int(-priority * PRIORITY_UNIT + next_turn())
 end
 
 local function priority_of(score)
@@ -98,9 +98,16 @@ local function next_due_in(S)
   return due < FOREVER and math.max(due - now, 0) or -1
 end
 
+-- S has entries.
+local function know_spider(S)
+  if redis.call('SADD', P .. 'spiders', S) == 1 then
+    pad(P .. 'o:' .. S)
+  end
+end
+
 -- A domain without entries of S has one now.
 local function enter(S, domain, tag, priority)
-  redis.call('SADD', P .. 'spiders', S)
+  know_spider(S)
   redis.call('HSET', P .. 'o:' .. S, domain, tag)
   local due = earliest(domain)
   if due > now then
@@ -161,7 +168,7 @@ end
 -- Keep an entry back until the frontier clock reaches `due`.
 local function delay(S, domain, tag, entry, due, in_front)
   local c, priority = split_tag(tag)
-  redis.call('SADD', P .. 'spiders', S)
+  know_spider(S)
   redis.call('ZADD', P .. 'y:' .. S .. ':' .. c, int(due), string.format('%012d', next_turn()) .. ' '
     .. (in_front and 'f' or 'b') .. ' ' .. int(priority) .. ' ' .. domain .. ' ' .. entry)
   redis.call('ZADD', P .. 'y:' .. S, 'LT', int(due), c)
@@ -241,6 +248,22 @@ local function first_tag(S, domain, o)
   return o == SEVERAL and redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1] or o
 end
 
+-- Give up to `want` entries of a band to `take`; answers how many there were.
+local function pop_band(key, want, take, domain, tag)
+  if want == 1 then
+    local entry = redis.call('LPOP', key)
+    if entry then
+      take(domain, tag, entry)
+    end
+    return entry and 1 or 0
+  end
+  local entries = redis.call('LPOP', key, want) or {}
+  for i = 1, #entries do
+    take(domain, tag, entries[i])
+  end
+  return #entries
+end
+
 -- Pop up to `limit` entries of a domain, all of the priority `top` that it is a candidate for, equal
 -- crawls in turn, and give each to `take`. Answers how many, and what `o` says from now on (nil:
 -- nothing is left).
@@ -253,16 +276,13 @@ local function pop(S, domain, candidate, limit, take)
       break
     end
     local want = o == SEVERAL and 1 or limit - popped
-    local entries = is_open(c) and redis.call('LPOP', band_key(S, tag, domain), want) or {}
-    for i = 1, #entries do
-      take(domain, tag, entries[i])
+    local found = is_open(c) and pop_band(band_key(S, tag, domain), want, take, domain, tag) or 0
+    popped = popped + found
+    if found > 0 then
+      count(c, 'queued', -found)
+      count(c, 'held', found)
     end
-    popped = popped + #entries
-    if #entries > 0 then
-      count(c, 'queued', -#entries)
-      count(c, 'held', #entries)
-    end
-    if #entries < want then
+    if found < want then
       o = drop_tag(S, domain, o, tag)
     elseif o == SEVERAL then
       redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(priority), tag)

@@ -39,6 +39,14 @@ do
   end
 end
 
+-- A field with a long value, so that Redis does not keep a large hash in its compact form, which it
+-- searches from end to end. No domain is called so.
+local PAD, PADDING = '#', string.rep('#', 65)
+
+local function pad(key)
+  redis.call('HSET', key, PAD, PADDING)
+end
+
 -- Next number of the sequence that orders equals: round-robin and FIFO ties.
 local function next_turn()
   turn = turn + 1

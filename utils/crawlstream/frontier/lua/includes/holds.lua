@@ -2,9 +2,9 @@
 -- Guarantee: whatever ends a hold finds it by (worker, token) and removes it in the same script; a
 --   token that is not there changes nothing. A hold that ends without a reported send counts as
 --   sent now: allowances are never refunded.
--- `h:<worker>` HASH token -> "<since> <flags> <tag> <spider> <domain> <entry>"; `!` -> number of the
---   last granting call; `@` -> the spider under whose name it sleeps. flags: 0 granted, 1 sent,
---   2 response received.
+-- `h:<worker>` HASH token -> hold: since, flags, tag, spider and domain packed, then the entry; `!` ->
+--   number of the last granting call; `@` -> the spider under whose name it sleeps.
+--   flags: 0 granted, 1 sent, 2 response received.
 -- Entry: three characters (retries, deaths, reaps; each '!' + n), profile number, ',' and the body.
 -- Needs: clock, ledger, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
 local ZERO, MOST_MARKS = 33, 90
@@ -18,15 +18,17 @@ local function with_marks(entry, retries, deaths, reaps)
     ZERO + math.min(reaps, MOST_MARKS)) .. string.sub(entry, 4)
 end
 
-local function parse_hold(token, text)
-  local since, flags, tag, S, domain, entry = string.match(text, '^(%d+) (%d) (%S+) (%S+) (%S+) (.*)$')
+local HOLD = '<dBHc0Hc0Hc0'
+
+local function parse_hold(token, packed)
+  local since, flags, tag, S, domain, rest = struct.unpack(HOLD, packed)
   local c, priority = split_tag(tag)
-  return { token = token, since = tonumber(since), flags = tonumber(flags), tag = tag, c = c,
-    priority = priority, spider = S, domain = domain, entry = entry }
+  return { token = token, since = since, flags = flags, tag = tag, c = c, priority = priority,
+    spider = S, domain = domain, entry = string.sub(packed, rest) }
 end
 
-local function hold_text(since, flags, tag, S, domain, entry)
-  return since .. ' ' .. flags .. ' ' .. tag .. ' ' .. S .. ' ' .. domain .. ' ' .. entry
+local function pack_hold(since, flags, tag, S, domain, entry)
+  return struct.pack(HOLD, since, flags, #tag, tag, #S, S, #domain, domain) .. entry
 end
 
 -- The holds of a worker by token: one HMGET; unknown tokens are collected in `stale`.
@@ -125,8 +127,8 @@ local function flush_holds(worker, rules)
   local texts = {}
   for token, hold in pairs(changed) do
     texts[#texts + 1] = token
-    texts[#texts + 1] = hold_text(int(hold.since), int(hold.flags), hold.tag, hold.spider,
-      hold.domain, hold.entry)
+    texts[#texts + 1] = pack_hold(hold.since, hold.flags, hold.tag, hold.spider, hold.domain,
+      hold.entry)
   end
   if #texts > 0 then
     redis.call('HSET', P .. 'h:' .. worker, unpack(texts))

@@ -30,7 +30,8 @@ local function promote_due(S, limit)
   for i = 1, #due do
     if o[i] then
       local priority = top_priority(S, due[i], o[i])
-      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = priority, top = priority }
+      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = priority, top = priority,
+        equals = 1 }
     end
   end
   redis.call('ZREM', P .. 'w:' .. S, unpack(due))
@@ -55,7 +56,7 @@ local function pop_ready(S, want)
     if o[i] then
       local score = popped[2 * i]
       list[#list + 1] = { domain = domains[i], o = o[i], score = score, claim = priority_of(score),
-        top = top_priority(S, domains[i], o[i]) }
+        top = top_priority(S, domains[i], o[i]), equals = 1 }
     end
   end
   return list
@@ -81,9 +82,10 @@ end
 
 -- For each candidate how many from it on claim the same priority: they share what is left.
 local function count_equals(list)
-  for i = #list, 1, -1 do
-    local after = list[i + 1]
-    list[i].equals = after and after.claim == list[i].claim and after.equals + 1 or 1
+  for i = #list - 1, 1, -1 do
+    if list[i].claim == list[i + 1].claim then
+      list[i].equals = list[i + 1].equals + 1
+    end
   end
 end
 
@@ -204,13 +206,14 @@ end
 
 local function lease_new(S, worker, call, want)
   promote_delayed(S, math.max(2 * want, PROMOTE_AT_LEAST))
-  local granted, held, since = {}, { '!', int(call) }, int(now)
+  local granted, held = {}, { '!', int(call) }
+  local first = int(call) .. '-'
   local function take(domain, tag, entry)
     local c, priority = split_tag(tag)
-    local token = int(call) .. '-' .. int(#granted + 1)
-    granted[#granted + 1] = { token, c, domain, priority, entry }
-    held[#held + 1] = token
-    held[#held + 1] = hold_text(since, '0', tag, S, domain, entry)
+    local n = #granted + 1
+    local token = first .. int(n)
+    granted[n] = { token, c, domain, priority, entry }
+    held[2 * n + 1], held[2 * n + 2] = token, pack_hold(now, 0, tag, S, domain, entry)
   end
   for _ = 1, MAX_PASSES do
     local _, any = serve_pass(S, want - #granted, take)

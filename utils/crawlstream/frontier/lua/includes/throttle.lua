@@ -4,7 +4,7 @@
 --   allowance had been used up to that moment. When in doubt the answer is "later".
 -- State `t` of a domain, packed: {unreported, concurrent, not_before, life, bonus, b1, n1, b2, n2 …}
 --   with b = bucket of sends, n = sends in it. A moderated rule keeps only the last send, with n = 0.
---   Others keep buckets of 1 ms for up to 128 hits, of window/128 beyond that; a bucket counts whole
+--   Others keep buckets of 1 ms for up to 128 hits, of window/32 beyond that; a bucket counts whole
 --   until one window after its end.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
@@ -12,7 +12,7 @@
 -- Cost: arithmetic; states and rules are read and written in one command a batch by the caller.
 local UNREPORTED, CONCURRENT, NOT_BEFORE, LIFE, BONUS, FIRST = 1, 2, 3, 4, 5, 6
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<I4I4dI4B', 21, 'dI4', 12
-local MAX_BUCKETS = 128
+local EXACT_HITS, COARSE_BUCKETS = 128, 32
 local DEFAULT_RULE = ''
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
 local CONCURRENCY_RECHECK_MS = 1000
@@ -26,7 +26,7 @@ local function parse_rule(text)
     rule = { hits = tonumber(hits), window = tonumber(window), moderated = moderated == '1',
       concurrency = tonumber(concurrency) }
     rule.spacing = math.ceil(rule.window / math.max(rule.hits, 1))
-    rule.bucket = rule.hits <= MAX_BUCKETS and 1 or math.ceil(rule.window / MAX_BUCKETS)
+    rule.bucket = rule.hits <= EXACT_HITS and 1 or math.ceil(rule.window / COARSE_BUCKETS)
     rule_cache[text] = rule
   end
   return rule
