@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -15,18 +14,6 @@ from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
 _names = itertools.count(1)
-
-_ONE_CLUSTER = {"chaos", "e2e", "fundamentals"}
-"""Tiers whose tests share one local cluster, and so one process."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares servers when tests run side by side: a file, or a cluster."""
-    for item in items:
-        tier = item.path.relative_to(Path(__file__).parent).parts[0]
-        group = "cluster" if tier in _ONE_CLUSTER else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -88,7 +88,7 @@ class Witness:
         endings = self.events(crawlid, *ENDINGS)
         return endings[0] if endings else None
 
-    async def ended(self, crawlid: str, *, timeout_s: float = 30) -> dict[str, Any]:
+    async def ended(self, crawlid: str, *, timeout_s: float = 90) -> dict[str, Any]:
         """Wait for the event that ends a crawl."""
 
         def ending() -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ class Witness:
 
         return (await wait_until(ending, timeout_s=timeout_s))[0]
 
-    async def answered(self, uuid_: str, *, timeout_s: float = 10) -> dict[str, Any]:
+    async def answered(self, uuid_: str, *, timeout_s: float = 60) -> dict[str, Any]:
         """Wait for the answer to a request."""
 
         def answer() -> list[dict[str, Any]]:

@@ -15,9 +15,9 @@ from crawlstream.cli.home import repository
 
 _TOOLS = Path(sys.executable).parent
 
-_SIDE_BY_SIDE = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers, so three files run at once on two cores; those that
-share one cluster run one after the other, and begin."""
+_SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most of a test's time is waiting for servers, so three files run at once on two cores; the long ones
+come first."""
 
 CHECKS = {
     "lint": (str(_TOOLS / "ruff"), "check"),
