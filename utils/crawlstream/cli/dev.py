@@ -16,8 +16,7 @@ from crawlstream.cli.home import repository
 _TOOLS = Path(sys.executable).parent
 
 _SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers, so three files run at once on two cores; the long ones
-come first."""
+"""Most of a test's time is waiting for servers: three files run at once, the long ones first."""
 
 CHECKS = {
     "lint": (str(_TOOLS / "ruff"), "check"),
