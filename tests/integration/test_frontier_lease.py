@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crawlstream.frontier.frontier import SETTLED_MS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Release, Requeue, Settle
 from crawlstream.model.throttle import ThrottleRule
@@ -67,6 +68,18 @@ async def test_entries_of_a_stopped_crawl_do_not_lift_their_domain(bench: Bench)
     await bench.feed.put(bench.feed.command("stop", other))
     assert await bench.worker.urls(1) == ["b/middle"]
     assert await bench.worker.urls(1) == ["a/late"]
+
+
+async def test_a_swept_crawl_does_not_lift_its_domain(bench: Bench) -> None:
+    """A domain whose best entries were swept away waits behind domains that are better now."""
+    other = replace(CRAWL, crawlid="other")
+    await bench.feed.seeds("a/urgent", priority=100, crawl=other)
+    await bench.feed.seeds("a/late", priority=10)
+    await bench.feed.seeds("b/1", "b/2", priority=50)
+    await bench.feed.put(bench.feed.command("stop", other))
+    await bench.tend()
+    assert await bench.worker.urls(2) == ["b/1", "b/2"]
+    assert await bench.worker.urls(2) == ["a/late"]
 
 
 async def test_equal_domains_take_turns(bench: Bench) -> None:
@@ -353,6 +366,18 @@ async def test_children_of_a_stale_hold_do_not_enter(bench: Bench) -> None:
     answer = await bench.worker.settle(hold, links=[links("b", range(1_500))])
     assert answer.stale == {hold.token}
     assert (await bench.state()).admitted == 1
+
+
+async def test_an_entry_that_cannot_be_read_blocks_no_other(bench: Bench) -> None:
+    """What another version has written is left to whoever understands it; the rest goes on."""
+    seed = bench.feed.seed("a/1")
+    await bench.feed.put(replace(seed, entry=b"\xff of the future"), bench.feed.seed("a/2"))
+    assert await bench.worker.urls() == ["a/2"]
+    assert not await bench.worker.lease()
+    await bench.advance(SETTLED_MS + 1)
+    await bench.worker.frontier.reconcile("w1", bench.worker.holds)
+    state = await bench.state()
+    assert (state.queued, state.held) == (1, 1)
 
 
 async def test_empty_groups_of_links_are_harmless(bench: Bench) -> None:

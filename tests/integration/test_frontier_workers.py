@@ -113,6 +113,18 @@ async def test_twenty_reaps_without_blame_are_too_many(bench: Bench) -> None:
     assert reaps == 20
 
 
+async def test_a_dead_letter_that_cannot_be_read_is_still_told(bench: Bench) -> None:
+    """An entry of another version that was given up does not hold up the outbox."""
+    seed = bench.feed.seed("a/1")
+    await bench.feed.put(replace(seed, entry=b"\xff of the future"))
+    for i in range(20):
+        await bench.another_worker(f"victim{i}").lease()
+        await bench.frontier.blame(f"victim{i}", "")
+        await bench.advance(60_000)
+    (letter,) = await dead_letters(bench)
+    assert (letter.hold, letter.reason) == (None, "killed_worker")
+
+
 async def test_reaps_delay_an_entry_more_and_more(bench: Bench) -> None:
     """From the third reap on an entry waits 1, 2, 4 … 60 seconds before the next try."""
     await bench.feed.seeds("a/1")

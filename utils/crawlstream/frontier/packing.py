@@ -14,6 +14,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 import msgpack  # type: ignore[import-untyped]
+import structlog
 
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
@@ -21,6 +22,8 @@ from crawlstream.model.effects import Command, IntakeBatch, Links, Seed
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire import stored
+
+log = structlog.get_logger()
 
 FRESH_MARKS = b"!!!"
 """Header of an entry without retries, deaths and reaps; see ``lua/includes/holds.lua``."""
@@ -96,7 +99,11 @@ def split_entry(entry: bytes) -> tuple[int, int, bytes]:
 def unpack_holds(
     granted: Sequence[Any], crawls: Any, profiles: Any, *, issued_at: float
 ) -> tuple[list[Hold], dict[str, Inheritance]]:
-    """The holds of a lease, and what their children inherit, by token."""
+    """The holds of a lease, and what their children inherit, by token.
+
+    An entry that cannot be read (another version wrote it) is left out and said aloud: as nobody
+    answers for its hold, it will be given back, perhaps to a worker that understands it.
+    """
     runs = {c: (crawl_from(v[0]), v[1], bool(v[2])) for c, v in mapping(crawls).items()}
     holds, inherited = [], {}
     for raw_token, c, domain, priority, entry in granted:
@@ -104,6 +111,11 @@ def unpack_holds(
         retries, number, body = split_entry(entry)
         profile = profile_from(profiles[b"%s/%d" % (c, number)])
         token = raw_token.decode()
+        try:
+            kept = stored.decode_entry(body)
+        except ValueError:
+            log.exception("lease", outcome="unreadable", token=token)
+            continue
         inherited[token] = Inheritance(number, profile.domain_max_pages, profile.max_pages)
         holds.append(
             Hold(
@@ -112,7 +124,7 @@ def unpack_holds(
                 run=run,
                 domain=domain.decode(),
                 priority=priority,
-                entry=stored.decode_entry(body),
+                entry=kept,
                 profile=profile,
                 retries=retries,
                 issued_at=issued_at,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -26,6 +27,7 @@ TAKE_OVER_MS = 5_000
 GONE_MS = 3_600_000
 """A reader that was not heard of for so long, and has nothing unfinished, is forgotten."""
 
+log = structlog.get_logger()
 T = TypeVar("T")
 Fields = Mapping[bytes, bytes]
 Records = Sequence[tuple[bytes, Fields]]
@@ -177,16 +179,21 @@ def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
     )
 
 
-def _buried(details: Mapping[bytes, Any]) -> Hold:
-    """The entry of a dead letter, as the hold that it was."""
+def _buried(details: Mapping[bytes, Any]) -> Hold | None:
+    """The entry of a dead letter, as the hold that it was; None if it cannot be read."""
     retries, _, body = packing.split_entry(details[b"entry"])
+    try:
+        entry = stored.decode_entry(body)
+    except ValueError:
+        log.exception("publish", outcome="unreadable", name=details[b"name"].decode())
+        return None
     return Hold(
         token="",
         crawl=packing.crawl_from(details[b"name"]),
         run=details[b"run"],
         domain=details[b"domain"].decode(),
         priority=details[b"priority"],
-        entry=stored.decode_entry(body),
+        entry=entry,
         profile=packing.profile_from(details[b"profile"]),
         retries=retries,
         issued_at=0,

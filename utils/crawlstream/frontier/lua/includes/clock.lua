@@ -6,7 +6,7 @@
 --   rules_known.
 -- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
 local P = KEYS[1]
-local NEVER, FOREVER = -1e15, 9e15
+local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
 local now, wall, life, restart, turn, rules_known
 
 local function int(number)
@@ -20,7 +20,9 @@ end
 do
   local time = redis.call('TIME')
   wall = time[1] * 1000 + math.floor(time[2] / 1000)
-  local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+  local info = redis.call('INFO', 'server')
+  local _, before = string.find(info, 'run_id:', 1, true)
+  local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
   local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid')
   turn, rules_known = tonumber(m[6] or 0), m[7] and true or false
   if m[1] then
