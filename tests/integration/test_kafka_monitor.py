@@ -239,6 +239,8 @@ async def test_monitors_share_the_topic(
 ) -> None:
     """A monitor that joins takes over a part, one that ends gives it up; each counts once."""
     with cluster.kafka_monitor():
+        # One that has not come so far as to mind a signal would die of it.
+        await wait_until(lambda: monitor.starts() > 0)
         witness.feed(*(seed("shared", number) for number in range(500)))
         await wait_until(lambda: has_admitted(frontier, "shared", 1))
         assert monitor.stop() == 0
