@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import pytest
 from kafka.admin import KafkaAdminClient
+from kafka.cluster import ClusterMetadata
 from kafka.errors import CorruptRecordError
 from kafka.structs import TopicPartition
 
@@ -386,6 +387,32 @@ async def test_a_consumer_that_fails_is_replaced(
         await wait_until(lambda: len(pipe.ledger.located) == 8)
         await pipe.send(range(100, 200))
         await wait_until(lambda: len(pipe.ledger.values) == 200)
+    pipe.ledger.assert_each_once()
+
+
+async def test_a_consumer_that_is_deaf_is_replaced(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
+) -> None:
+    """A consumer whose metadata task died in its first update does not wait for ever."""
+    monkeypatch.setattr(session_module, "DEAF_AFTER_S", 0.5)
+    monkeypatch.setattr(session_module, "METADATA_AGE_MS", 500)
+    errors = iter([RuntimeError("Set changed size during iteration")])
+    update = ClusterMetadata.update_metadata
+
+    def fail_once(cluster: ClusterMetadata, metadata: object) -> None:
+        update(cluster, metadata)
+        if cluster.partitions_for_topic(pipe.topic):
+            for error in errors:
+                raise error
+
+    await pipe.send(range(10))
+    monkeypatch.setattr(ClusterMetadata, "update_metadata", fail_once)
+    async with pipe.following():
+        await wait_until(lambda: len(pipe.ledger.values) == 10)
+        replaced = len(pipe.ledger.located)
+        await wait_until(lambda: len(pipe.ledger.located) > replaced)
+        await pipe.send(range(10, 20))
+        await wait_until(lambda: len(pipe.ledger.values) == 20)
     pipe.ledger.assert_each_once()
 
 

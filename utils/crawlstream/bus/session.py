@@ -20,6 +20,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from crawlstream.bus.connect import common_options, open_client
 from crawlstream.bus.records import Batch, OutOfRange, Record
+from crawlstream.errors import KafkaUnavailable
 
 MAX_RECORDS = 1_000
 """Records of one poll: small enough to be taken back unused, large enough for 80 000 a second."""
@@ -36,6 +37,12 @@ SESSION_TIMEOUT_MS = 6_000
 
 MAX_POLL_INTERVAL_MS = 30_000
 """A thread that hangs for so long loses its partitions; a rebalance waits no longer for it."""
+
+METADATA_AGE_MS = 10_000
+"""How soon a topic that was made anew is noticed."""
+
+DEAF_AFTER_S = 10.0
+"""Metadata that has been due for so long will not come any more."""
 
 _BOUNDS_TIMEOUT_MS = 2_000
 _CLOSE_TIMEOUT_MS = 1_000
@@ -113,6 +120,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         self._new: set[int] = set()
         self._topic_id = ""
         self._is_fetching = True
+        self._heard_at = time.monotonic()
 
     def subscribe(self) -> None:
         """Ask to be assigned partitions."""
@@ -133,7 +141,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             self._tell(Revoked({partition: self._next_epoch() for partition in gone}))
 
     def announce(self) -> None:
-        """Tell of new partitions, and of all of them if the topic was made anew."""
+        """Tell of new partitions, and of all of them if the topic was made anew.
+
+        KafkaUnavailable: this consumer does not hear of topics any more.
+        """
+        self._check_hearing()
         topic_id = self._find_topic_id()
         if topic_id is None:
             return
@@ -255,6 +267,17 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         ends = self._consumer.end_offsets([key], timeout_ms=_BOUNDS_TIMEOUT_MS)
         return starts[key], ends[key]
 
+    def _check_hearing(self) -> None:
+        """Notice that kafka-python has stopped to refresh its metadata.
+
+        The task that does so dies unheard if its first answer arrives while the consumer is still
+        being made; a consumer without metadata is assigned nothing, for ever.
+        """
+        if self._network.cluster.ttl() > 0:
+            self._heard_at = time.monotonic()
+        elif time.monotonic() - self._heard_at > DEAF_AFTER_S:
+            raise KafkaUnavailable("the consumer's metadata is not refreshed any more")
+
     def _find_topic_id(self) -> str | None:
         cluster = self._network.cluster
         if cluster.partitions_for_topic(self._topic) is None:
@@ -291,8 +314,7 @@ def open_session(
         session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=SESSION_TIMEOUT_MS // 3,
         max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
-        # How soon a topic that was made anew is noticed.
-        metadata_max_age_ms=10_000,
+        metadata_max_age_ms=METADATA_AGE_MS,
         metrics_enabled=False,
     )
     session = Session(consumer, network, topic, tell=tell, next_epoch=next_epoch)
