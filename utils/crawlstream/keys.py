@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 from zlib import crc32
 
@@ -20,6 +21,7 @@ from crawlstream.model.crawl import CrawlKey
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
 
+@lru_cache(maxsize=4096)
 def encode_id(text: str) -> str:
     """Make any id safe inside a key: separators and non-ASCII become ``%XX``."""
     return quote(text, safe="")

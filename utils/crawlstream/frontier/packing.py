@@ -136,17 +136,38 @@ def unpack_holds(
 
 def pack_intake(batch: IntakeBatch) -> bytes:
     """A batch of records; equal profiles travel once."""
-    profiles: dict[bytes, int] = {}
+    profiles = _Profiles()
     records = [
         _pack_seed(record, profiles) if isinstance(record, Seed) else _pack_command(record)
         for record in batch.records
     ]
-    numbered = [[blake2b(profile, digest_size=8).hexdigest(), profile] for profile in profiles]
+    numbered = [[blake2b(packed, digest_size=8).hexdigest(), packed] for packed in profiles.packed]
     return pack([batch.topic_id, batch.kafka_partition, batch.start, batch.next, numbered, records])
 
 
-def _pack_seed(seed: Seed, profiles: dict[bytes, int]) -> list[object]:
-    profile = stored.encode_profile(seed.profile)
+class _Profiles:
+    """The profiles of one batch, numbered from 1; seeds of one crawl mostly share the very object.
+
+    Objects are told apart by their identity: all of them live as long as the batch.
+    """
+
+    __slots__ = ("_numbers", "packed")
+
+    def __init__(self) -> None:
+        self.packed: dict[bytes, int] = {}
+        self._numbers: dict[int, int] = {}
+
+    def number(self, profile: Profile) -> int:
+        """The number of a profile; equal ones have the same."""
+        number = self._numbers.get(id(profile))
+        if number is None:
+            packed = stored.encode_profile(profile)
+            number = self.packed.setdefault(packed, len(self.packed) + 1)
+            self._numbers[id(profile)] = number
+        return number
+
+
+def _pack_seed(seed: Seed, profiles: _Profiles) -> list[object]:
     return [
         "seed",
         seed.offset,
@@ -157,7 +178,7 @@ def _pack_seed(seed: Seed, profiles: dict[bytes, int]) -> list[object]:
         encode_id(seed.crawl.spiderid),
         seed.fingerprint,
         seed.entry,
-        profiles.setdefault(profile, len(profiles) + 1),
+        profiles.number(seed.profile),
         none_as(seed.profile.domain_max_pages),
         none_as(seed.profile.max_pages),
         min(seed.expires, _LATEST_S),

@@ -51,6 +51,21 @@ local function refuse(offset, reason)
   refused[#refused + 1] = reason
 end
 
+local opened = {}
+
+-- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
+-- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
+local function run_for(name, expires, timestamp)
+  local found = opened[name]
+  if not found or expires ~= 0 then
+    local c, run = open_run(name, expires)
+    redis.call('HSETNX', P .. 'x:' .. c, from_field(place), int(timestamp))
+    found = { c, run }
+    opened[name] = expires == 0 and found or nil
+  end
+  return found[1], found[2]
+end
+
 local function set_expiry(c, expires)
   crawl_of(c).expires = expires
   redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires))
@@ -67,8 +82,7 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
     end
     return refuse(offset, 'stopped')
   end
-  local c, run = open_run(name, expires)
-  redis.call('HSETNX', P .. 'x:' .. c, from_field(place), int(timestamp))
+  local c, run = run_for(name, expires, timestamp)
   if expires ~= 0 then
     set_expiry(c, expires)
   end
@@ -87,6 +101,7 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
 end
 
 local function command(_, timestamp, action, request, name)
+  opened = {}
   local fields = { 'name', action, 'request', request }
   if action == 'stop' and name ~= '' then
     local record = load_name(name)
