@@ -51,6 +51,7 @@ VERBS = {
         passes_options=True,
     ),
     "check": Verb("dev:run_checks", "Check lint, types, borders and sizes.", joins_cluster=False),
+    "bench": Verb("bench:bench", "Measure what must be fast and small.", joins_cluster=False),
 }
 
 

@@ -1,0 +1,41 @@
+"""What a fruitless poll costs at 100 000 cooling domains, and how long it spares the next one."""
+
+from __future__ import annotations
+
+from harness import Benchmark, Figures, Line, measured
+from load import SPIDER, done, fill, open_frontier
+from redis.asyncio import Redis
+
+from crawlstream.model.throttle import ThrottleRule
+
+DOMAINS = 100_000
+POLLS = 500
+RARELY = ThrottleRule(hits=1, window_s=86_400)
+
+
+async def measure(redis: Redis) -> Figures:
+    """Cool every domain by one request, then ask for more."""
+    frontier, hold = await open_frontier(redis, RARELY)
+    await fill(frontier, hold, DOMAINS, 2)
+    answer = await frontier.exchange("idle", SPIDER, want=200)
+    while answer.holds:
+        settles = [done(hold) for hold in answer.holds]
+        answer = await frontier.exchange("idle", SPIDER, settles=settles, want=200)
+    async with measured(redis) as polls:
+        for _ in range(POLLS):
+            answer = await frontier.exchange("idle", SPIDER, want=100)
+    return {
+        "commands_a_poll": polls.calls / POLLS,
+        "us_a_poll": polls.cpu_us / POLLS,
+        "sleeps_s": (answer.next_due_ms or 0) / 1000,
+    }
+
+
+if __name__ == "__main__":
+    Benchmark(
+        name="idle",
+        about="Redis commands of a fruitless poll at 100 000 cooling domains.",
+        measure=measure,
+        lines={"commands_a_poll": Line(floor=2, goal=1, unit="")},
+        repetitions=1,
+    ).main()

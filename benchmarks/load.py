@@ -1,0 +1,109 @@
+"""A frontier under load: one crawl, links of 77 characters, workers that settle what they lease."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier import packing
+from crawlstream.frontier.frontier import DEADLINE_MS, Frontier
+from crawlstream.frontier.scripts import Scripts
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.effects import IntakeBatch, Links, Outcome, Seed, Settle
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.wire.stored import encode_entry
+
+KEYS = FrontierKeys()
+CRAWL = CrawlKey("link", "bench", "load")
+SPIDER = CRAWL.spiderid
+FILLER = "filler"
+"""The worker that holds the seed, under which links are put, and never ends it."""
+URL_SIZE = 77
+LINKS_PER_CALL = 1_000
+
+WIDE_OPEN = ThrottleRule(hits=1_000_000, window_s=1, moderated=False, concurrency=1_000_000)
+"""Every domain may always be asked: the deepest backlog there can be."""
+SPACED = ThrottleRule(hits=1_000, window_s=1, concurrency=1_000)
+"""Evenly spaced, as the default rule is, but so closely that there is always something due."""
+
+
+def domain_name(number: int) -> str:
+    """Of 20 characters."""
+    return f"host-{number:07d}.example"
+
+
+def links(domain: str, count: int, *, priority: int = 50) -> Links:
+    """New links into one domain. Their bodies are equal, which nothing in the frontier looks at."""
+    url = f"http://{domain}/articles/2026/11/".ljust(URL_SIZE, "x")
+    return Links(
+        domain=domain,
+        priority=priority,
+        entries=[encode_entry(Entry(url=url, depth=1))] * count,
+        fingerprints=[str(random.getrandbits(64) - 2**63) for _ in range(count)],
+    )
+
+
+async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[Frontier, Hold]:
+    """An empty frontier under one rule, and the hold of its only seed."""
+    await redis.flushall()
+    frontier = Frontier(redis, KEYS)
+    await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
+    seed = Seed(
+        offset=0,
+        timestamp_ms=0,
+        crawl=CRAWL,
+        domain="seed.example",
+        priority=100,
+        fingerprint="0",
+        entry=encode_entry(Entry(url="http://seed.example/")),
+        profile=Profile(),
+    )
+    batch = IntakeBatch(topic_id="bench", kafka_partition=0, start=0, next=1, records=[seed])
+    await frontier.intake(batch)
+    return frontier, (await frontier.exchange(FILLER, SPIDER, want=1)).holds[0]
+
+
+async def put_all(frontier: Frontier, hold: Hold, groups: Iterable[Links]) -> None:
+    """Put groups of links below the seed, as many a call as a call takes."""
+    batch: list[Links] = []
+    for group in groups:
+        batch.append(group)
+        if sum(len(group.entries) for group in batch) >= LINKS_PER_CALL:
+            await frontier.put_links(FILLER, SPIDER, hold.token, batch)
+            batch = []
+    await frontier.put_links(FILLER, SPIDER, hold.token, batch)
+
+
+async def fill(frontier: Frontier, hold: Hold, domains: int, each: int) -> None:
+    """Put ``each`` links into every one of ``domains`` domains."""
+    await put_all(frontier, hold, (links(domain_name(d), each) for d in range(domains)))
+
+
+def done(hold: Hold, groups: Sequence[Links] = ()) -> Settle:
+    """The end of a page, with its children."""
+    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups, sent_ms=1)
+
+
+async def lease_and_settle(redis: Redis, worker: str, entries: int, batch: int = 100) -> int:
+    """Lease entries in batches and end each with the next call; answers how many there were.
+
+    Speaks to the operation itself, so that Redis is what limits it and not the values of Python.
+    """
+    scripts = Scripts(redis, KEYS.tag(0))
+    call, leased = 0, 0
+    settles: list[list[object]] = []
+    while True:
+        call += 1
+        want = min(batch, entries - leased)
+        request = [call, worker, SPIDER, want, DEADLINE_MS, [], settles, [], []]
+        answer = packing.unpack(await scripts.run("exchange", packing.pack(request)))
+        leased += len(answer[0])
+        if want == 0:
+            return leased
+        settles = [[hold[0].decode(), "done", "2xx", 1, 1000] for hold in answer[0]]
+        if not answer[0]:
+            await asyncio.sleep(0.001)

@@ -1,0 +1,43 @@
+"""``crawlstream bench``: what must be fast and small, measured beside a yardstick of the minute."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from crawlstream.cli.home import repository
+
+
+class Name(StrEnum):
+    """The benchmarks, each a file in ``benchmarks/``."""
+
+    FRONTIER = "frontier"
+    PAGE = "page"
+    PUT = "put"
+    MEMORY = "memory"
+    IDLE = "idle"
+    CALLS = "calls"
+    INFO = "info"
+
+
+def bench(
+    name: Annotated[Name, typer.Argument(help="What to measure.")],
+    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    repetitions: Annotated[
+        int | None, typer.Option("-n", min=1, help="Measure so often; medians are reported.")
+    ] = None,
+) -> None:
+    """Measure one thing on servers of its own, and compare it with its floor and its goal.
+
+    Example: crawlstream bench frontier --json
+    """
+    options = ["--json"] if as_json else []
+    if repetitions is not None:
+        options += ["-n", str(repetitions)]
+    argv = (sys.executable, str(repository() / "benchmarks" / f"{name}.py"), *options)
+    # In place of this process, so that whatever ends the command ends the benchmark.
+    os.execv(sys.executable, argv)  # noqa: S606  no shell
