@@ -15,14 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from crawlstream.demo.arrival import StampedSocket
 from crawlstream.demo.render import Reply, not_found, render, reply
-from crawlstream.demo.visits import AccessLog, Visit, now_ms
+from crawlstream.demo.visits import AccessLog, Visit
 from crawlstream.demo.web import Web
 from crawlstream.errors import SetupError
 
 FLUSH_S = 0.05
 """The access log on disk is at most this old."""
 
+_NO_LUCK_S = 0.01
 _MAX_HEAD = 64 * 1024
 _MAX_BODY = 4 * 1024 * 1024
 _REQUEST_LINE = re.compile(rb"(\S+) (\S+) HTTP/1\.([01])\r\n")
@@ -45,30 +47,29 @@ class Site:
         self.log = log
         self._replies: dict[tuple[str, str], Reply] = {}
         self._visited: set[tuple[str, str]] = set()
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[socket.socket] = []
         self.connections: set[asyncio.Transport] = set()
-        self._flusher: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Listen on every host of the web."""
-        loop = asyncio.get_running_loop()
         _allow_sockets(len(self.web.hosts))
         try:
             for host in self.web.hosts:
-                listener = _listen(host, self.web.port)
-                server = await loop.create_server(lambda: _Connection(self), sock=listener)
-                self._servers.append(server)
+                self._listeners.append(_listen(host, self.web.port))
         except SetupError:
             await self.stop()
             raise
-        self._flusher = asyncio.create_task(self._keep_flushing())
+        taking = [self._keep_taking(listener) for listener in self._listeners]
+        self._tasks = [asyncio.create_task(each) for each in (*taking, self._keep_flushing())]
 
     async def stop(self) -> None:
         """Close every socket and the log."""
-        if self._flusher:
-            self._flusher.cancel()
-        for server in self._servers:
-            server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
         for connection in self.connections:
             connection.abort()
         # The loop says goodbye to each connection in its next round.
@@ -95,6 +96,17 @@ class Site:
             return reply(200, robots.encode(), "text/plain") if robots else not_found()
         return not_found()
 
+    async def _keep_taking(self, listener: socket.socket) -> None:
+        """Take visitors as they come."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                visitor = StampedSocket.over((await loop.sock_accept(listener))[0])
+                await loop.connect_accepted_socket(partial(_Connection, self, visitor), visitor)
+            except OSError:
+                # It has left again, or there is no room for more: the next may have more luck.
+                await asyncio.sleep(_NO_LUCK_S)
+
     async def _keep_flushing(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_S)
@@ -104,8 +116,9 @@ class Site:
 class _Connection(asyncio.Protocol):
     """One visitor's connection: one request after the other."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, visitor: StampedSocket) -> None:
         self._site = site
+        self._visitor = visitor
         self._received = b""
         self._transport: asyncio.Transport | None = None
         self._delayed: asyncio.TimerHandle | None = None
@@ -144,7 +157,7 @@ class _Connection(asyncio.Protocol):
             self._handle(head + b"\r\n")
 
     def _handle(self, head: bytes) -> None:
-        mono, wall = now_ms()
+        mono, wall = self._visitor.arrived_ms
         line = _REQUEST_LINE.match(head)
         if line is None:
             self._refuse(400)
@@ -200,6 +213,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(1024)
+        listener.settimeout(0)
     except OSError as error:
         listener.close()
         if sys.platform != "linux" and host != "127.0.0.1":
