@@ -1,16 +1,21 @@
-"""The loop: poll, judge, reject, put, next. One task; the position moves in record order."""
+"""The loop: poll, judge, reject, put, next. While one batch is put the next one is judged.
+
+Batches are judged in their order and put in their order, one at a time: the position moves in
+record order, and what is judged ahead is thrown away when the batch before it cannot be put.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
 
 from crawlstream.bus.records import Batch
 from crawlstream.bus.source import KafkaSource
-from crawlstream.errors import CrawlstreamError, PositionGap, Unavailable
+from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
 from crawlstream.frontier.frontier import INTAKE_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
@@ -46,29 +51,72 @@ class Loop:
         self._applied: dict[int, int] = {}
         self._committed_at = time.monotonic()
         self._failed_in_a_row = 0
+        self._settling: asyncio.Task[int | None] | None = None
         self.pulse = Pulse("put", pause=source.pause, resume=source.resume)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; the batch at hand is finished first."""
-        while not stop.is_set():
-            for batch in await self._source.poll(POLL_S):
-                await self._take(batch)
-            self.pulse.beat()
-            await self._commit(COMMIT_EVERY_S)
-        await self._commit(0)
+        """Work until told to stop; the batches at hand are finished first."""
+        try:
+            while not stop.is_set():
+                for batch in await self._poll():
+                    await self._take(batch)
+                self.pulse.beat()
+                await self._commit(COMMIT_EVERY_S)
+            await self._settled()
+            await self._commit(0)
+        finally:
+            if self._settling is not None:
+                self._settling.cancel()
+
+    async def _poll(self) -> Sequence[Batch]:
+        """What has arrived already, or else what comes once nothing is under way any more."""
+        batches = await self._source.poll(0)
+        if not batches:
+            await self._settled()
+            batches = await self._source.poll(POLL_S)
+        return batches
 
     async def _take(self, batch: Batch) -> None:
-        try:
-            for part in batch.chunks(INTAKE_PER_CALL):
-                await self._take_part(part)
-                self._applied[batch.partition] = part.next
-        except PositionGap as gap:
-            log.warning("poll", outcome="gap", partition=batch.partition, position=gap.position)
-            self._source.seek(batch.partition, gap.position)
+        for part in batch.chunks(INTAKE_PER_CALL):
+            judged = await self._judge_ahead(part)
+            if await self._settled() == batch.partition:
+                return
+            self._settling = asyncio.create_task(self._put_or_seek(judged))
+            # Lets the call leave before the next batch keeps the loop busy.
+            await asyncio.sleep(0)
 
-    async def _take_part(self, batch: Batch) -> None:
+    async def _judge_ahead(self, part: Batch) -> Judged:
+        """Judge while the batch before is put; a handler that must wait waits behind it."""
+        try:
+            return await self._intake.judge(part)
+        except (Unavailable, FrontierFull):
+            if self._settling is not None:
+                await asyncio.wait([self._settling])
+            return await self._judge(part)
+
+    async def _judge(self, part: Batch) -> Judged:
+        return await self.pulse.patiently(partial(self._intake.judge, part))
+
+    async def _settled(self) -> int | None:
+        """Wait until nothing is being put; answers the partition that had to be read again."""
+        settling, self._settling = self._settling, None
+        return None if settling is None else await settling
+
+    async def _put_or_seek(self, judged: Judged) -> int | None:
+        """Let a batch take effect; a batch too far ahead has its partition read again."""
+        partition = judged.batch.partition
+        try:
+            await self._put_all(judged)
+        except PositionGap as gap:
+            log.warning("poll", outcome="gap", partition=partition, position=gap.position)
+            self._source.seek(partition, gap.position)
+            return partition
+        self._applied[partition] = judged.batch.next
+        return None
+
+    async def _put_all(self, judged: Judged) -> None:
         """Let a batch take effect, or isolate the one record in it that makes this impossible."""
-        judged = await self.pulse.patiently(partial(self._intake.judge, batch))
+        batch = judged.batch
         try:
             await self._settle(judged)
         except PositionGap:
@@ -76,7 +124,7 @@ class Loop:
         except Exception as error:
             if len(batch.records) > 1:
                 for part in batch.chunks((len(batch.records) + 1) // 2):
-                    await self._take_part(part)
+                    await self._put_all(await self._judge(part))
                 return
             log.exception("put", outcome="failed", offset=batch.start)
             self._failed_in_a_row += 1

@@ -63,7 +63,7 @@ class Bundled(Handler):
 
     _build: Callable[[Mapping[str, Any], RequestLimits], Request]
 
-    def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Request:
+    def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Any:
         """The request as a value of the model."""
         return self._build(fields, limits)
 

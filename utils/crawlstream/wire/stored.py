@@ -100,6 +100,23 @@ def encode_entry(entry: Entry) -> bytes:
     return bytes(head) + packed
 
 
+def encode_seed(url: str, origin: str) -> bytes:
+    """As ``encode_entry(Entry(url=url, origin=origin))``, in a third of the time.
+
+    That is what nearly every record of a feed is; ``url`` is absolute, http or https.
+    """
+    scheme, text = (1, url[7:]) if url.startswith("http://") else (2, url[8:])
+    extras = jsontext.dumps({_EXTRAS["origin"]: origin})
+    head = bytearray((_VERSION, scheme | _HAS_EXTRAS, 0))
+    _add_varint(head, len(extras))
+    head += extras
+    packed = _pack(text.encode())
+    if packed is None:
+        return bytes(head) + text.encode()
+    head[1] |= _IS_PACKED
+    return bytes(head) + packed
+
+
 def decode_entry(body: bytes) -> Entry:
     """The entry that :func:`encode_entry` was given; ValueError for anything else."""
     _check_version(body, "entry")

@@ -1,0 +1,92 @@
+"""What is remembered of former seeds makes the next ones quicker, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlstream.bus.records import Record
+from crawlstream.errors import InvalidRequest, InvalidUrl
+from crawlstream.model.crawl import Entry
+from crawlstream.model.request import RequestLimits
+from crawlstream.wire.stored import encode_entry, encode_seed
+from kafka_monitor.plugins.door import Effect, Router
+from kafka_monitor.plugins.scraper import LONGEST_PATTERN, PATTERNS, ScraperHandler
+
+BASE: dict[str, Any] = {"url": "http://a.example/", "appid": "app", "crawlid": "one"}
+
+_URLS = st.sampled_from(
+    ["http://a.example/x", "b.example", "https://c.example:8443/?b=1&a=2", "file:///etc/passwd", ""]
+)
+_OTHERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "crawlid": st.sampled_from(["one", "two"]),
+        "priority": st.sampled_from([1, 1.0, True, 5]),
+        "maxdepth": st.sampled_from([0, 2, 101]),
+        "cookie": st.sampled_from([None, "a=b"]),
+        "attrs": st.sampled_from([None, {"n": 1}, {"n": 1.0}, {"n": True}, {"n": 2**70}]),
+        "allow_regex": st.sampled_from([None, ["x"], ["("]]),
+        "method": st.sampled_from(["GET", "POST"]),
+        "body": st.sampled_from([None, "text"]),
+        "uuid": st.sampled_from(["u1", "u2"]),
+        "expires": st.sampled_from([0, 4_000_000_000]),
+    },
+)
+_REQUESTS = st.builds(lambda url, others: {**BASE, **others, "url": url}, _URLS, _OTHERS)
+
+
+def effect_of(router: Router, fields: dict[str, Any]) -> Effect | str | None:
+    """What becomes of a request: its seed, or the refusal as text."""
+    raw = json.dumps(fields).encode()
+    record = Record("demo.incoming", 2, 40, 1_700_000_000_000, None, raw)
+    try:
+        handler, request = router.route(raw)
+        return asyncio.run(handler.handle(request, record))
+    except (InvalidRequest, InvalidUrl) as error:
+        return str(error)
+
+
+def fresh() -> Router:
+    """A router that has seen nothing yet."""
+    return Router([ScraperHandler()], RequestLimits())
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(_REQUESTS, min_size=2, max_size=8))
+def test_a_seed_is_the_same_whatever_came_before_it(requests: list[dict[str, Any]]) -> None:
+    """In a row of similar requests each yields what it yields alone, number types included."""
+    router = fresh()
+    for fields in [*requests, *requests]:
+        seen, alone = effect_of(router, fields), effect_of(fresh(), fields)
+        if isinstance(alone, str):
+            assert isinstance(seen, str)
+        else:
+            assert repr(seen) == repr(alone)
+
+
+def test_little_is_remembered() -> None:
+    """Neither many shapes of requests nor huge ones fill the memory."""
+    handler = ScraperHandler()
+    router = Router([handler], RequestLimits())
+    effect_of(router, {**BASE, "attrs": {"text": "x" * LONGEST_PATTERN}})
+    effect_of(router, {**BASE, "uuid": "one of a kind"})
+    assert not handler._patterns
+    for number in range(PATTERNS + 1):
+        effect_of(router, {**BASE, "crawlid": f"c{number}"})
+    assert len(handler._patterns) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a.example/path?q=1", "https://b.example/GHI/", "http://c.example/é|", "http://d"],
+)
+def test_a_plain_seed_is_stored_like_any_entry(url: str) -> None:
+    """The short way to a stored seed ends at the same bytes."""
+    origin = "demo.incoming-3-123456"
+    assert encode_seed(url, origin) == encode_entry(Entry(url=url, origin=origin))
