@@ -232,6 +232,41 @@ async def test_every_stop_is_answered_under_its_own_uuid(
     assert (await witness.ended("halted"))["event"] == "crawl_stopped"
 
 
+async def test_a_crawl_is_paused_moved_and_resumed(
+    cluster: MonitorCluster, frontier: Frontier, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """In record order, each answered by its uuid; what means no run under way is an error."""
+    steered = ("pause", "reprioritize", "resume", "pause")
+    seeds = [seed("steered", number) for number in range(3)]
+    asked = [
+        action(name, crawlid="steered", uuid=f"{name}{place}", priority=90 if place == 1 else None)
+        for place, name in enumerate(steered)
+    ]
+    cluster.feed_in_order("steered", *seeds, *asked)
+    told = [await witness.answered(request["uuid"]) for request in asked]
+    for name, reply in zip(steered, told, strict=True):
+        assert reply.keys() >= ANSWERED | {"action", "spiderid", "crawlid"}
+        assert (reply["action"], reply["run"], "error" in reply) == (name, 1, False)
+    assert told[1]["priority"] == 90
+
+    info = await witness.answered(witness.ask(**action("info", crawlid="steered")))
+    assert (info["state"], info["held_back"]) == ("paused", {"paused": 3})
+    assert info["domains"]["example.com"]["high_priority"] == 90
+
+    wrong = [{"crawlid": "unheard-of"}, {}, {"crawlid": "steered", "action": "reprioritize"}]
+    uuids = [witness.ask(**{**action("pause"), **fields}) for fields in wrong]
+    assert [(await witness.answered(uuid))["error"] for uuid in uuids] == [
+        "no such crawl is under way",
+        "pause needs a crawlid",
+        "reprioritize needs a priority",
+    ]
+
+    witness.ask(**action("resume", crawlid="steered"))
+    worker = Worker(frontier)
+    await wait_until(lambda: worker.has_finished(3))
+    assert (await witness.ended("steered"))["counters"]["done"] == 3
+
+
 async def test_a_thousand_seeds_fed_one_by_one_are_one_run(
     frontier: Frontier, witness: Witness, wait_until: WaitUntil
 ) -> None:

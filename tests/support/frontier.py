@@ -101,7 +101,12 @@ class Feed:
         )
 
     def command(
-        self, name: str, crawl: CrawlKey | None = CRAWL, *, timestamp_ms: int | None = None
+        self,
+        name: str,
+        crawl: CrawlKey | None = CRAWL,
+        *,
+        timestamp_ms: int | None = None,
+        priority: int | None = None,
     ) -> Command:
         """An action request, at the next offset."""
         self.next += 1
@@ -111,6 +116,7 @@ class Feed:
             name=name,
             request=b'{"uuid": "u"}',
             crawl=crawl,
+            priority=priority,
         )
 
     def batch(self, *records: Seed | Command) -> IntakeBatch:
@@ -126,6 +132,12 @@ class Feed:
     async def put(self, *records: Seed | Command) -> IntakeAnswer:
         """Let the last records that were made take effect."""
         return await self.frontier.intake(self.batch(*records))
+
+    async def say(
+        self, name: str, crawl: CrawlKey | None = CRAWL, priority: int | None = None
+    ) -> IntakeAnswer:
+        """Feed one action request."""
+        return await self.put(self.command(name, crawl, priority=priority))
 
     async def seeds(self, *urls: str, **how: Any) -> IntakeAnswer:
         """Feed these URLs."""

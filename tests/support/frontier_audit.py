@@ -38,6 +38,10 @@ PERMANENT = {"m", "positions", "rules", "table", "t", "totals", "outbox", "actio
 """Keys that stay when everything that was ever fed is over and forgotten."""
 
 
+ENDS = ("done", "failed", "redirected", "stopped", "expired")
+"""Counters of entries that came to their end."""
+
+
 class Dump:
     """All keys of a frontier by name without prefix, as Python values."""
 
@@ -122,13 +126,14 @@ def _check_ledger(state: Dump) -> None:
     for (c,), fields in state.named("x"):
         ledger = {name.decode(): value for name, value in fields.items()}
         counts = defaultdict(int, {k: int(v) for k, v in ledger.items() if v.isdigit()})
-        ended = sum(counts[k] for k in ("done", "failed", "redirected", "stopped", "expired"))
+        ended = sum(map(counts.__getitem__, ENDS))
         waiting = counts["queued"] + counts["delayed"] + counts["held"]
         assert counts["admitted"] == ended + waiting, (c, ledger)
         assert counts["held"] == held[c], (c, ledger, held)
         if _is_running(state, c):
             assert (counts["queued"], counts["delayed"]) == (queued[c], delayed[c]), (c, ledger)
-            assert (c.encode() in state.get("idle")) == (waiting == 0), (c, ledger)
+            is_idle = c.encode() in state.get("idle")
+            assert "paused" in ledger or is_idle == (waiting == 0), (c, ledger)
             totals["running"] += 1
         else:
             assert counts["queued"] == counts["delayed"] == 0, (c, ledger)
@@ -156,6 +161,8 @@ def _check_bands(state: Dump) -> None:
             assert c.encode() in state.get("sweep"), (spider, tag, domain)
             continue
         if 0 < int(state.get(f"x:{c}").get(b"expires", 0)) < time.time():
+            continue
+        if b"paused" in state.get(f"x:{c}") or c.encode() in state.get("revisit"):
             continue
         known = state.get(f"o:{spider}").get(domain.encode())
         tags = {known, *state.get(f"q:{spider}:{domain}")}
@@ -192,6 +199,9 @@ def _check_delayed(state: Dump) -> None:
 def _check_owners(state: Dump) -> None:
     """No key is without somebody who will remove it."""
     numbers = {c for (c,), _ in state.named("x")}
+    running = {c.encode() for c in numbers if _is_running(state, c)}
+    assert set(state.get("shifts")) <= running
+    assert set(state.get("revisit")) <= running
     for letter in "kfse":
         assert {parts[0] for parts, _ in state.named(letter)} <= numbers, letter
     for c in numbers:

@@ -32,6 +32,7 @@ from support.frontier_audit import audit, left_over
 from support.frontier_model import DEADLINE_MS, Generation, Held, Item, Model
 
 HOUR_MS = 3_600_000
+COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
 LEDGER = (
     *("admitted", "queued", "delayed", "held"),
     *("done", "failed", "redirected", "stopped", "expired"),
@@ -158,8 +159,14 @@ class Machine:
             run, refusal = self._apply(feed, record, now, wall)
             assert answer.runs.get(record.offset) == run, (record, answer)
             assert answer.refused.get(record.offset) == refusal, (record, answer)
+        await self._revisit()
         self.model.note_idle(now)
         await self._take_events()
+
+    async def _revisit(self) -> None:
+        """What was resumed or reprioritized stands where it should; in steps, as `tend` does it."""
+        while await self.bench.frontier._run("revisit", 2):
+            pass
 
     async def repeat_feed(self) -> None:
         """The answer to the last batch was lost; it changes nothing a second time."""
@@ -173,9 +180,10 @@ class Machine:
         self.event_time += self.random.randint(1, 5)
         at = self.event_time - (self.random.choice((0, 0, 8)) if feed.partition else 0)
         crawl = self.random.choice(CRAWLS)
-        if self.random.random() < 0.12:
-            name = self.random.choice(("stop", "stop", "stop", "info"))
-            return feed.command(name, crawl, timestamp_ms=at)
+        if self.random.random() < 0.2:
+            name = self.random.choice(COMMANDS)
+            priority = self.random.choice((1, 50, 70, 100)) if name == "reprioritize" else None
+            return feed.command(name, crawl, timestamp_ms=at, priority=priority)
         domain = self.random.choice(DOMAINS[crawl.spiderid])
         later = self.random.random() < 0.1
         domain_cap, crawl_cap = CAPS[crawl]
@@ -198,6 +206,8 @@ class Machine:
         if isinstance(record, Command):
             if record.name == "stop" and record.crawl:
                 model.stop(record.crawl, place=place, at=at)
+            elif record.name in {"pause", "resume", "reprioritize"} and record.crawl:
+                model.steer(record.crawl, record.name, record.priority, now)
             return None, None
         url, origin = support.entry_of(record.entry)
         nowhere = Generation(record.crawl)
@@ -319,7 +329,9 @@ class Machine:
             self.model.take(worker.name, worker.spiderid, hold, now)
         names = set(DOMAINS[worker.spiderid]) - {SHARED}
         if want and len(answer.holds) == want:
-            worst = min(hold.priority for hold in answer.holds)
+            held = self.model.holds[worker.name]
+            items = [held[hold.token].item for hold in answer.holds]
+            worst = min(item.priority + item.of.shift for item in items)
             self.model.check_nothing_better(worker.spiderid, names, now, worst)
         elif want and answer.next_due_ms != 0:
             self.model.check_nothing_better(worker.spiderid, names, now, -1_000)
@@ -461,6 +473,7 @@ class Machine:
         )
         assert not generation.left
         if generation.state == "running":
+            assert not generation.is_paused
             assert generation.idle_since is not None
             assert generation.idle_since + GRACE_MS <= now, "too early"
         for name in ("admitted", "done", "failed", "redirected", "stopped", "expired"):
@@ -474,6 +487,7 @@ class Machine:
         """Crawl all that is left; then nothing remains but what is permanent."""
         self.default, self.rules = support.WIDE_OPEN, {}
         await self._rule()
+        await self._resume_all()
         await self.bench.advance(70_000)
         await self.tend()
         for spider in DOMAINS:
@@ -485,6 +499,14 @@ class Machine:
         assert {name for name in left_over(state) if not name.startswith("stop:")} == set()
         over = {"finished", "stopped", "expired"}
         assert all(one.state in over for one in self.model.generations)
+
+    async def _resume_all(self) -> None:
+        feed, crawls = self.feeds[0], [*self.model.latest]
+        await feed.put(*(feed.command("resume", crawl) for crawl in crawls))
+        now, _ = await self._times()
+        for crawl in crawls:
+            self.model.steer(crawl, "resume", None, now)
+        await self._revisit()
 
     async def _drain(self, worker: Worker) -> None:
         self.workers[worker.name] = worker

@@ -43,6 +43,10 @@ class Generation:
     state: str = "finished"
     takes_seeds: bool = True
     over_time: bool = False
+    is_paused: bool = False
+    top: int | None = None
+    """Highest priority of a seed of the run."""
+    shift: int = 0
     idle_since: int | None = None
     known: set[tuple[str, str]] = field(default_factory=set)
     counted: Counter[str] = field(default_factory=Counter)
@@ -53,8 +57,13 @@ class Generation:
 
     @property
     def is_open(self) -> bool:
-        """Whether its entries may be leased."""
+        """Whether entries of it may be admitted."""
         return self.state == "running" and not self.over_time
+
+    @property
+    def may_lease(self) -> bool:
+        """Whether its entries may be leased."""
+        return self.is_open and not self.is_paused
 
     @property
     def left(self) -> int:
@@ -148,6 +157,8 @@ class Model:
         if expires:
             generation.over_time = expires == 1
         item.of = generation
+        best = item.priority if generation.top is None else max(generation.top, item.priority)
+        generation.top = best
         return generation.run
 
     def _open(self, crawl: CrawlKey, *, prolongs: bool) -> Generation:
@@ -163,6 +174,7 @@ class Model:
             self.latest[crawl] = latest
             self.generations.append(latest)
         latest.run, latest.state, latest.over_time = run + 1, "running", False
+        latest.is_paused, latest.top, latest.shift = False, None, 0
         latest.ledger, latest.filtered, latest.first_seeds = Counter(), Counter(), {}
         latest.idle_since = None
         self.owed["crawl_started", crawl, latest.run] += 1
@@ -243,12 +255,27 @@ class Model:
         seeds = generation.first_seeds
         return not seeds or place in seeds or any(seed <= at for seed in seeds.values())
 
+    def steer(self, crawl: CrawlKey, action: str, priority: int | None, now: int) -> int | None:
+        """Pause, resume or reprioritize the run under way: its number, None if there is none."""
+        latest = self.latest.get(crawl)
+        if latest is None or not latest.takes_seeds or not latest.is_open:
+            return None
+        if action == "resume" and latest.is_paused:
+            latest.idle_since = None if latest.left else now
+        if action == "reprioritize":
+            assert priority is not None
+            assert latest.top is not None
+            latest.shift = priority - latest.top
+        else:
+            latest.is_paused = action == "pause"
+        return latest.run
+
     def close(self, generation: Generation, state: str) -> int:
         """End a run from outside: what waits is gone, what is held may still end well."""
         generation.takes_seeds = False
         if generation.state != "running":
             return 0
-        generation.state = state
+        generation.state, generation.is_paused = state, False
         gone = generation.ledger.pop("queued", 0) + generation.ledger.pop("delayed", 0)
         generation.ledger["stopped" if state == "stopping" else "expired"] += gone
         for bands in self.bands.values():
@@ -273,11 +300,12 @@ class Model:
     def open_bands(self, spider: str, domain: str) -> dict[tuple[Generation, int], deque[Item]]:
         """Bands of a domain that may be leased from."""
         bands = self.bands.get((spider, domain), {})
-        return {key: band for key, band in bands.items() if band and key[0].is_open}
+        return {key: band for key, band in bands.items() if band and key[0].may_lease}
 
     def top_priority(self, spider: str, domain: str) -> int | None:
-        """Best priority that waits in a domain."""
-        return max((priority for _, priority in self.open_bands(spider, domain)), default=None)
+        """Best priority that waits in a domain, as it stands now."""
+        bands = self.open_bands(spider, domain)
+        return max((priority + of.shift for of, priority in bands), default=None)
 
     def domain(self, name: str) -> Domain:
         """A domain's sends, and its rule."""
@@ -299,9 +327,10 @@ class Model:
         """Check a grant and make it a hold."""
         name = hold.domain
         assert self.allowance(name, now, is_sure=False) > 0, ("not allowed", hold)
-        assert hold.priority == self.top_priority(spider, name), ("not the best", hold)
         keys = [key for key in self.open_bands(spider, name) if key[0].crawl == hold.crawl]
         (key,) = (key for key in keys if key[1] == hold.priority)
+        best = self.top_priority(spider, name)
+        assert hold.priority + key[0].shift == best, ("not the best", hold, best)
         item = self.bands[spider, name][key].popleft()
         assert (item.url, item.origin) == (url_of(hold), hold.entry.origin), ("not the first", hold)
         assert (item.retries, item.of.run) == (hold.retries, hold.run), hold
@@ -381,7 +410,7 @@ class Model:
         for generation in self.generations:
             idle = generation.idle_since
             if generation.state == "running":
-                if idle is not None and idle + GRACE_MS <= now:
+                if idle is not None and idle + GRACE_MS <= now and not generation.is_paused:
                     yield generation
             elif generation.state in {"stopping", "expiring"} and not generation.left:
                 yield generation

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
+import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
@@ -112,6 +114,7 @@ def test_info_about_a_crawl() -> None:
         "admitted": 12,
         "pending": 3,
         "in_flight": 4,
+        "held_back": {},
         "done": 3,
         "redirected": 1,
         "failed": {"dns": 1},
@@ -158,6 +161,35 @@ def test_a_stop_that_stops_nothing_says_so() -> None:
     record = read(replies.stop(nameless, purged=None, server_time=NOW))
     assert record["error"] == "stop needs a crawlid"
     assert record["crawlid"] is None
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "reprioritize"])
+def test_steering_is_answered_with_the_run_that_it_meant(name: str) -> None:
+    """Seven keys, and the priority where one was asked for; an error where nothing was changed."""
+    asked = replace(STOP, name=name, priority=7 if name == "reprioritize" else None)
+    record = read(replies.steered(asked, run=3, server_time=NOW))
+    ids = {"appid": "app", "crawlid": "job", "spiderid": "link", "uuid": "u"}
+    expected = {"action": name, "server_time": NOW, "run": 3, **ids}
+    assert record == expected | ({"priority": 7} if name == "reprioritize" else {})
+    unknown = read(replies.steered(asked, run=None, server_time=NOW))
+    assert unknown["error"] == "no such crawl is under way"
+    nameless = read(replies.steered(replace(asked, crawlid=None), run=None, server_time=NOW))
+    assert nameless["error"] == f"{name} needs a crawlid"
+    aimless = replace(STOP, name="reprioritize")
+    error = read(replies.steered(aimless, run=None, server_time=NOW))["error"]
+    assert error == "reprioritize needs a priority"
+
+
+def test_info_tells_what_a_person_holds_back() -> None:
+    """All of a paused crawl, or what waits in blocked domains."""
+    asked = replace(STOP, name="info")
+    blocked = DomainBacklog(
+        domain="b.example", total=2, high_priority=1, low_priority=1, is_blocked=True
+    )
+    states = [state(), state(state="paused"), state(domains=[*state().domains, blocked])]
+    told = [read(replies.info_crawl(asked, one, server_time=NOW)) for one in states]
+    assert [one["held_back"] for one in told] == [{}, {"paused": 3}, {"blocked": 2}]
+    assert told[1]["state"] == "paused"
 
 
 def test_an_action_that_failed_is_answered_by_its_own_uuid() -> None:

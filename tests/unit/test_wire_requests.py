@@ -180,7 +180,9 @@ def test_the_other_kinds_are_told_apart_by_their_fields() -> None:
     assert isinstance(decode(raw(ZOOKEEPER, hits=-1)), ZookeeperRequest)
 
 
-@pytest.mark.parametrize("record", [ACTION, {**ACTION, "crawlid": "x"}, STATS, ZOOKEEPER])
+@pytest.mark.parametrize(
+    "record", [ACTION, {**ACTION, "crawlid": "x", "priority": 5}, STATS, ZOOKEEPER]
+)
 def test_a_request_in_one_spelling_is_the_same_request(record: Mapping[str, Any]) -> None:
     """What is handed on inside the cluster means what the client said."""
     request = decode(raw(record))
@@ -233,7 +235,8 @@ REFUSED = [
     (CRAWL, {"ts": 1.0}),
     (CRAWL, {"unknown": 1}),
     (ACTION, {"action": "explode"}),
-    (ACTION, {"action": "pause"}),
+    (ACTION, {"action": "reprioritize", "priority": 0}),
+    (ACTION, {"action": "reprioritize", "priority": 101}),
     (ACTION, {"uuid": "u" * 41}),
     (ACTION, {"crawlid": ""}),
     (STATS, {"stats": "everything"}),

@@ -1,4 +1,4 @@
-"""Action requests: stop takes effect here, in record order; redis-monitor answers all of them."""
+"""Action requests: what they do to a crawl is done in record order; redis-monitor answers all."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from crawlstream.wire import requests
 from crawlstream.wire.requests import ACTION
 from kafka_monitor.plugins.door import Bundled
 
+STEERING = {"stop", "pause", "resume", "reprioritize"}
+"""Actions that do something to a crawl; the others only ask."""
+
 
 class ActionHandler(Bundled, kind=ACTION):
-    """Passes an action on; the crawl that a stop names is closed with the record's position."""
+    """Passes an action on; what it does to a crawl takes effect with the record's position."""
 
     async def handle(self, request: ActionRequest, record: Record) -> Command:
         """The command, named like the action."""
+        is_complete = request.name != "reprioritize" or request.priority is not None
         return Command(
             offset=record.offset,
             timestamp_ms=record.timestamp_ms,
             name=request.name,
             request=requests.encode(request),
-            crawl=request.crawl if request.name == "stop" else None,
+            crawl=request.crawl if request.name in STEERING and is_complete else None,
+            priority=request.priority,
         )

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from redis_monitor.actions.door import GROUP, Action, Context
 from redis_monitor.actions.info import InfoMonitor
 from redis_monitor.actions.stats import StatsMonitor
+from redis_monitor.actions.steer import PauseMonitor, ReprioritizeMonitor, ResumeMonitor
 from redis_monitor.actions.stop import StopMonitor
 from redis_monitor.actions.zookeeper import ZookeeperMonitor
 
@@ -17,6 +18,9 @@ def load_actions(context: Context) -> Mapping[str, Action]:
     ours: list[Action] = [
         InfoMonitor(context),
         StopMonitor(context),
+        PauseMonitor(context),
+        ResumeMonitor(context),
+        ReprioritizeMonitor(context),
         StatsMonitor(context),
         ZookeeperMonitor(context),
     ]

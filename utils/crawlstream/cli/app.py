@@ -41,8 +41,12 @@ VERBS = {
     "crawl": Verb("crawl:crawl", "Crawl from URLs, write the results, end with the crawl."),
     "feed": Verb("feed:feed", "Send requests to Kafka as they are."),
     "dump": Verb("dump:dump", "Show the records of a topic."),
+    "rejected": Verb("rejected:rejected", "Show what took no effect, and feed it again."),
     "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
     "stop": Verb("stop:stop", "End a crawl."),
+    "pause": Verb("steer:pause", "Hold a crawl back."),
+    "resume": Verb("steer:resume", "Let a paused crawl go on."),
+    "reprioritize": Verb("steer:reprioritize", "Move a crawl before or behind others."),
     "throttle": Verb("throttle:throttle", "Show and change how hard sites may be asked."),
     "test": Verb(
         "dev:run_tests",

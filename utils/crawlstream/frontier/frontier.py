@@ -43,7 +43,7 @@ INTAKE_PER_CALL = 200
 DOMAINS_PER_CALL = 200
 """Domains listed or swept in one script, for the same reason."""
 DOMAINS_PER_LOOK = 500
-"""Domains looked at again in one script, after a change of the default rule."""
+"""Domains looked at again in one script: a default rule changed, or where a crawl stands."""
 ENDINGS_PER_CALL = 50
 """Things of each kind that one step of care ends."""
 
@@ -213,12 +213,12 @@ class Frontier:
     # Care, by the redis-monitors.
 
     async def tend(self) -> Tended:
-        """One bounded step: end what is over, reap dead workers, sweep closed crawls."""
+        """One bounded step: end what is over, reap dead workers, sweep and revisit crawls."""
         limits = self._limits
         answer = packing.unpack(
             await self._run("tend", limits.finish_grace_ms, limits.dedupe_ms, ENDINGS_PER_CALL)
         )
-        ended, dead, to_sweep, to_revise, next_ms, is_more = answer
+        ended, dead, to_sweep, to_revise, to_revisit, next_ms, is_more = answer
         reaped = 0
         if dead:
             reaped = 1 if packing.unpack(await self._run("reap", "", ""))[0] else 0
@@ -226,10 +226,12 @@ class Frontier:
             to_sweep = await self._run("sweep", DOMAINS_PER_CALL)
         if to_revise:
             to_revise = await self._run("revise", DOMAINS_PER_LOOK)
+        if to_revisit:
+            to_revisit = await self._run("revisit", DOMAINS_PER_LOOK)
         return Tended(
             ended=ended,
             reaped=reaped,
-            more=bool(is_more or reaped or to_sweep or to_revise),
+            more=bool(is_more or reaped or to_sweep or to_revise or to_revisit),
             next_ms=None if next_ms < 0 else int(next_ms),
         )
 

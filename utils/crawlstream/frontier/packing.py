@@ -196,6 +196,7 @@ def _pack_command(command: Command) -> list[object]:
         command.name,
         command.request,
         name,
+        command.priority or 0,
     ]
 
 
@@ -285,10 +286,16 @@ def by_reason(fields: Mapping[str, str], kind: str) -> dict[str, int]:
 
 
 def backlog(domains: Sequence[Any]) -> list[DomainBacklog]:
-    """Domains of a crawl: a flat list of name, total, highest and lowest priority."""
+    """Domains of a crawl from a flat list: name, total, high and low priority, is it blocked."""
     return [
-        DomainBacklog(domain=name.decode(), total=total, high_priority=high, low_priority=low)
-        for name, total, high, low in zip(*[iter(domains)] * 4, strict=True)
+        DomainBacklog(
+            domain=name.decode(),
+            total=total,
+            high_priority=high,
+            low_priority=low,
+            is_blocked=bool(is_blocked),
+        )
+        for name, total, high, low, is_blocked in zip(*[iter(domains)] * 5, strict=True)
     ]
 
 
@@ -321,7 +328,7 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
     return CrawlState(
         crawl=crawl_from(fields["name"].encode()),
         run=number("run"),
-        state=fields["state"],
+        state="paused" if "paused" in fields else fields["state"],
         started_at=number("started") / 1000,
         last_activity=number("active") / 1000,
         expires=number("expires"),

@@ -132,9 +132,10 @@ class Seed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A request that redis-monitor answers; ``stop`` has taken effect before that.
+    """A request that redis-monitor answers; what it does to a crawl has taken effect before that.
 
-    ``name`` is ``stop``, ``info``, ``stats`` or ``zookeeper``; ``request`` is the validated JSON.
+    ``name`` is ``stop``, ``pause``, ``resume``, ``reprioritize``, ``info``, ``stats`` or
+    ``zookeeper``; ``request`` is the validated JSON.
     """
 
     offset: int
@@ -142,7 +143,9 @@ class Command:
     name: str
     request: bytes
     crawl: CrawlKey | None = None
-    """The crawl to stop."""
+    """The crawl to stop, pause, resume or reprioritize; None: nothing is done to any."""
+    priority: int | None = None
+    """Where ``reprioritize`` puts the best seed of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +185,7 @@ class PendingAction:
     purged: int | None = None
     """Entries that a stop took out of the frontier; None where no such crawl was under way."""
     run: int | None = None
+    """The run that the action took effect on; None where no such crawl was under way."""
     attempts: int = 1
 
 

@@ -115,11 +115,13 @@ class ActionRequest:
     """Something to be done or told about a crawl, or about all crawls of an application."""
 
     name: str
-    """``stop`` or ``info``; ``action`` on the wire."""
+    """``stop``, ``pause``, ``resume``, ``reprioritize`` or ``info``; ``action`` on the wire."""
     uuid: str
     appid: str
     spiderid: str
     crawlid: str | None = None
+    priority: int | None = None
+    """Where ``reprioritize`` puts the best seed of the crawl."""
 
     @property
     def crawl(self) -> CrawlKey | None:

@@ -16,6 +16,9 @@ class DomainBacklog:
     total: int
     high_priority: int
     low_priority: int
+    """Priorities as they stand now, with what ``reprioritize`` added."""
+    is_blocked: bool = False
+    """Whether its rule allows nothing: it is on the blacklist, or scaled to 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,8 @@ class CrawlState:
     crawl: CrawlKey
     run: int
     state: str
-    """``running``, ``stopping``, ``finished``, ``stopped``, ``expired``."""
+    """``running`` or ``paused``; ``stopping`` or ``expiring`` until the last held page is back;
+    ``finished``, ``stopped``, ``expired``."""
     started_at: float
     """Epoch seconds."""
     last_activity: float
@@ -49,6 +53,14 @@ class CrawlState:
     def pending(self) -> int:
         """Entries that wait, now or later."""
         return self.queued + self.delayed
+
+    @property
+    def held_back(self) -> Mapping[str, int]:
+        """Entries that wait because a person said so, by reason; blocked ones need ``domains``."""
+        if self.state == "paused":
+            return {"paused": self.pending} if self.pending else {}
+        blocked = sum(domain.total for domain in self.domains if domain.is_blocked)
+        return {"blocked": blocked} if blocked else {}
 
     @property
     def residual(self) -> int:

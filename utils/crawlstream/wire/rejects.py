@@ -1,8 +1,8 @@
-"""Rejected records as JSON: the bytes as they came, and why they took no effect."""
+"""Rejected records as JSON and back: the bytes as they came, and why they took no effect."""
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 
 from crawlstream import __version__
@@ -29,3 +29,24 @@ def encode(rejection: Rejection) -> bytes:
     if raw and len(raw) > MAX_RAW_BYTES:
         record |= {"raw_truncated": True, "raw_size": len(raw)}
     return jsontext.dumps(record)
+
+
+def decode(value: bytes) -> Rejection:
+    """The rejection in a record's value; ValueError for anything else.
+
+    ``raw`` is None where the record was empty or is not whole: it cannot be fed again.
+    """
+    record: Any = jsontext.loads(value)
+    try:
+        raw = record["raw"]
+        return Rejection(
+            reason=str(record["reason"]),
+            errors=[str(error) for error in record["errors"]],
+            raw=b64decode(raw, validate=True) if raw and "raw_truncated" not in record else None,
+            topic=record["topic"],
+            partition=record["partition"],
+            offset=record["offset"],
+            timestamp_ms=record["timestamp"],
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"this is no rejected record: {value[:40]!r}") from error

@@ -69,10 +69,27 @@ def stop(request: ActionRequest, *, purged: int | None, server_time: int) -> byt
     """The answer to a stop; ``purged`` None says that no such crawl was under way."""
     record = _action(request, server_time) | {"total_purged": purged or 0}
     if purged is None:
-        record["error"] = (
-            "no such crawl is under way" if request.crawlid else "stop needs a crawlid"
-        )
+        record["error"] = _why_not(request)
     return jsontext.dumps(record)
+
+
+def steered(request: ActionRequest, *, run: int | None, server_time: int) -> bytes:
+    """The answer to pause, resume and reprioritize; ``run`` None says that nothing was changed."""
+    record = _action(request, server_time)
+    if run is None:
+        return jsontext.dumps(record | {"error": _why_not(request)})
+    record["run"] = run
+    if request.name == "reprioritize":
+        record["priority"] = request.priority
+    return jsontext.dumps(record)
+
+
+def _why_not(request: ActionRequest) -> str:
+    if not request.crawlid:
+        return f"{request.name} needs a crawlid"
+    if request.name == "reprioritize" and request.priority is None:
+        return "reprioritize needs a priority"
+    return "no such crawl is under way"
 
 
 def action_error(request: ActionRequest, error: str, *, server_time: int) -> bytes:
@@ -181,6 +198,7 @@ def _ledger(state: CrawlState) -> _Record:
         "admitted": state.admitted,
         "pending": state.pending,
         "in_flight": state.held,
+        "held_back": dict(state.held_back),
         "done": state.done,
         "redirected": state.redirected,
         "failed": dict(state.failed_by_reason),

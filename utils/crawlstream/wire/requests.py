@@ -96,6 +96,8 @@ def encode(request: ActionRequest | StatsRequest | ZookeeperRequest) -> bytes:
     record: dict[str, object] = {"uuid": request.uuid, "appid": request.appid}
     if isinstance(request, ActionRequest):
         record |= {"action": request.name, "spiderid": request.spiderid, "crawlid": request.crawlid}
+        if request.priority is not None:
+            record["priority"] = request.priority
     elif isinstance(request, StatsRequest):
         record |= {"stats": request.stats}
     else:
@@ -134,6 +136,17 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
         return {}
     found = {name: fields[name] for name in IDS if isinstance(fields.get(name), str)}
     return {name: _UNPRINTABLE.sub("?", text[:_LONGEST_ID]) for name, text in found.items()}
+
+
+def key_of(raw: bytes | None) -> bytes | None:
+    """``<appid>:<crawlid>`` of a record: as its Kafka key it keeps the requests of one crawl in order.
+
+    None where the record does not name a crawl.
+    """
+    ids = readable_ids(raw)
+    if "appid" in ids and "crawlid" in ids:
+        return f"{ids['appid']}:{ids['crawlid']}".encode()
+    return None
 
 
 def _leniently(text: bytes) -> object:

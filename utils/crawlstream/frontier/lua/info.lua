@@ -3,7 +3,8 @@
 -- Guarantee: reads counters and lengths, never entries.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 domains a page.
--- Returns: packed {c, live, fields of the record, next cursor, {domain, total, high, low …}}; {} if unknown.
+-- Returns: packed {c, live, fields of the record, next cursor,
+--   {domain, total, high, low, is it blocked …}}; {} if unknown. Priorities are as they stand now.
 -- Cost: O(domains of the page * their bands).
 local P = KEYS[1]
 local name, cursor, page = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -14,6 +15,14 @@ end
 local c, live = string.match(text, '^(%d+) %d+ (%d)$')
 local own_spider = string.match(name, '^[^:]*')
 local domains = {}
+local shift = tonumber(redis.call('HGET', P .. 'shifts', c) or 0)
+local default_rule = redis.call('HGET', P .. 'rules', '') or ''
+
+-- Whether the rule of a domain allows nothing.
+local function is_blocked(domain)
+  local rule = redis.call('HGET', P .. 'rules', domain) or default_rule
+  return string.sub(rule, 1, 2) == '0 '
+end
 
 local function add_domain(domain, bands)
   local total, high, low = 0, nil, nil
@@ -22,13 +31,13 @@ local function add_domain(domain, bands)
     S = S ~= '' and S or own_spider
     local length = redis.call('LLEN', P .. 'b:' .. S .. ':' .. c .. '/' .. priority .. ':' .. domain)
     if length > 0 then
-      priority = tonumber(priority)
+      priority = tonumber(priority) + shift
       total = total + length
       high, low = math.max(high or priority, priority), math.min(low or priority, priority)
     end
   end
   if total > 0 then
-    for _, value in ipairs({ domain, total, high, low }) do
+    for _, value in ipairs({ domain, total, high, low, is_blocked(domain) }) do
       domains[#domains + 1] = value
     end
   end

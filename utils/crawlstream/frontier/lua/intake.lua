@@ -1,13 +1,13 @@
 #!lua
 -- intake: consecutive records of one Kafka partition take effect, with their position.
 -- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
---   below the position are skipped, a gap writes nothing. stop takes effect here, between the seeds
---   before and after it. Refused as a whole when Redis is at its memory limit.
+--   below the position are skipped, a gap writes nothing. stop, pause, resume and reprioritize take
+--   effect here, between the seeds before and after them. Refused as a whole when Redis is at its memory limit.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|''}
---   command {'command', offset, timestamp_ms, action, request, name to stop|''}
+--   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
 -- Returns: packed {'GAP', position} or {'OK', applied, {offset, run …}, {offset, reason …}}
 -- Cost: about 8 commands' work a seed.
 --- include: clock
@@ -17,6 +17,7 @@
 --- include: dedupe
 --- include: admit
 --- include: crawls
+--- include: steer
 
 local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
@@ -90,6 +91,7 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
   local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
   local due = not_before > wall and now + not_before - wall or nil
   touched[c] = true
+  note_seed_priority(c, priority)
   local entered, reason = admit(c, group, domain_cap >= 0 and domain_cap or nil,
     crawl_cap >= 0 and crawl_cap or nil, due)
   runs[#runs + 1], runs[#runs + 2] = offset, run
@@ -100,19 +102,37 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
   end
 end
 
-local function command(_, timestamp, action, request, name)
+-- Stop a crawl: how many entries waited, and the run; nil where there was nothing to stop.
+local function stop(name, timestamp)
+  local record = load_name(name)
+  local purged, run
+  if record and is_meant_by_stop(record.c, place, timestamp) then
+    purged, run = close_run(name, 'stopping')
+  end
+  note_stop(name, place, timestamp)
+  return purged, run
+end
+
+-- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
+local function steer_run(name, action, priority)
+  local record = load_name(name)
+  if record and record.live and is_open(record.c) then
+    steer[action](record.c, priority)
+    return record.run
+  end
+end
+
+local function command(_, timestamp, action, request, name, priority)
   opened = {}
+  local purged, run
+  if name ~= '' and action == 'stop' then
+    purged, run = stop(name, timestamp)
+  elseif name ~= '' and steer[action] then
+    run = steer_run(name, action, priority)
+  end
   local fields = { 'name', action, 'request', request }
-  if action == 'stop' and name ~= '' then
-    local record = load_name(name)
-    local purged, run
-    if record and is_meant_by_stop(record.c, place, timestamp) then
-      purged, run = close_run(name, 'stopping')
-    end
-    note_stop(name, place, timestamp)
-    if purged then
-      fields[5], fields[6], fields[7], fields[8] = 'purged', int(purged), 'run', int(run)
-    end
+  for field, value in pairs({ purged = purged, run = run }) do
+    fields[#fields + 1], fields[#fields + 2] = field, int(value)
   end
   redis.call('XADD', P .. 'actions', '*', unpack(fields))
 end

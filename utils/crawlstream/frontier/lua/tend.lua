@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- tend: endings. Idle runs finish, late ones expire, ended crawls and idle domains are forgotten.
 -- Guarantee: a run ends once, decided here: only while nothing of it is queued, delayed or held, and
---   a running one only after `grace_ms` of idleness by the frontier clock. Work that is due while
+--   a running one only after `grace_ms` of idleness by the frontier clock; a paused one does not, it
+--   becomes idle anew when it is resumed. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind.
--- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise,
+-- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise, crawls to revisit,
 --   next_ms|-1 (nothing falls due before), is there more due now}
 -- Cost: five ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
 --- include: clock
@@ -37,8 +38,9 @@ save_ledger()
 local ended = 0
 for _, c in ipairs(due_in('idle', now - grace_ms)) do
   redis.call('ZREM', P .. 'idle', c)
-  local state = crawl_of(c).state
-  if ENDINGS[state] then
+  local crawl = crawl_of(c)
+  local state = crawl.state
+  if ENDINGS[state] and not crawl.paused then
     end_run(c, state == 'running' and dedupe_ms or REMEMBER_ENDED_MS)
     ended = ended + 1
   end
@@ -116,5 +118,5 @@ local next_at = math.min(first_at('idle', grace_ms), first_at('forget', 0), firs
 redis.call('HSET', P .. 'm', 'grace', int(grace_ms), 'tend_at', int(math.min(next_at, FOREVER)))
 save_clock()
 return cmsgpack.pack({ ended, redis.call('ZCOUNT', P .. 'workers', '-inf', int(now)),
-  redis.call('SCARD', P .. 'sweep'), redis.call('HLEN', P .. 'revise'),
+  redis.call('SCARD', P .. 'sweep'), redis.call('HLEN', P .. 'revise'), redis.call('HLEN', P .. 'revisit'),
   next_at < FOREVER and math.max(next_at - now, 0) or -1, is_more })

@@ -2,11 +2,14 @@
 -- Guarantee: a domain with entries of spider S is in exactly one of `w:S` (waiting, by next allowed
 --   time), `r:S` (ready, by best priority) and `p:S` (parked: its rule allows nothing), one without
 --   in none. The indexes are hints; `lease` checks the domain's own state. That a band has run
---   empty is found when it is popped. While work is due for S, or will be, some sleeping worker of
---   S knows when, unless none sleeps.
+--   empty, or its crawl was paused, is found when its turn comes: it leaves the index then, and
+--   `revisit` brings back those of a resumed crawl. While work is due for S, or will be, some
+--   sleeping worker of S knows when, unless none sleeps.
 -- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO.
 -- Index `o:<S>` HASH domain -> its one tag; `*` if it has several (then `q:<S>:<domain>` ZSET by
---   priority, then turn).
+--   priority, then turn). The priority of a tag is the one its entries came with; its standing, by
+--   which it is ranked, adds what the crawl was shifted by since.
+-- `shifts` HASH crawl number -> what its priorities are raised by; reprioritized runs only.
 -- Delayed entries `y:<S>:<c>` ZSET by due time; `y:<S>` ZSET crawl number by its first due time.
 -- Sleepers `z:<S>` ZSET worker by the time when it will ask again by itself.
 -- Needs: clock, ledger, throttle.
@@ -14,6 +17,7 @@ local PRIORITY_UNIT = 2 ^ 40
 local DOMAINS_A_SLEEPER = 8
 local EARLY_MS = 20
 local SEVERAL = '*'
+local DROPS_A_DOMAIN = 100
 
 local function rank(priority)
   return int(-priority * PRIORITY_UNIT + next_turn())
@@ -34,6 +38,31 @@ local function split_tag(tag)
     tag_cache[tag] = parts
   end
   return parts[1], parts[2]
+end
+
+local shifts
+
+-- What the priorities of crawl c are raised by.
+local function shift_of(c)
+  if shifts == nil then
+    shifts = redis.call('EXISTS', P .. 'shifts') == 1 and {} or false
+  end
+  if not shifts then
+    return 0
+  end
+  shifts[c] = shifts[c] or tonumber(redis.call('HGET', P .. 'shifts', c) or 0)
+  return shifts[c]
+end
+
+-- Crawl number of a tag, and the priority by which it is ranked now.
+local function standing(tag)
+  local c, priority = split_tag(tag)
+  return c, priority + shift_of(c)
+end
+
+-- Whether entries of crawl c may be leased.
+local function may_lease(c)
+  return is_open(c) and not crawl_of(c).paused
 end
 
 local function band_key(S, tag, domain)
@@ -105,7 +134,7 @@ local function know_spider(S)
   end
 end
 
--- A domain without entries of S has one now.
+-- A domain without entries of S has one now; it is ranked by `priority`.
 local function enter(S, domain, tag, priority)
   know_spider(S)
   redis.call('HSET', P .. 'o:' .. S, domain, tag)
@@ -138,7 +167,7 @@ local function look_again(S, domain)
   end
 end
 
--- A band that was empty has entries now.
+-- A band that was not in the index has entries; `priority` is its standing.
 local function index_band(S, domain, tag, priority)
   local o = redis.call('HGET', P .. 'o:' .. S, domain)
   if o == tag then
@@ -149,7 +178,7 @@ local function index_band(S, domain, tag, priority)
   end
   local q = P .. 'q:' .. S .. ':' .. domain
   if o ~= SEVERAL then
-    local _, other = split_tag(o)
+    local _, other = standing(o)
     redis.call('ZADD', q, rank(other), o)
     redis.call('HSET', P .. 'o:' .. S, domain, SEVERAL)
   end
@@ -157,11 +186,20 @@ local function index_band(S, domain, tag, priority)
   redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
 end
 
+-- Put a band that has entries where it stands now: a demoted domain's own rank is corrected when its
+-- turn comes.
+local function reindex(S, domain, tag)
+  local _, priority = standing(tag)
+  index_band(S, domain, tag, priority)
+  redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, 'XX', rank(priority), tag)
+  redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
+end
+
 -- Append entries to a band, or put them in front of it.
 local function push(S, domain, tag, priority, entries, in_front)
   local length = redis.call(in_front and 'LPUSH' or 'RPUSH', band_key(S, tag, domain), unpack(entries))
   if length == #entries then
-    index_band(S, domain, tag, priority)
+    index_band(S, domain, tag, priority + shift_of(split_tag(tag)))
   end
 end
 
@@ -216,12 +254,12 @@ local function promote_delayed(S, limit)
   end
 end
 
--- Best priority of a domain that `o` says has entries.
+-- Best standing in a domain that `o` says has entries.
 local function top_priority(S, domain, o)
   if o == SEVERAL then
     o = redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1]
   end
-  local _, priority = split_tag(o)
+  local _, priority = standing(o)
   return priority
 end
 
@@ -264,26 +302,26 @@ local function pop_band(key, want, take, domain, tag)
   return #entries
 end
 
--- Pop up to `limit` entries of a domain, all of the priority `top` that it is a candidate for, equal
+-- Pop up to `limit` entries of a domain, all of the standing `top` that it is a candidate for, equal
 -- crawls in turn, and give each to `take`. Answers how many, and what `o` says from now on (nil:
--- nothing is left).
+-- nothing is left). Bands without anything to lease leave the index, a bounded number in one go.
 local function pop(S, domain, candidate, limit, take)
-  local popped, o = 0, candidate.o
-  while popped < limit and o do
+  local popped, dropped, o = 0, 0, candidate.o
+  while popped < limit and o and dropped < DROPS_A_DOMAIN do
     local tag = first_tag(S, domain, o)
-    local c, priority = split_tag(tag)
+    local c, priority = standing(tag)
     if priority < candidate.top then
       break
     end
     local want = o == SEVERAL and 1 or limit - popped
-    local found = is_open(c) and pop_band(band_key(S, tag, domain), want, take, domain, tag) or 0
+    local found = may_lease(c) and pop_band(band_key(S, tag, domain), want, take, domain, tag) or 0
     popped = popped + found
     if found > 0 then
       count(c, 'queued', -found)
       count(c, 'held', found)
     end
     if found < want then
-      o = drop_tag(S, domain, o, tag)
+      o, dropped = drop_tag(S, domain, o, tag), dropped + 1
     elseif o == SEVERAL then
       redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(priority), tag)
     end
@@ -291,13 +329,15 @@ local function pop(S, domain, candidate, limit, take)
   return popped, o
 end
 
--- Drop tags of a domain until its first one has entries; answers what `o` says from now on.
+-- Drop tags of a domain, a bounded number, until its first one has something to lease; answers what
+-- `o` says from now on.
 local function prune(S, domain, o)
-  while o do
-    local tag = first_tag(S, domain, o)
-    if is_open(split_tag(tag)) and redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
-      return o
+  for _ = 1, DROPS_A_DOMAIN do
+    local tag = o and first_tag(S, domain, o)
+    if not o or may_lease(split_tag(tag)) and redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
+      break
     end
     o = drop_tag(S, domain, o, tag)
   end
+  return o
 end

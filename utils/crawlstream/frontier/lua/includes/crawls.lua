@@ -79,7 +79,7 @@ local function is_meant_by_stop(c, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'stopped', 'expired', 'bytes', 'expires' }
+  'stopped', 'expired', 'bytes', 'expires', 'top' }
 
 -- Begin a run: the counters of the former one are dropped, caps and dedupe stay.
 local function begin_run(c, name, run)
@@ -96,6 +96,14 @@ local function begin_run(c, name, run)
   redis.call('HINCRBY', P .. 'totals', 'running', 1)
   crawl_cache[c] = nil
   owe('crawl_started', c, {})
+end
+
+-- What a person set ends with the run.
+local function forget_steering(c)
+  redis.call('HDEL', P .. 'x:' .. c, 'paused')
+  redis.call('HDEL', P .. 'shifts', c)
+  redis.call('HDEL', P .. 'revisit', c)
+  crawl_of(c).paused = nil
 end
 
 -- Close the latest run of a crawl and detach its number: what waits is gone at once from the ledger,
@@ -118,6 +126,7 @@ local function close_run(name, state)
   local waiting = redis.call('HMGET', P .. 'x:' .. record.c, 'queued', 'delayed')
   local queued, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
   redis.call('HSET', P .. 'x:' .. record.c, 'state', state)
+  forget_steering(record.c)
   redis.call('ZREM', P .. 'idle', record.c)
   redis.call('HINCRBY', P .. 'totals', 'running', -1)
   crawl.state = state
@@ -162,6 +171,7 @@ local function end_run(c, remember_ms)
   local ending = ENDINGS[crawl.state]
   local fields = redis.call('HGETALL', P .. 'x:' .. c)
   redis.call('HSET', P .. 'x:' .. c, 'state', ending)
+  forget_steering(c)
   redis.call('ZREM', P .. 'expiry', c)
   redis.call('ZADD', P .. 'forget', int(now + remember_ms), c)
   if crawl.state == 'running' then

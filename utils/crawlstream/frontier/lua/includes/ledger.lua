@@ -19,18 +19,19 @@ end
 
 local crawl_cache = {}
 
--- {state, run, name, expires} of crawl c; state is nil for a crawl that is gone.
+-- {state, run, name, expires, paused} of crawl c; state is nil for a crawl that is gone.
 local function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
-    local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'run', 'name', 'expires')
-    record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0) }
+    local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'run', 'name', 'expires', 'paused')
+    record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
+      paused = x[5] and true or nil }
     crawl_cache[c] = record
   end
   return record
 end
 
--- Whether entries of crawl c may still be admitted and leased.
+-- Whether entries of crawl c may still be admitted; whether they may be leased, `bands` tells.
 local function is_open(c)
   local crawl = crawl_of(c)
   return crawl.state == 'running' and (crawl.expires == 0 or crawl.expires * 1000 > wall)

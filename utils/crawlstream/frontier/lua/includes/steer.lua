@@ -1,0 +1,45 @@
+-- What a person does to a run under way: pause, resume, reprioritize.
+-- Guarantee: no queue is touched here. A paused run admits and keeps everything, and its bands leave
+--   the index as their turns come. `revisit` puts the bands of a resumed or reprioritized run into
+--   the index where they stand, in steps. All of it ends with the run.
+-- Fields of `x:<c>`: paused ('1'), top (highest priority of a seed of the run).
+-- Needs: clock, ledger, bands. Cost: a few commands each.
+local function revisit_soon(c)
+  redis.call('HSET', P .. 'revisit', c, '0')
+  wake_tend_by(now)
+end
+
+-- Remember the highest priority that the run was fed with: `reprioritize` moves it.
+local function note_seed_priority(c, priority)
+  local crawl = crawl_of(c)
+  crawl.top = crawl.top or tonumber(redis.call('HGET', P .. 'x:' .. c, 'top') or NEVER)
+  if priority > crawl.top then
+    crawl.top = priority
+    redis.call('HSET', P .. 'x:' .. c, 'top', int(priority))
+  end
+end
+
+local steer = {}
+
+function steer.pause(c)
+  redis.call('HSET', P .. 'x:' .. c, 'paused', '1')
+  crawl_of(c).paused = true
+end
+
+-- A run that lost its last entry while it was paused becomes idle now, not before.
+function steer.resume(c)
+  if redis.call('HDEL', P .. 'x:' .. c, 'paused') == 1 then
+    crawl_of(c).paused = nil
+    redis.call('ZREM', P .. 'idle', c)
+    touched[c] = true
+    revisit_soon(c)
+  end
+end
+
+-- Everything of the run moves by as much as its best seed would have to move to `priority`.
+function steer.reprioritize(c, priority)
+  local top = tonumber(redis.call('HGET', P .. 'x:' .. c, 'top') or priority)
+  redis.call('HSET', P .. 'shifts', c, int(priority - top))
+  shifts = nil
+  revisit_soon(c)
+end

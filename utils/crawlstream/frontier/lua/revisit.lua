@@ -1,0 +1,50 @@
+#!lua flags=allow-oom
+-- revisit: one bounded step of putting the bands of a crawl into the index where they stand now, after
+--   it was resumed or reprioritized.
+-- Guarantee: every band that has entries is found by `lease` once all steps are done, in its old order.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 domains a step.
+-- `revisit` HASH crawl number -> cursor of its domains.
+-- Returns: crawls left to revisit.
+-- Cost: O(domains a step * their bands).
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+
+local c = redis.call('HRANDFIELD', P .. 'revisit')
+if not c then
+  return 0
+end
+
+local function visit(domain, record)
+  local own_spider = string.match(crawl_of(c).name, '^[^:]*')
+  for band in string.gmatch(record.bands, '[^,]+') do
+    local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+    S = S ~= '' and S or own_spider
+    local tag = c .. '/' .. priority
+    if redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
+      reindex(S, domain, tag)
+    end
+  end
+end
+
+local cursor = '0'
+if may_lease(c) then
+  local scanned = redis.call('HSCAN', P .. 'k:' .. c, redis.call('HGET', P .. 'revisit', c), 'COUNT',
+    ARGV[1])
+  cursor = scanned[1]
+  for i = 1, #scanned[2], 2 do
+    visit(scanned[2][i], parse_domain_record(scanned[2][i + 1]))
+  end
+end
+if cursor == '0' then
+  redis.call('HDEL', P .. 'revisit', c)
+else
+  redis.call('HSET', P .. 'revisit', c, cursor)
+end
+wake_workers()
+save_clock()
+return redis.call('HLEN', P .. 'revisit')
