@@ -52,7 +52,7 @@ async def feed(settings: Settings, text: str) -> int:
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
             await sink.start()
-        await sink.send([Out(topics.incoming, raw, _key(raw))])
+        await sink.send([Out(topics.incoming, raw, requests.key_of(raw))])
     except (KafkaUnavailable, TimeoutError) as error:
         sys.stderr.write(f"kafka-monitor feed: Kafka did not take it: {error}\n")
         return EXIT_FAILED
@@ -60,14 +60,6 @@ async def feed(settings: Settings, text: str) -> int:
         await sink.stop()
     sys.stdout.write(f"fed to {topics.incoming}\n")
     return 0
-
-
-def _key(raw: bytes) -> bytes | None:
-    """Keeps the requests about one crawl in their order."""
-    ids = requests.readable_ids(raw)
-    if "appid" in ids and "crawlid" in ids:
-        return f"{ids['appid']}:{ids['crawlid']}".encode()
-    return None
 
 
 def _parser() -> argparse.ArgumentParser:

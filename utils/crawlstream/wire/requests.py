@@ -139,7 +139,7 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
 
 
 def key_of(raw: bytes | None) -> bytes | None:
-    """``<appid>:<crawlid>`` of a record: as its Kafka key it keeps the requests of one crawl in order.
+    """The Kafka key that keeps the requests of one crawl in order: ``<appid>:<crawlid>``.
 
     None where the record does not name a crawl.
     """

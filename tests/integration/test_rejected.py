@@ -1,0 +1,107 @@
+"""A person's hand on what took no effect: seen, understood, fed again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from crawlstream.bus.records import Out, Record
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.tail import read_topic
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.cli.app import run
+from crawlstream.keys import Topics
+from crawlstream.model.event import Rejection
+from crawlstream.wire import rejects
+from support.servers import RunningServer
+
+RAW = b'{"appid": "app", "crawlid": "one", "url": "file:///etc/[red]"}'
+REJECTIONS = {
+    "in-0-7": Rejection(reason="bad_url", errors=["$.url: [/no]"], raw=RAW),
+    "in-0-8": Rejection(reason="not_json", errors=["$: the record is not JSON"], raw=b"\xff{"),
+    "in-0-9": Rejection(reason="out_of_range", errors=["$: gone"], raw=None),
+}
+
+
+class Cluster:
+    """The topics of a cluster in which some records were rejected, one of them told twice."""
+
+    def __init__(self, hosts: list[str], prefix: str) -> None:
+        self.hosts, self.topics = hosts, Topics(prefix)
+        asyncio.run(self._fill())
+
+    async def _fill(self) -> None:
+        await ensure_topics(
+            self.hosts, self.topics, partitions=2, replication=1, max_record_bytes=8 << 20
+        )
+        sink = KafkaSink(self.hosts)
+        await sink.start()
+        for name, rejection in [*REJECTIONS.items(), ("in-0-7", REJECTIONS["in-0-7"])]:
+            value = rejects.encode(rejection)
+            await sink.send([Out(self.topics.rejected, value, name.encode())])
+        await sink.send([Out(self.topics.rejected, b"no JSON at all")])
+        await sink.stop()
+
+    def incoming(self) -> list[Record]:
+        """What has been fed."""
+
+        async def read() -> list[Record]:
+            topic = read_topic(self.hosts, self.topics.incoming, from_beginning=True, follow=False)
+            return [record async for record in topic]
+
+        return asyncio.run(read())
+
+
+@pytest.fixture
+def cluster(
+    kafka_server: RunningServer,
+    fresh_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
+) -> Cluster:
+    """A cluster that the command line finds by the environment."""
+    hosts = f"127.0.0.1:{kafka_server.port}"
+    monkeypatch.setenv("KAFKA_HOSTS", hosts)
+    monkeypatch.setenv("KAFKA_TOPIC_PREFIX", fresh_name)
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    return Cluster([hosts], fresh_name)
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """Runs one command line that succeeds; its output by lines."""
+
+    def command(*arguments: str) -> list[str]:
+        assert run(["rejected", *arguments]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return command
+
+
+def test_what_was_rejected_is_listed_shown_and_fed_again(
+    cluster: Cluster, say: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each rejection once, by id; replay sends the same bytes, keyed by crawl, and says so."""
+    listed = [json.loads(line) for line in say("list", "--json")]
+    assert [item["id"] for item in listed] == ["in-0-8", "in-0-9", "in-0-7"]
+    (of_url,) = [json.loads(line) for line in say("list", "--json", "--reason", "bad_url")]
+    assert (of_url["reason"], of_url["size"]) == ("bad_url", len(RAW))
+    assert any("[/no]" in line for line in say("list"))
+    assert json.loads(say("show", "in-0-8", "--json")[0])["text"] == "\\xff{"
+    assert any("file:///etc/[red]" in line for line in say("show", "in-0-7"))
+
+    assert run(["rejected", "replay"]) == 1
+    assert run(["rejected", "show", "in-0-1"]) == 1
+    assert "nothing was rejected as in-0-1" in capsys.readouterr().err
+    assert cluster.incoming() == []
+
+    assert say("replay", "in-0-7")[0].startswith("Fed 1 record again, with the same bytes, into")
+    (fed,) = cluster.incoming()
+    assert (fed.value, fed.key) == (RAW, b"app:one")
+    told = json.loads(say("replay", "--all", "--json")[0])
+    assert (told["replayed"], told["without_bytes"]) == (2, 1)
+    assert {record.value for record in cluster.incoming()} == {RAW, b"\xff{"}
