@@ -7,6 +7,7 @@ import struct
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Dump:
     def __init__(self, found: list[list[Any]]) -> None:
         self.values: dict[str, Any] = {}
         self.ttls: dict[str, int] = {}
+        self._by_letter: dict[str, list[tuple[list[str], Any]]] = defaultdict(list)
         for key, type_, value, ttl in found:
             name = key.decode().removeprefix(_PREFIX)
             if type_ in {b"hash", b"zset"}:
@@ -56,17 +58,17 @@ class Dump:
             else:
                 self.values[name] = value
             self.ttls[name] = ttl
+            first, _, rest = name.partition(":")
+            if rest:
+                self._by_letter[first].append((rest.split(":"), self.values[name]))
 
     def get(self, name: str) -> Any:
         """A hash or zset as a dict, empty if it is not there."""
         return self.values.get(name, {})
 
-    def named(self, letter: str) -> Iterator[tuple[list[str], Any]]:
+    def named(self, letter: str) -> list[tuple[list[str], Any]]:
         """Keys ``<letter>:…``: the rest of the name split at colons, and the value."""
-        for name, value in self.values.items():
-            first, _, rest = name.partition(":")
-            if first == letter and rest:
-                yield rest.split(":"), value
+        return self._by_letter.get(letter, [])
 
 
 async def dump(redis: Redis) -> Dump:
@@ -230,6 +232,7 @@ def _pattern(name: str) -> re.Pattern[str]:
 _PATTERNS: list[re.Pattern[str]] = []
 
 
+@lru_cache(maxsize=10_000)
 def is_documented(name: str) -> bool:
     """Whether docs/keys.md lists the key."""
     if not _PATTERNS:
