@@ -2,18 +2,27 @@
 -- Guarantee: a grant counts from now until one window after its reported send; one that was not
 --   reported yet counts as if it were sent now; after a restart a domain is treated as if its
 --   allowance had been used up to that moment. When in doubt the answer is "later".
--- State `t` of a domain, packed: {unreported, concurrent, not_before, life, bonus, b1, n1, b2, n2 …}
---   with b = bucket of sends, n = sends in it. A moderated rule keeps only the last send, with n = 0.
---   Others keep buckets of 1 ms for up to 128 hits, of window/32 beyond that; a bucket counts whole
---   until one window after its end.
+-- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all
+--   buckets, start of the latest bucket, sends in it; then {start, sends} of each older one, which
+--   are looked at one by one as they run out. Buckets are of 1 ms for up to 128 hits, of window/32
+--   beyond that; each counts whole until one window after its end. A moderated rule keeps only the
+--   last send, as a latest bucket with no sends in it.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
 -- `v` ZSET: domains that ran empty, by the time when their state may be spent; `tend` forgets it.
 -- Cost: arithmetic; states and rules are read and written in one command a batch by the caller.
-local UNREPORTED, CONCURRENT, NOT_BEFORE, LIFE, BONUS, FIRST = 1, 2, 3, 4, 5, 6
-local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<I4I4dI4B', 21, 'dI4', 12
-local EXACT_HITS, COARSE_BUCKETS = 128, 32
 local DEFAULT_RULE = ''
+local state_cache, changed_states = {}, {}
+local rules_of, load_states, save_states, forget_later, spent_at
+local allowance, grant, next_grant, earn_bonus, report_send, end_request
+
+-- What follows is nobody else's; a script has 200 names at most.
+do
+local UNREPORTED, CONCURRENT, NOT_BEFORE, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER =
+  1, 2, 3, 4, 5, 6, 7, 8, 9
+local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<I4I4dI4BI4dI4', 37, '<dI4', 12
+local EXACT_HITS, COARSE_BUCKETS = 128, 32
+local FIELDS_WITHOUT_DOMAIN = 2
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
 local CONCURRENCY_RECHECK_MS = 1000
 local rule_cache = {}
@@ -32,45 +41,37 @@ local function parse_rule(text)
   return rule
 end
 
--- Rules of many domains: one HMGET, the default where a domain has none.
-local function rules_of(domains)
-  local texts = redis.call('HMGET', P .. 'rules', DEFAULT_RULE, unpack(domains))
+local default_rule, has_own_rules
+
+-- Rules of many domains: one HMGET where any domain has one of its own.
+function rules_of(domains)
+  if not default_rule then
+    default_rule = parse_rule(redis.call('HGET', P .. 'rules', DEFAULT_RULE))
+    has_own_rules = redis.call('HLEN', P .. 'rules') > FIELDS_WITHOUT_DOMAIN
+  end
   local rules = {}
+  local texts = has_own_rules and redis.call('HMGET', P .. 'rules', unpack(domains))
   for i = 1, #domains do
-    rules[i] = parse_rule(texts[i + 1] or texts[1])
+    rules[i] = texts and texts[i] and parse_rule(texts[i]) or default_rule
   end
   return rules
 end
 
-local formats = {}
-
-local function format_of(buckets)
-  local format = formats[buckets]
-  if not format then
-    format = HEAD .. string.rep(BUCKET, buckets)
-    formats[buckets] = format
-  end
-  return format
-end
-
 local function decode_state(packed)
   if not packed then
-    return { 0, 0, 0, 0, 0, is_new = true }
+    return { 0, 0, 0, 0, NO_BONUS, 0, NEVER, 0, '', is_new = true }
   end
-  local state = { struct.unpack(format_of((#packed - HEAD_SIZE) / BUCKET_SIZE), packed) }
-  state[#state] = nil
+  local state = { struct.unpack(HEAD, packed) }
+  state[OLDER] = string.sub(packed, HEAD_SIZE + 1)
   return state
 end
 
 local function encode_state(state)
-  return struct.pack(format_of((#state - BONUS) / 2), unpack(state))
+  return struct.pack(HEAD, unpack(state, UNREPORTED, IN_LATEST)) .. state[OLDER]
 end
 
-local state_cache = {}
-local changed_states = {}
-
 -- Read the throttle states of many domains: one HMGET.
-local function load_states(domains)
+function load_states(domains)
   local missing = {}
   for i = 1, #domains do
     if not state_cache[domains[i]] then
@@ -86,7 +87,7 @@ local function load_states(domains)
   end
 end
 
-local function save_states()
+function save_states()
   local args = {}
   for domain, state in pairs(changed_states) do
     args[#args + 1] = domain
@@ -97,31 +98,48 @@ local function save_states()
   end
 end
 
--- A moderated rule knows the last send only: no later one may be forgotten when rules change.
-local function keep_last(state, at)
-  local last = #state > FIRST and math.max(state[#state - 1], at) or at
-  for i = #state, FIRST, -1 do
-    state[i] = nil
+-- A moderated rule keeps no history: what it has sent last may have been a whole allowance.
+local function recall_allowance(state, rule)
+  if state[IN_LATEST] == 0 and state[LATEST] > NEVER then
+    state[SENDS], state[IN_LATEST] = rule.hits, rule.hits
   end
-  state[FIRST], state[FIRST + 1] = last, 0
 end
 
--- Note sends at time `at`.
+-- Note sends that are reported after later ones.
+local function add_older(state, bucket, sends)
+  local older = state[OLDER]
+  local at = #older - BUCKET_SIZE + 1
+  while at > 0 and struct.unpack(BUCKET, older, at) > bucket do
+    at = at - BUCKET_SIZE
+  end
+  local behind = at + BUCKET_SIZE
+  local start, there = nil, 0
+  if at > 0 then
+    start, there = struct.unpack(BUCKET, older, at)
+  end
+  local same = start == bucket
+  state[OLDER] = string.sub(older, 1, (same and at or behind) - 1)
+    .. struct.pack(BUCKET, bucket, sends + (same and there or 0)) .. string.sub(older, behind)
+end
+
+-- Note sends at time `at`. A moderated rule knows the last one only: no later one may be forgotten
+-- when rules change.
 local function add_sends(state, rule, at, sends)
   if rule.moderated then
-    return keep_last(state, at)
+    state[SENDS], state[LATEST], state[IN_LATEST] = 0, math.max(state[LATEST], at), 0
+    state[OLDER] = ''
+    return
   end
+  recall_allowance(state, rule)
   local bucket = math.floor(at / rule.bucket) * rule.bucket
-  local i = #state - 1
-  while i >= FIRST and state[i] > bucket do
-    i = i - 2
+  state[SENDS] = state[SENDS] + sends
+  if bucket < state[LATEST] then
+    return add_older(state, bucket, sends)
+  elseif bucket > state[LATEST] and state[IN_LATEST] > 0 then
+    state[OLDER] = state[OLDER] .. struct.pack(BUCKET, state[LATEST], state[IN_LATEST])
+    state[IN_LATEST] = 0
   end
-  if i >= FIRST and state[i] == bucket then
-    state[i + 1] = state[i + 1] + sends
-  else
-    table.insert(state, i >= FIRST and i + 2 or FIRST, sends)
-    table.insert(state, i >= FIRST and i + 2 or FIRST, bucket)
-  end
+  state[LATEST], state[IN_LATEST] = bucket, state[IN_LATEST] + sends
 end
 
 -- After a restart: as if the allowance had been used up to it.
@@ -136,25 +154,28 @@ end
 
 -- Sends that still count for an unmoderated rule, and when the oldest of them stops to.
 local function sends_in_window(state, rule)
-  if state[FIRST + 1] == 0 then
-    -- Written under a moderated rule, which keeps no history: it may have been a whole allowance.
-    state[FIRST + 1] = rule.hits
+  recall_allowance(state, rule)
+  local since = now - rule.bucket - rule.window
+  local older, at = state[OLDER], 1
+  local oldest, sends
+  while at < #older do
+    oldest, sends = struct.unpack(BUCKET, older, at)
+    if oldest > since then
+      break
+    end
+    state[SENDS], at = state[SENDS] - sends, at + BUCKET_SIZE
   end
-  local keep = FIRST
-  while state[keep] and state[keep] + rule.bucket + rule.window <= now do
-    keep = keep + 2
+  if at > 1 then
+    state[OLDER] = string.sub(older, at)
   end
-  if keep > FIRST then
-    local size = #state
-    for i = FIRST, size do
-      state[i] = state[i + keep - FIRST]
+  if at > #older then
+    oldest = state[LATEST]
+    if oldest <= since then
+      state[SENDS], state[LATEST], state[IN_LATEST] = 0, NEVER, 0
+      return 0, nil
     end
   end
-  local sends = 0
-  for i = FIRST + 1, #state, 2 do
-    sends = sends + state[i]
-  end
-  return sends, state[FIRST] and state[FIRST] + rule.bucket + rule.window
+  return state[SENDS], oldest - since + now
 end
 
 local function spacing_after(state, rule)
@@ -165,19 +186,15 @@ local function moderated_allowance(state, rule)
   if state[UNREPORTED] > 0 then
     return 0, now + rule.spacing
   end
-  local last = #state > FIRST and state[#state - 1]
-  if not last or state[BONUS] == BONUS_DUE then
-    return 1
-  end
-  local due = last + spacing_after(state, rule)
-  if due <= now then
+  local due = state[LATEST] + spacing_after(state, rule)
+  if due <= now or state[BONUS] == BONUS_DUE then
     return 1
   end
   return 0, due
 end
 
 -- How many requests may go to the domain now; if none, when to ask again.
-local function allowance(state, rule)
+function allowance(state, rule)
   charge_restart(state, rule)
   if state[NOT_BEFORE] > now then
     return 0, state[NOT_BEFORE]
@@ -198,11 +215,11 @@ local function allowance(state, rule)
 end
 
 -- Account for grants.
-local function grant(domain, state, amount)
+function grant(domain, state, amount)
   if state[BONUS] == BONUS_DUE then
     state[BONUS] = BONUS_GIVEN
   else
-    local is_first = #state < FIRST and state[UNREPORTED] == 0
+    local is_first = state[LATEST] == NEVER and state[UNREPORTED] == 0
     state[BONUS] = is_first and FIRST_OUT or NO_BONUS
   end
   state[UNREPORTED] = state[UNREPORTED] + amount
@@ -212,14 +229,14 @@ end
 
 -- The first request to a domain was for a robots.txt: the page may follow at once. Together they
 -- count as two, which the double pause after them pays for.
-local function earn_bonus(state, rule)
+function earn_bonus(state, rule)
   if state[BONUS] == FIRST_OUT and rule.moderated and rule.hits > 1 then
     state[BONUS] = BONUS_DUE
   end
 end
 
 -- The earliest time of the next grant, after a grant that left `left` of the allowance.
-local function next_grant(state, rule, left)
+function next_grant(state, rule, left)
   if rule.moderated then
     return now + spacing_after(state, rule)
   end
@@ -231,29 +248,30 @@ local function next_grant(state, rule, left)
 end
 
 -- A granted request went out at time `at`.
-local function report_send(domain, state, rule, at)
+function report_send(domain, state, rule, at)
   state[UNREPORTED] = math.max(state[UNREPORTED] - 1, 0)
   add_sends(state, rule, at, 1)
   changed_states[domain] = state
 end
 
 -- A granted request is over: its response is there, or it will never be sent.
-local function end_request(domain, state)
+function end_request(domain, state)
   state[CONCURRENT] = math.max(state[CONCURRENT] - 1, 0)
   changed_states[domain] = state
 end
 
 -- When nothing of the state can hold back a request any more, so that it may be forgotten.
-local function spent_at(state, rule)
+function spent_at(state, rule)
   if state[UNREPORTED] > 0 or state[CONCURRENT] > 0 then
     return now + math.max(CONCURRENCY_RECHECK_MS, rule.spacing)
   end
-  local last = #state > FIRST and state[#state - 1] or NEVER
   local holds_back = rule.moderated and 2 * rule.spacing or rule.window + rule.bucket
-  return math.max(state[NOT_BEFORE], last + holds_back)
+  return math.max(state[NOT_BEFORE], state[LATEST] + holds_back)
 end
 
 -- A domain ran empty: let `tend` look when its state is spent.
-local function forget_later(domain, state, rule)
+function forget_later(domain, state, rule)
   redis.call('ZADD', P .. 'v', 'NX', int(math.max(spent_at(state, rule), now)), domain)
+end
+
 end
