@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 from urllib.parse import ParseResult, urljoin, urlparse
@@ -23,6 +24,7 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
+from crawling.patterns import OutOfTime, Patience, Patterns
 from crawlstream.model.crawl import Profile
 
 _SCHEMES = ("http://", "https://", "file://", "ftp://")
@@ -33,6 +35,9 @@ _PATH = r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?"
 _PLAIN_URL = re.compile(_ORIGIN + _PATH)
 _PLAIN_PATH = re.compile(_PATH)
 _PLAIN_ORIGIN = re.compile(_ORIGIN + r"(?=[/?#]|\Z)")
+
+_RULES_KEPT = 128
+"""Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
 _text_of: Any = etree.XPath("string()")
 
@@ -49,21 +54,39 @@ class LinkRules:
         deny: Sequence[str] | None,
         extensions: Sequence[str] | None,
     ) -> None:
-        self._allow = [re.compile(each) for each in allow or ()]
-        self._deny = [re.compile(each) for each in deny or ()]
+        self._allow = Patterns(allow or ())
+        self._deny = Patterns(deny or ())
+        self._patience = Patience()
         self._domains = tuple(_domain_rule(each) for each in domains or ())
         denied = IGNORED_EXTENSIONS if extensions is None else extensions
         self._extensions = tuple(f".{each}" for each in denied)
 
+    def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
+        """For each URL of a page why the expressions leave it out; None where they do not."""
+        if not self._allow and not self._deny:
+            return [None] * len(urls)
+        verdicts: list[str | None] = []
+        clock: AbstractContextManager[None] = nullcontext()
+        if self._allow.backtrack_on(urls) or self._deny.backtrack_on(urls):
+            clock = self._patience.limited()
+        try:
+            with clock:
+                for url in urls:
+                    verdicts.append(None if self._is_wanted(url) else "regex")  # noqa: PERF401  what is judged in time is kept
+        except OutOfTime:
+            log.warning("parse", outcome="regex_timeout", links=len(urls) - len(verdicts))
+        return verdicts + ["regex_timeout"] * (len(urls) - len(verdicts))
+
+    def _is_wanted(self, url: str) -> bool:
+        if self._allow and not self._allow.found_in(url):
+            return False
+        return not (self._deny and self._deny.found_in(url))
+
     def refuses(self, url: str, *, is_plain: bool) -> str | None:
-        """Why the crawl does not follow a URL; None if it does.
+        """Why the other filters leave a URL out; None if they do not.
 
         A plain URL ends with its path.
         """
-        if self._allow and not any(each.search(url) for each in self._allow):
-            return "regex"
-        if any(each.search(url) for each in self._deny):
-            return "regex"
         if is_plain and not self._domains:
             return "extension" if url.lower().endswith(self._extensions) else None
         parts = urlparse(url)
@@ -79,7 +102,7 @@ def rules_of(profile: Profile) -> LinkRules:
     )
 
 
-@lru_cache(1024)
+@lru_cache(_RULES_KEPT)
 def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
     return LinkRules(*filters)
 
@@ -107,9 +130,11 @@ def links_of(response: Response, profile: Profile) -> tuple[list[tuple[str, str]
     rules = rules_of(profile)
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
-    for url, text, is_plain in _extract(response):
+    links = list(_extract(response))
+    refusals = rules.refusals([url for url, _text, _is_plain in links])
+    for (url, text, is_plain), refusal in zip(links, refusals, strict=True):
         try:
-            reason = rules.refuses(url, is_plain=is_plain)
+            reason = refusal or rules.refuses(url, is_plain=is_plain)
             clean = url if is_plain else canonicalize_url(url)
         except ValueError:
             reason = "url"

@@ -91,7 +91,7 @@ class OutlinksMiddleware:
     ) -> AsyncIterator[Any]:
         """Pass the items on; the page ends when they have left the pipelines."""
         page = page_of(response)
-        children = Children(page)
+        children = Children(page, self._worker.traps)
         try:
             async for each in self._worker.recorder.watched(page, result):
                 if isinstance(each, Outlinks):

@@ -20,6 +20,7 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 
 from crawling.holds import Page
 from crawling.to_scrapy import INHERITED_META, PAGE
+from crawling.traps import NO_TRAPS, Traps
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
@@ -57,8 +58,9 @@ class Outlinks:
 class Children:
     """The children of one page, grouped as the frontier takes them."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, traps: Traps = NO_TRAPS) -> None:
         self._page = page
+        self._traps = traps
         self._groups: dict[tuple[str, int, str | None, bool], Links] = {}
         self._seen: set[str] = set()
         self._ordinal = 0
@@ -78,6 +80,9 @@ class Children:
             except InvalidUrl:
                 page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
                 continue
+            if trap := self._traps.refuses(clean):
+                page.filtered[trap] += 1
+                continue
             entry = Entry(
                 url=clean,
                 depth=hold.entry.depth + 1,
@@ -94,6 +99,9 @@ class Children:
             url = canonical(request.url)
         except InvalidUrl:
             page.filtered["url"] += 1
+            return
+        if trap := self._traps.refuses(url):
+            page.filtered[trap] += 1
             return
         entry = Entry(
             url=url,

@@ -28,6 +28,7 @@ from crawling.recorder import Recorder
 from crawling.robots import Robots, RobotsBook
 from crawling.tasks import Tasks
 from crawling.to_scrapy import to_scrapy
+from crawling.traps import Traps
 from crawlstream.boot import health
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.retry import until_ready
@@ -79,6 +80,7 @@ class Worker:
         self.holds = Holds(settings.CONCURRENT_REQUESTS, self._news)
         self.endings = Endings(self.holds, self.publisher, self._tasks)
         self.outcomes = Outcomes(self.endings, self.holds, settings, self._count)
+        self.traps = Traps(settings.max_path_segments, settings.max_path_repeats)
         book = RobotsBook(self._redis, keys)
         self._feeder = Feeder(
             self._frontier,

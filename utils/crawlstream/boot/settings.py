@@ -119,6 +119,10 @@ class Settings(BaseSettings):
         ge=1024,
     )
     """A response larger than this, decompressed, is given up as ``too_large``."""
+    max_path_segments: int = Field(20, validation_alias=_new("MAX_PATH_SEGMENTS"), ge=0)
+    """Links with a longer path are not followed (``path_depth``); 0: any."""
+    max_path_repeats: int = Field(3, validation_alias=_new("MAX_PATH_REPEATS"), ge=0)
+    """Links in whose path a segment occurs more often are not followed (``path_repeats``)."""
 
     # Logs, metrics, files.
     LOG_LEVEL: Annotated[

@@ -1,0 +1,35 @@
+"""Traps: sites that make up ever longer paths, by mistake or to keep crawlers busy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Traps:
+    """Recognizes a trap by the shape of a URL's path; 0 switches a sign off."""
+
+    max_segments: int
+    max_repeats: int
+
+    def refuses(self, url: str) -> str | None:
+        """Why a canonical URL is not followed: a reason under ``filtered``; None if it is.
+
+        ``path_depth``: the path has more segments than any sane site. ``path_repeats``: one of
+        them occurs too often, as when relative links pile up (``/a/b/a/b/a/b``).
+        """
+        most = max(url.count("/") - 2, 0)
+        if most <= min(self.max_segments or most, self.max_repeats or most):
+            return None
+        segments = [each for each in urlsplit(url).path.split("/") if each]
+        if self.max_segments and len(segments) > self.max_segments:
+            return "path_depth"
+        if not self.max_repeats or len(segments) - len(set(segments)) < self.max_repeats:
+            return None
+        return "path_repeats" if max(Counter(segments).values()) > self.max_repeats else None
+
+
+NO_TRAPS = Traps(max_segments=0, max_repeats=0)
+"""Follows any path: a redirect's target, say."""

@@ -1,0 +1,90 @@
+"""A crawler process among clients and sites that mean harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from support.crawler_cluster import CrawlerCluster
+from support.crawler_site import Answer, CrawlerSite, Visit, page, serving
+from support.servers import RunningServer
+
+
+@pytest.fixture
+async def cluster(
+    redis: Redis,
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> CrawlerCluster:
+    """A frontier without limits of rate, and topics of its own."""
+    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
+    await cluster.prepare()
+    return cluster
+
+
+@pytest.fixture
+def site() -> Iterator[CrawlerSite]:
+    """An empty web: each test adds its pages."""
+    with serving({}) as site:
+        yield site
+
+
+def said(charset: str, body: bytes) -> Answer:
+    """A page that declares a charset."""
+    return Answer(body, headers={"Content-Type": f"text/html; charset={charset}"})
+
+
+async def test_an_endless_expression_and_a_trap_end_counted(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """Backtracking stops at its budget, paths that pile up are not followed, the crawl ends."""
+
+    def trap(visit: Visit) -> Answer:
+        return page(f"{visit.path}/deeper", "/out")
+
+    slow = f"/{'a' * 60}!"
+    site.pages |= {"/": page("/trap", "/out"), "/out": page()}
+    site.pages |= {f"/trap{'/deeper' * number}": trap for number in range(30)}
+    site.pages |= {"/many": page("/first", *(f"{slow}{number}" for number in range(5)))}
+    site.pages |= {"/first": page()}
+    with cluster.worker():
+        piles_up = await cluster.feed(site.url("/"), crawlid="piles-up", maxdepth=20)
+        backtracks = await cluster.feed(
+            site.url("/many"), crawlid="backtracks", maxdepth=1, deny_regex=(r"(?!x)(a|a)*$|never",)
+        )
+        piled = await cluster.end_of(piles_up, timeout_s=90)
+        backtracked = await cluster.end_of(backtracks, timeout_s=90)
+    assert (piled.done, piled.filtered_by_reason["path_repeats"]) == (6, 1)
+    assert backtracked.done == 1
+    assert sum(backtracked.filtered_by_reason.values()) == 6
+    assert backtracked.filtered_by_reason["regex_timeout"] >= 4
+
+
+async def test_no_declared_charset_costs_the_page(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """What is no charset of the web is read as UTF-8 if it is that, else as Western European."""
+    site.pages |= {
+        f"/{name}": said(name, "<p>grün</p><a href=/next>".encode())
+        for name in ("punycode", "idna", "rot13", "bz2", "undefined", "unicode_escape", "nothing")
+    }
+    site.pages |= {
+        "/western": said("rot13", "<p>grün</p>".encode("cp1252")),
+        "/koi": said("koi8-r", "<p>да</p>".encode("koi8-r")),
+        "/long": said("punycode", b"a" * 1_000_000),
+    }
+    seeds = [site.url(path) for path in site.pages]
+    with cluster.worker():
+        crawl = await cluster.feed(*seeds, maxdepth=1)
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.done == len(seeds) + 1
+    bodies = {record["url"]: record["body"] for record in cluster.results()}
+    found = {path: bodies[site.url(path)][:11] for path in site.pages}
+    assert found.pop("/long") == "a" * 11
+    assert found.pop("/koi") == "<p>да</p>"
+    assert set(found.values()) == {"<p>grün</p>"}, found
