@@ -25,14 +25,16 @@ local function visit(domain, record)
     local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
     S = S ~= '' and S or own_spider
     local tag = c .. '/' .. priority
-    if redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
-      reindex(S, domain, tag)
+    if may_lease(c) and redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
+      local _, now_at = standing(tag)
+      index_band(S, domain, tag, now_at)
     end
+    rank_band(S, domain, tag)
   end
 end
 
 local cursor = '0'
-if may_lease(c) then
+if is_open(c) then
   local scanned = redis.call('HSCAN', P .. 'k:' .. c, redis.call('HGET', P .. 'revisit', c), 'COUNT',
     ARGV[1])
   cursor = scanned[1]

@@ -186,11 +186,10 @@ local function index_band(S, domain, tag, priority)
   redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
 end
 
--- Put a band that has entries where it stands now: a demoted domain's own rank is corrected when its
--- turn comes.
-local function reindex(S, domain, tag)
+-- Rank a band that may be in the index, filled or not, where it stands now. A domain's own rank is
+-- only raised: one that is too high is corrected when its turn comes.
+local function rank_band(S, domain, tag)
   local _, priority = standing(tag)
-  index_band(S, domain, tag, priority)
   redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, 'XX', rank(priority), tag)
   redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
 end
