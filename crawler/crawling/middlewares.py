@@ -41,8 +41,8 @@ class OutcomeMiddleware:
         page: Page | None = request.meta.get(PAGE)
         if page is not None and ROBOTS not in request.meta:
             failpoint("after_fetch")
+            response = with_charset(response)
             await self._outcomes.judge(page, response)
-            return with_charset(response)
         return response
 
 

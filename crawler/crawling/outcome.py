@@ -51,7 +51,8 @@ class Outcomes:
         if response.status in RETRY_CODES and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
             raise Ended
-        target = redirect_of(page, response)
+        refresh_s = self.settings.METAREFRESH_MAXDELAY if self.settings.METAREFRESH_ENABLED else 0
+        target = redirect_of(page, response, refresh_s)
         if isinstance(target, Entry):
             self._redirect(page, target)
             raise Ended

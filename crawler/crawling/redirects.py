@@ -6,12 +6,13 @@ a crawl however many pages point to it. It keeps the depth of its source and car
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from urllib.parse import urljoin
 
-from scrapy.http import Response
+from scrapy.http import HtmlResponse, Response
+from scrapy.utils.response import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from crawling.holds import Page
@@ -21,6 +22,9 @@ from crawlstream.model.url import canonical, fingerprint, host_of, seed_url
 
 MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
+
+_HEAD = 4096
+"""Scrapy looks for a refresh in so many characters; they are no fewer bytes, as a rule."""
 
 _KEEPS_METHOD = frozenset({307, 308})
 _STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
@@ -32,16 +36,20 @@ _COOKIES_KEPT = 50
 """Cookies of one host on one chain; more is no login but an attack."""
 
 
-def redirect_of(page: Page, response: Response) -> Entry | str | None:
+def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry | str | None:
     """Where a response sends to: an entry, the reason why the chain ends here, or None.
 
     None means that the response is the page's result: no redirect, or none that can be followed.
+    A page that refreshes to another one in less than ``refresh_s`` seconds sends there as well;
+    one that comes back to its chain, as a ticker does, or a chain too long, ends with the result.
     """
-    target = _target(page.hold.entry.url, response)
-    if target is None:
-        return None
     entry = page.hold.entry
     chain = (*entry.redirect_urls, entry.url)
+    status, target = response.status, _target(entry.url, response)
+    if target is None:
+        status, target = 303, _refreshed(response, chain, refresh_s)
+    if target is None:
+        return None
     if len(chain) > MAX_REDIRECTS:
         return "too_many_redirects"
     cookies = _cookies(entry, target, response)
@@ -50,7 +58,7 @@ def redirect_of(page: Page, response: Response) -> Entry | str | None:
         return "redirect_loop"
     salted = was_here or entry.salt is not None
     followed = replace(
-        _with_method(entry, response.status),
+        _with_method(entry, status),
         url=target,
         origin=None,
         redirect_urls=chain,
@@ -64,8 +72,24 @@ def _target(url: str, response: Response) -> str | None:
     location = response.headers.get(b"Location")
     if response.status not in _STATUSES or not location:
         return None
+    return _usable(url, safe_url_string(location))
+
+
+def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str | None:
+    """Where the head of a page says that a browser shall go next, if that is somewhere new."""
+    if not isinstance(response, HtmlResponse) or b"refresh" not in response.body[:_HEAD].lower():
+        return None
+    delay_s, url = get_meta_refresh(response)
+    if not url or delay_s is None or delay_s >= within_s or len(chain) > MAX_REDIRECTS:
+        return None
+    target = _usable(response.url, url)
+    was_here = target and fingerprint(target) in map(fingerprint, chain)
+    return None if was_here else target
+
+
+def _usable(base: str, url: str) -> str | None:
     try:
-        target = seed_url(urljoin(url, safe_url_string(location)))
+        target = seed_url(urljoin(base, url))
         canonical(target)
     except (InvalidUrl, ValueError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scrapy.http import HtmlResponse
 
 from crawling.redirects import MAX_REDIRECTS, redirect_of
 from crawlstream.model.crawl import Entry
@@ -96,6 +97,35 @@ def test_another_spelling_of_the_same_page_is_followed() -> None:
     found = redirect_of(page, answer(page, 301, Location="/q?b=2&a=1"))
     assert isinstance(found, Entry)
     assert found.salt is not None
+
+
+def refreshing(content: str) -> HtmlResponse:
+    """A page that names its successor in its head."""
+    body = f'<head><META http-equiv="Refresh" content="{content}"></head>'
+    return HtmlResponse(HERE, body=body.encode(), encoding="utf-8")
+
+
+def test_a_page_that_refreshes_to_another_is_a_redirect() -> None:
+    """By GET, and no sooner than Scrapy would take it for one."""
+    page = page_at(HERE, method="POST", body="q=1")
+    found = redirect_of(page, refreshing("5; url='/next'"), 10)
+    assert isinstance(found, Entry)
+    assert (found.url, found.method, found.body) == ("http://a.example/next", "GET", None)
+    assert redirect_of(page, refreshing("10; url=/next"), 10) is None
+    assert redirect_of(page, refreshing("0; url=/next"), 0) is None
+
+
+@pytest.mark.parametrize("content", ["5", "5; url=/page", "0; url=/first", "0; url=file:///x", "x"])
+def test_a_page_that_refreshes_itself_is_a_page(content: str) -> None:
+    """A ticker, a slide show that begins again and nonsense are delivered."""
+    page = page_at(HERE, redirect_urls=("http://a.example/first",))
+    assert redirect_of(page, refreshing(content), 100) is None
+
+
+def test_a_refresh_without_end_ends_with_a_page() -> None:
+    """The last of too many hops is delivered."""
+    far = page_at(HERE, redirect_urls=tuple(f"http://a.example/{n}" for n in range(MAX_REDIRECTS)))
+    assert redirect_of(far, refreshing("0; url=/new"), 100) is None
 
 
 def test_abroad_nobody_learns_who_asks() -> None:

@@ -94,6 +94,10 @@ class Settings(BaseSettings):
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
     """Seconds."""
     ROBOTSTXT_OBEY: bool = True
+    METAREFRESH_ENABLED: bool = True
+    """Whether a page that refreshes to another one is a redirect, as Scrapy has it."""
+    METAREFRESH_MAXDELAY: float = Field(100, ge=0)
+    """Seconds; a page that is to be read for longer is a page."""
     USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-a-contact-page)"
     CONCURRENT_REQUESTS: int = Field(64, ge=1, le=1000)
     """Downloads at once in one crawler process."""
