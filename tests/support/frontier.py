@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 from redis.asyncio import Redis
@@ -13,6 +12,7 @@ from redis.asyncio import Redis
 from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys
+from crawlstream.model import url as urls
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import (
     Command,
@@ -39,10 +39,9 @@ GRACE_MS = 3_000
 DEDUPE_MS = 60_000
 
 
-def fingerprint(text: str) -> str:
-    """A fingerprint as the product's: a signed 64-bit number as text."""
-    digest = blake2b(text.encode(), digest_size=8).digest()
-    return str(int.from_bytes(digest, "big", signed=True))
+def fingerprint(url: str) -> str:
+    """The product's; hosts are written without the brackets of IPv6 here."""
+    return urls.fingerprint(url.replace("::1", "[::1]"))
 
 
 def links(

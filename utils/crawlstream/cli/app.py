@@ -47,6 +47,7 @@ VERBS = {
     "pause": Verb("steer:pause", "Hold a crawl back."),
     "resume": Verb("steer:resume", "Let a paused crawl go on."),
     "reprioritize": Verb("steer:reprioritize", "Move a crawl before or behind others."),
+    "frontier": Verb("inspect:frontier", "Look for a page, a domain or a crawl in the frontier."),
     "throttle": Verb("throttle:throttle", "Show and change how hard sites may be asked."),
     "test": Verb(
         "dev:run_tests",

@@ -1,0 +1,234 @@
+"""``crawlstream frontier inspect``: where a page is, what a domain does, how far a crawl is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Any
+
+import orjson
+import typer
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from rich.console import Console
+from rich.table import Table
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.ask import APPID
+from crawlstream.errors import CrawlstreamError, RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.inspection import Inspector
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import DomainReport, PageReport, Sighting, Where
+from crawlstream.model.state import CrawlState
+from crawlstream.model.url import canonical, domain_key, seed_url
+
+MOST_CRAWLS = 200
+"""Crawls that are asked about a page where none is named."""
+
+frontier = typer.Typer(
+    help="Look into the frontier: what waits, where, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@frontier.callback()
+def _group() -> None:
+    """Keep ``inspect`` a word of the command line although it is the only one."""
+
+
+class Kind(StrEnum):
+    """What is asked about."""
+
+    URL = "url"
+    DOMAIN = "domain"
+    CRAWL = "crawl"
+
+
+@frontier.command("inspect")
+def inspect(
+    what: Annotated[str, typer.Argument(metavar="URL|DOMAIN|CRAWL", help="What to look for.")],
+    *,
+    kind: Annotated[
+        Kind | None,
+        typer.Option("--as", help="What it is; without it: a slash is a URL, a dot a domain."),
+    ] = None,
+    crawlid: Annotated[
+        str | None, typer.Option(help="The crawl to look for a URL in; without it, all of them.")
+    ] = None,
+    appid: Annotated[str, typer.Option(help="Whose crawl it is.")] = APPID,
+    spider: Annotated[str, typer.Option("--spider", "-s", help="Which spider crawls it.")] = "link",
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+) -> None:
+    """Tell where a page is, what a domain is doing, or how far a crawl is.
+
+    The frontier knows what waits, and whether a page was ever let in. What became of a page that
+    is over is on the topics of results and events only.
+
+    Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
+    """
+    asked = kind or kind_of(what)
+    if asked is Kind.URL:
+        crawl = None if crawlid is None else CrawlKey(spider, appid, crawlid)
+        _show_pages(what, asyncio.run(_pages(canonical(seed_url(what)), crawl)), as_json=as_json)
+    elif asked is Kind.DOMAIN:
+        domain = domain_key(what.lower().rstrip("."))
+        _show_domain(asyncio.run(_domain(domain)), as_json=as_json)
+    else:
+        _show_crawl(asyncio.run(_crawl(CrawlKey(spider, appid, what))), as_json=as_json)
+
+
+def kind_of(what: str) -> Kind:
+    """What a person most likely means."""
+    if "/" in what:
+        return Kind.URL
+    return Kind.DOMAIN if "." in what or what == "localhost" else Kind.CRAWL
+
+
+@asynccontextmanager
+async def _redis() -> AsyncIterator[tuple[Redis, FrontierKeys]]:
+    """A client of the cluster's Redis; RedisUnavailable tells a person what to do."""
+    settings = load_settings()
+    redis = redis_client(settings)
+    try:
+        yield redis, FrontierKeys(settings.namespace)
+    except (RedisError, RedisUnavailable) as error:
+        raise RedisUnavailable(
+            f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"
+            " start a cluster with `./crawlstream up -d`, or set REDIS_HOST"
+        ) from error
+    finally:
+        await redis.aclose()
+
+
+async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
+    """What one crawl, or each that is remembered, knows of a page."""
+    async with _redis() as (redis, keys):
+        inspector = Inspector(redis, keys)
+        crawls = [crawl] if crawl else await inspector.crawls(MOST_CRAWLS)
+        found = [await inspector.page(one, url) for one in crawls]
+    if crawl and not found[0]:
+        raise _unknown(crawl)
+    if len(crawls) == MOST_CRAWLS:
+        sys.stderr.write(f"Only {MOST_CRAWLS} crawls were looked at: name one with --crawlid.\n")
+    return [one for one in found if one and (crawl or one.where is not Where.NEVER)]
+
+
+async def _domain(domain: str) -> DomainReport:
+    async with _redis() as (redis, keys):
+        return await Inspector(redis, keys).domain(domain)
+
+
+async def _crawl(crawl: CrawlKey) -> CrawlState:
+    async with _redis() as (redis, keys):
+        state = await Frontier(redis, keys).crawl_state(crawl)
+    if state is None:
+        raise _unknown(crawl)
+    return state
+
+
+def _unknown(crawl: CrawlKey) -> CrawlstreamError:
+    return CrawlstreamError(
+        f"no crawl {crawl.crawlid} of application {crawl.appid} and spider {crawl.spiderid} is"
+        " remembered: `crawlstream info` lists those that are"
+    )
+
+
+def _show_pages(what: str, pages: Sequence[PageReport], *, as_json: bool) -> None:
+    if as_json:
+        _write_json({"url": what, "crawls": [asdict(page) for page in pages]})
+    elif not pages:
+        print(f"No crawl that is remembered has ever let {what} in.")
+    for page in () if as_json else pages:
+        print(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {sentence_of(page)}")
+        for sighting in page.sightings:
+            print(f"  {_line_of(sighting)}")
+
+
+def sentence_of(page: PageReport) -> str:
+    """What is known of a page, in a sentence."""
+    failed, filtered = map(_counted, (page.failed_by_reason, page.filtered_by_reason))
+    return {
+        Where.HELD: "a worker has it",
+        Where.QUEUED: "it is queued",
+        Where.DELAYED: "it waits for its time",
+        Where.SEEN: f"seen, no longer queued: done, redirected or failed (in this run: {failed})",
+        Where.NEVER: f"never let in: not asked for, or filtered (in this run: {filtered})",
+        Where.UNSURE: f"seen; not among the first {page.looked_at} entries of its domain",
+    }[page.where]
+
+
+def _line_of(sighting: Sighting) -> str:
+    attempt = f"priority {sighting.priority}, attempt {sighting.attempt}, for {sighting.spiderid}"
+    if sighting.where is Where.HELD:
+        held_s = (sighting.held_ms or 0) / 1000
+        return f"held by {sighting.worker} for {held_s:.1f} s, {sighting.phase}; {attempt}"
+    if sighting.where is Where.DELAYED:
+        return f"due in {(sighting.due_ms or 0) / 1000:.1f} s; {attempt}"
+    return f"place {sighting.place} of its band, {sighting.ahead} of its crawl before it; {attempt}"
+
+
+def _show_domain(report: DomainReport, *, as_json: bool) -> None:
+    if as_json:
+        return _write_json(asdict(report))
+    for name, value in _domain_rows(report):
+        print(f"{name:<14} {value}")
+    table = Table(box=None, header_style="bold")
+    for name in ("spider", "index", "crawl", "app", "standing", "queued"):
+        table.add_column(name, justify="right" if name in {"standing", "queued"} else "left")
+    for queue in report.queues:
+        for band in queue.first:
+            crawl = (band.crawl.crawlid, band.crawl.appid) if band.crawl else ("(ended)", "")
+            counts = (str(band.standing), str(band.queued))
+            table.add_row(queue.spiderid, queue.place, *crawl, *counts)
+    Console().print(table if report.queues else "Nothing is queued in it.")
+    return None
+
+
+def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
+    rule = "none known yet: nothing is fetched"
+    if report.hits is not None:
+        manner = "evenly" if report.is_moderated else "in bursts"
+        rule = f"{report.hits} in {report.window_s:g} s, {manner}, {report.concurrency} at a time"
+    return [
+        ("domain", report.domain),
+        ("rule", rule if report.hits != 0 else "blocked"),
+        ("under way", f"{report.under_way}, of which {report.unreported} not reported as sent"),
+        ("next request", f"in {report.next_ms / 1000:.1f} s at the earliest"),
+    ]
+
+
+def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
+    if as_json:
+        return _write_json({**asdict(state), "held_back": state.held_back})
+    rows = {
+        "crawl": state.crawl.crawlid,
+        "run": f"{state.run}, {state.state}",
+        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} held",
+        "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",
+        "failed": _counted(state.failed_by_reason),
+        "filtered": _counted(state.filtered_by_reason),
+        "held back": _counted(state.held_back),
+    }
+    for name, value in rows.items():
+        print(f"{name:<14} {value}")
+    for domain in state.domains:
+        blocked = ", blocked" if domain.is_blocked else ""
+        at = f"priority {domain.low_priority} to {domain.high_priority}{blocked}"
+        print(f"{'queued at':<14} {domain.domain}: {domain.total}, {at}")
+    return None
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in reasons.items()) or "none"
+
+
+def _write_json(value: Mapping[str, Any]) -> None:
+    sys.stdout.write(orjson.dumps(value).decode() + "\n")

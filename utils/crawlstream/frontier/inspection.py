@@ -1,0 +1,172 @@
+"""Where is it? What the exact structures tell of one page or one domain, in bounded work.
+
+The frontier remembers of a page that is over only that it was seen: its outcome is a count in the
+ledger, and a record on the topics of results and events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier import packing
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.scripts import Scripts, our_errors
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import (
+    BandReport,
+    DomainReport,
+    PageReport,
+    QueueReport,
+    Sighting,
+    Where,
+)
+from crawlstream.model.url import domain_key, fingerprint, host_of
+from crawlstream.wire import stored
+
+MOST_ENTRIES = 5_000
+"""Entries looked at in one crawl and domain: keeps the script near 5 ms."""
+MOST_WORKERS = 200
+MOST_BANDS = 100
+_PHASES = ("granted", "sent", "received")
+
+
+class Inspector:
+    """Answers questions about single pages and domains; changes nothing."""
+
+    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
+        self._redis: Any = redis
+        self._keys = keys
+        self._frontier = Frontier(redis, keys)
+        self._scripts = Scripts(redis, keys.tag(0))
+
+    async def crawls(self, most: int) -> Sequence[CrawlKey]:
+        """Up to ``most`` crawls that are remembered."""
+        with our_errors():
+            _, names = await self._redis.hscan(self._keys.names(), 0, count=most)
+        return [packing.crawl_from(name) for name in sorted(names)][:most]
+
+    async def page(self, crawl: CrawlKey, url: str) -> PageReport | None:
+        """What a crawl knows of a page (a GET of a canonical URL); None for an unknown crawl."""
+        mark = fingerprint(url)
+        name, domain = FrontierKeys.crawl_field(crawl), domain_key(host_of(url))
+        answer = packing.unpack(
+            await self._scripts.run("inspect", name, domain, mark, MOST_ENTRIES, MOST_WORKERS)
+        )
+        state = await self._frontier.crawl_state(crawl, with_domains=False)
+        if not answer or state is None:
+            return None
+        run, run_state, is_known, *places, is_complete = answer
+        sightings = [*_held(places[2], mark), *_queued(places[0], mark), *_delayed(places[1], mark)]
+        return PageReport(
+            crawl=crawl,
+            run=run,
+            state=run_state.decode(),
+            where=_verdict(sightings, is_known=is_known, is_complete=is_complete),
+            sightings=sightings,
+            looked_at=sum(len(band[4]) for band in places[0]) + sum(map(len, places[1:])),
+            failed_by_reason=state.failed_by_reason,
+            filtered_by_reason=state.filtered_by_reason,
+        )
+
+    async def domain(self, domain: str) -> DomainReport:
+        """A domain's rule and state, and what waits in it."""
+        answer = packing.unpack(await self._scripts.run("survey", domain, MOST_BANDS))
+        rule, unreported, under_way, not_before_ms, next_ms, queues = answer
+        hits, window_ms, moderated, concurrency = map(int, rule.split()) if rule else [None] * 4
+        return DomainReport(
+            domain=domain,
+            hits=hits,
+            window_s=None if window_ms is None else window_ms / 1000,
+            is_moderated=None if moderated is None else bool(moderated),
+            concurrency=concurrency,
+            unreported=int(unreported),
+            under_way=int(under_way),
+            not_before_ms=int(not_before_ms),
+            next_ms=int(next_ms),
+            queues=[_queue(queue) for queue in queues],
+        )
+
+
+def _verdict(sightings: Sequence[Sighting], *, is_known: bool, is_complete: bool) -> Where:
+    if sightings:
+        return sightings[0].where
+    if not is_known:
+        return Where.NEVER
+    return Where.SEEN if is_complete else Where.UNSURE
+
+
+def _attempt_of(entry: bytes, mark: str) -> int | None:
+    """The attempt that an entry is at, if it is the page with this fingerprint."""
+    retries, _, body = packing.split_entry(entry)
+    try:
+        kept = stored.decode_entry(body)
+    except ValueError:
+        return None
+    found = fingerprint(kept.url, kept.method, (kept.body or "").encode(), kept.salt or "")
+    return retries + 1 if found == mark else None
+
+
+def _queued(bands: Sequence[Any], mark: str) -> Iterator[Sighting]:
+    ahead: dict[bytes, int] = {}
+    for spider, priority, _, length, entries in bands:
+        for place, entry in enumerate(entries):
+            attempt = _attempt_of(entry, mark)
+            if attempt is not None:
+                yield Sighting(
+                    where=Where.QUEUED,
+                    spiderid=unquote(spider.decode()),
+                    priority=priority,
+                    attempt=attempt,
+                    place=place + 1,
+                    ahead=ahead.get(spider, 0) + place,
+                )
+        ahead[spider] = ahead.get(spider, 0) + length
+
+
+def _delayed(entries: Sequence[Any], mark: str) -> Iterator[Sighting]:
+    for spider, due_ms, priority, entry in entries:
+        attempt = _attempt_of(entry, mark)
+        if attempt is not None:
+            yield Sighting(
+                where=Where.DELAYED,
+                spiderid=unquote(spider.decode()),
+                priority=priority,
+                attempt=attempt,
+                due_ms=max(int(due_ms), 0),
+            )
+
+
+def _held(holds: Sequence[Any], mark: str) -> Iterator[Sighting]:
+    for worker, _, since_ms, flags, spider, priority, entry in holds:
+        attempt = _attempt_of(entry, mark)
+        if attempt is not None:
+            yield Sighting(
+                where=Where.HELD,
+                spiderid=unquote(spider.decode()),
+                priority=priority,
+                attempt=attempt,
+                worker=worker.decode(),
+                held_ms=int(since_ms),
+                phase=_PHASES[flags],
+            )
+
+
+def _queue(queue: Sequence[Any]) -> QueueReport:
+    spider, place, due_ms, bands, flat = queue
+    return QueueReport(
+        spiderid=unquote(spider.decode()),
+        place=place.decode(),
+        due_ms=None if due_ms < 0 else int(due_ms),
+        bands=bands,
+        first=[
+            BandReport(
+                crawl=packing.crawl_from(name) if name else None, standing=standing, queued=queued
+            )
+            for name, standing, queued in zip(*[iter(flat)] * 3, strict=True)
+        ],
+    )

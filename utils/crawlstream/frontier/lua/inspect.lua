@@ -1,0 +1,77 @@
+#!lua flags=allow-oom
+-- inspect: what a crawl has in one domain: entries in their order, holds, and whether a page is known.
+-- Guarantee: one moment, no effect. What is left out because it is too much is said to be.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; none is asked about), 4 most entries,
+--   5 most workers.
+-- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for
+--   a crawl that is not remembered
+--   queued  {spider, priority, standing, length, {entry …}}, best standing first
+--   delayed {spider, due_ms from now, priority, entry}
+--   held    {worker, token, since_ms ago, flags as in `holds`, spider, priority, entry}
+-- Cost: O(entries asked for + holds of all workers asked for).
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: holds
+
+local name, domain, fingerprint = ARGV[1], ARGV[2], ARGV[3]
+local most_entries, most_workers = tonumber(ARGV[4]), tonumber(ARGV[5])
+local c, run, live = string.match(redis.call('HGET', P .. 'names', name) or '', '^(%d+) (%d+) (%d)$')
+if not c then
+  return cmsgpack.pack({})
+end
+local own_spider = string.match(name, '^[^:]*')
+local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
+local is_complete, left = true, most_entries
+
+local function by_standing(a, b)
+  return a[3] > b[3]
+end
+
+local queued, spiders = {}, { [own_spider] = true }
+for band in string.gmatch(live == '1' and record.bands or '', '[^,]+') do
+  local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+  S, priority = S ~= '' and S or own_spider, tonumber(priority)
+  spiders[S] = true
+  local key = band_key(S, c .. '/' .. int(priority), domain)
+  queued[#queued + 1] = { S, priority, priority + shift_of(c), redis.call('LLEN', key), key }
+end
+table.sort(queued, by_standing)
+for _, band in ipairs(queued) do
+  local entries = left > 0 and redis.call('LRANGE', band[5], 0, left - 1) or {}
+  left, band[5] = left - #entries, entries
+  is_complete = is_complete and #entries == band[4]
+end
+
+local delayed = {}
+for S in pairs(spiders) do
+  local found = redis.call('ZRANGE', P .. 'y:' .. S .. ':' .. c, 0, most_entries - 1, 'WITHSCORES')
+  is_complete = is_complete and #found < 2 * most_entries
+  for i = 1, #found, 2 do
+    local _, priority, at, entry = string.match(found[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
+    if at == domain then
+      delayed[#delayed + 1] = { S, tonumber(found[i + 1]) - now, tonumber(priority), entry }
+    end
+  end
+end
+
+local held = {}
+local workers = redis.call('ZRANGE', P .. 'workers', 0, most_workers - 1)
+is_complete = is_complete and #workers < most_workers
+for _, worker in ipairs(workers) do
+  for _, hold in ipairs(all_holds(worker)) do
+    if hold.c == c and hold.domain == domain then
+      held[#held + 1] = { worker, hold.token, now - hold.since, hold.flags, hold.spider, hold.priority,
+        hold.entry }
+    end
+  end
+end
+
+local is_known = fingerprint ~= '' and known(c, domain, record, { fingerprint })[1]
+local crawl = crawl_of(c)
+return cmsgpack.pack({ tonumber(run), crawl.paused and 'paused' or crawl.state, is_known, queued,
+  delayed, held, is_complete })

@@ -1,0 +1,52 @@
+#!lua flags=allow-oom
+-- survey: one domain as the frontier sees it: its rule, its throttle state, and who waits in it.
+-- Guarantee: one moment, no effect.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 domain, 2 most bands a spider.
+-- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues}
+--   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
+--   best standing first; `bands` is how many there are
+-- Cost: O(spiders + bands asked for).
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+
+local domain, most = ARGV[1], tonumber(ARGV[2])
+load_states({ domain })
+local unreported, concurrent, not_before = unpack(state_cache[domain], 1, 3)
+
+-- Where the domain stands in the indexes of S, and when it is due.
+local function place_of(S)
+  if redis.call('ZSCORE', P .. 'r:' .. S, domain) then
+    return 'ready', 0
+  end
+  local due = redis.call('ZSCORE', P .. 'w:' .. S, domain)
+  if due then
+    return 'waiting', math.max(tonumber(due) - now, 0)
+  end
+  return redis.call('SISMEMBER', P .. 'p:' .. S, domain) == 1 and 'parked' or '', -1
+end
+
+local queues = {}
+for _, S in ipairs(redis.call('SMEMBERS', P .. 'spiders')) do
+  local o = redis.call('HGET', P .. 'o:' .. S, domain)
+  if o then
+    local place, due = place_of(S)
+    local q = P .. 'q:' .. S .. ':' .. domain
+    local tags = o == SEVERAL and redis.call('ZRANGE', q, 0, most - 1) or { o }
+    local bands = {}
+    for _, tag in ipairs(tags) do
+      local c, priority = standing(tag)
+      bands[#bands + 1] = crawl_of(c).name or ''
+      bands[#bands + 1] = priority
+      bands[#bands + 1] = redis.call('LLEN', band_key(S, tag, domain))
+    end
+    queues[#queues + 1] = { S, place, due, o == SEVERAL and redis.call('ZCARD', q) or 1, bands }
+  end
+end
+
+local rule = rules_known and (redis.call('HGET', P .. 'rules', domain)
+  or redis.call('HGET', P .. 'rules', DEFAULT_RULE)) or ''
+return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
+  math.max(earliest(domain) - now, 0), queues })
