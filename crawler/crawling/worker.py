@@ -22,6 +22,7 @@ from scrapy.http import Response
 from crawling.endings import Endings
 from crawling.feeder import Feeder
 from crawling.holds import GrantExpired, Holds, Phase
+from crawling.lifetime import LOOK_EVERY_S, Lifetime, resident_bytes
 from crawling.outcome import Outcomes
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
@@ -74,6 +75,7 @@ class Worker:
         self._heartbeat = Heartbeat(self._redis, keys, self._process)
         self._sleeper = Sleeper(self._waiting_redis, keys, self.name)
         self._tasks = Tasks(self._break)
+        self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None
         self.recorder = Recorder(Path(settings.home) / "recorder", encode_id(self._process.spider))
         self.publisher = Publisher(self._sink, settings)
@@ -138,6 +140,7 @@ class Worker:
         await self._sleeper.start()
         self._exchanging = self._tasks.keep(self._feeder.run())
         self._tasks.keep(self._beat())
+        self._tasks.keep(self._leave_in_time())
         self._tasks.keep(self._tally.run())
         self._tasks.keep(self._heartbeat.run())
 
@@ -172,6 +175,16 @@ class Worker:
             # Not among the tasks: closing waits for those, and must not wait for itself.
             close = self._crawler.engine.close_spider_async(reason="broken")
             self._closing = asyncio.ensure_future(close)
+
+    async def _leave_in_time(self) -> None:
+        """Once a limit of memory or age is passed, end as on SIGTERM."""
+        reason = ""
+        while not reason:
+            await asyncio.sleep(LOOK_EVERY_S)
+            reason = self._lifetime.over()
+        log.info("stop", outcome="drains", reason=reason, resident_mb=resident_bytes() >> 20)
+        self._begin_to_end()
+        self._closing = asyncio.ensure_future(self._crawler.stop_async())
 
     async def _beat(self) -> None:
         """Move the deadline whatever the pages do, and compare notes now and then."""

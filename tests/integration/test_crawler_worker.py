@@ -148,6 +148,31 @@ async def test_term_finishes_what_is_under_way_and_gives_back_the_rest(
     assert {record["attempt"] for record in cluster.results()} == {1}
 
 
+async def test_a_worker_too_big_or_too_old_makes_room_for_another(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """It drains, says why and exits 0; whoever is started next goes on, and nothing is lost."""
+    seeds = [f"/{number}" for number in range(300)]
+    site.pages |= {seed: Answer(b"<p>", after_s=0.2) for seed in seeds}
+    crawl = await cluster.feed(*map(site.url, seeds))
+    limits = {"age": {"CRAWLSTREAM_MAX_AGE": "1"}, "memory": {"CRAWLSTREAM_MEMORY_LIMIT_MB": "1"}}
+    for reason, limit in limits.items():
+        with cluster.worker(CONCURRENT_REQUESTS="2", **limit) as worker:
+            assert worker.wait() == 0
+            said = [
+                event["reason"] for event in worker.events() if event.get("outcome") == "drains"
+            ]
+            assert said[-1] == reason
+        state = await cluster.state_of(crawl)
+        assert (state.held, state.residual) == (0, 0)
+        assert state.done < 300
+    with cluster.worker():
+        await cluster.end_of(crawl, timeout_s=90)
+    assert set(counted(cluster.results()).values()) == {1}
+    assert len(cluster.results()) == 300
+    assert {record["attempt"] for record in cluster.results()} == {1}
+
+
 async def test_a_page_without_an_answer_fails_by_name(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:

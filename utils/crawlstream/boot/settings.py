@@ -11,7 +11,15 @@ import warnings
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from crawlstream.errors import ConfigError
@@ -34,6 +42,15 @@ def _upper_case(value: Any) -> Any:
 def _new(name: str) -> AliasChoices:
     """A setting of our own: only the prefixed variable sets it."""
     return AliasChoices(f"CRAWLSTREAM_{name}")
+
+
+class ApiKey(BaseModel):
+    """What lets a client of REST in, and how far: each role may do what those before it may."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Literal["read", "submit", "operate"]
+    secret: str = Field(min_length=16, pattern=r"^[!-~]+$", repr=False)
 
 
 class Settings(BaseSettings):
@@ -123,10 +140,37 @@ class Settings(BaseSettings):
         ge=1024,
     )
     """A response larger than this, decompressed, is given up as ``too_large``."""
+    memory_limit_mb: int = Field(
+        1024,
+        validation_alias=AliasChoices("CRAWLSTREAM_MEMORY_LIMIT_MB", "MEMUSAGE_LIMIT_MB"),
+        ge=0,
+    )
+    """A crawler process with more MiB in RAM drains and ends with 0, for a supervisor to start it
+    anew; set it below the container's limit. 0: none."""
+    max_age_s: float = Field(24 * 3600, validation_alias=_new("MAX_AGE"), ge=0)
+    """The same for a process of about so many seconds; 0: none."""
     max_path_segments: int = Field(20, validation_alias=_new("MAX_PATH_SEGMENTS"), ge=0)
     """Links with a longer path are not followed (``path_depth``); 0: any."""
     max_path_repeats: int = Field(3, validation_alias=_new("MAX_PATH_REPEATS"), ge=0)
     """Links in whose path a segment occurs more often are not followed (``path_repeats``)."""
+
+    # REST.
+    rest_host: str = Field("127.0.0.1", validation_alias=_new("REST_HOST"))
+    """The address that REST listens on; beyond loopback only with ``api_keys``."""
+    rest_port: int = Field(
+        5343, validation_alias=AliasChoices("CRAWLSTREAM_REST_PORT", "FLASK_PORT"), ge=1, le=65535
+    )
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = Field(
+        (), validation_alias=_new("API_KEYS"), repr=False
+    )
+    """``role:secret`` each, separated by commas; none: whoever reaches REST may do everything."""
+    rest_max_body_bytes: int = Field(
+        16 * 1024 * 1024, validation_alias=_new("REST_MAX_BODY_BYTES"), ge=1024
+    )
+    rest_rate: float = Field(2000, validation_alias=_new("REST_RATE"), ge=0)
+    """HTTP requests a second and client, twice as many at once; 0: any number."""
+    WAIT_FOR_RESPONSE_TIME: float = Field(5, gt=0)
+    """Seconds that REST holds a request back for the cluster's reply."""
 
     # Logs, metrics, files.
     LOG_LEVEL: Annotated[
@@ -155,6 +199,15 @@ class Settings(BaseSettings):
         """Accept ``127.0.0.0/8,10.1.0.0/16`` as well as a sequence."""
         parts = value.split(",") if isinstance(value, str) else value
         return tuple(ip_network(str(part).strip()) for part in parts if str(part).strip())
+
+    @field_validator("api_keys", mode="before")
+    @classmethod
+    def _split_keys(cls, value: Any) -> Any:
+        """Accept ``read:abc,operate:def`` as well as a sequence."""
+        if not isinstance(value, str):
+            return value
+        pairs = [part.strip().partition(":") for part in value.split(",") if part.strip()]
+        return tuple({"role": role, "secret": secret} for role, _, secret in pairs)
 
     @property
     def metrics_port(self) -> int:
