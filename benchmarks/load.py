@@ -95,15 +95,16 @@ async def lease_and_settle(redis: Redis, worker: str, entries: int, batch: int =
     """
     scripts = Scripts(redis, KEYS.tag(0))
     call, leased = 0, 0
-    settles: list[list[object]] = []
+    ends: list[object] = []
     while True:
         call += 1
         want = min(batch, entries - leased)
-        request = [call, worker, SPIDER, want, DEADLINE_MS, [], settles, [], []]
+        request = [call, worker, SPIDER, want, DEADLINE_MS, [], ends, [], [], []]
         answer = packing.unpack(await scripts.run("exchange", packing.pack(request)))
         leased += len(answer[0])
         if want == 0:
             return leased
-        settles = [[hold[0].decode(), "done", "2xx", 1, 1000] for hold in answer[0]]
+        tokens = [hold[0].decode() for hold in answer[0]]
+        ends = [["done", "2xx", tokens, [1] * len(tokens), [1000] * len(tokens)]]
         if not answer[0]:
             await asyncio.sleep(0.001)

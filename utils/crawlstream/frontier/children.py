@@ -42,16 +42,23 @@ class Children:
     def __len__(self) -> int:
         return len(self._inherited)
 
-    async def pack(self, worker: str, spiderid: str, settles: Sequence[Settle]) -> list[object]:
-        """Settles for an exchange; links beyond what fits into it are put ahead of it.
+    async def pack(
+        self, worker: str, spiderid: str, settles: Sequence[Settle]
+    ) -> tuple[list[object], list[object]]:
+        """Settles for an exchange, those without anything found apart from the others.
 
-        Such a settle names the life of Redis under which the first of them were put: if Redis was
-        restarted since, it finds another life and asks for a repetition.
+        Links beyond what fits into it are put ahead of it. Such a settle names the life of Redis
+        under which the first of them were put: if Redis was restarted since, it finds another life
+        and asks for a repetition.
         """
         packed: list[object] = []
+        plain: list[Settle] = []
         room = LINKS_PER_CALL
         for settle in settles:
             links, life = settle.links, None
+            if not links and not settle.filtered:
+                plain.append(settle)
+                continue
             size = sum(len(group.entries) for group in links)
             if size > room:
                 life = await self.put(worker, spiderid, settle.token, links)
@@ -59,7 +66,7 @@ class Children:
             else:
                 room -= size
             packed.append(self._pack_settle(spiderid, settle, links, life))
-        return packed
+        return packing.pack_ends(plain), packed
 
     async def put(
         self, worker: str, spiderid: str, token: str, links: Sequence[Links]
@@ -83,18 +90,13 @@ class Children:
     def _pack_settle(
         self, spiderid: str, settle: Settle, links: Sequence[Links], life: int | None
     ) -> list[object]:
-        end: list[object] = [
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        return [
             settle.token,
             settle.outcome.value,
             settle.reason,
             packing.none_as(settle.sent_ms),
             settle.body_bytes,
-        ]
-        if not links and not settle.filtered and life is None:
-            return end
-        inherited = self._inherited.get(settle.token, _UNKNOWN)
-        return [
-            *end,
             packing.none_as(inherited.domain_max_pages),
             packing.none_as(inherited.max_pages),
             inherited.pack_links(links, spiderid),

@@ -134,6 +134,7 @@ class Frontier:
         One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
         more) may be sent again: holds granted by a call whose answer was lost are granted again.
         """
+        ends, with_children = await self._children.pack(worker, spiderid, settles)
         request = [
             self._call,
             worker,
@@ -141,7 +142,8 @@ class Frontier:
             min(want, LEASES_PER_CALL),
             DEADLINE_MS,
             [[s.token, s.after_ms, s.received] for s in sent],
-            await self._children.pack(worker, spiderid, settles),
+            ends,
+            with_children,
             [
                 [r.token, r.delay_ms, packing.none_as(r.sent_ms), RETRY_PRIORITY_STEP]
                 for r in requeues

@@ -18,7 +18,7 @@ import structlog
 
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
-from crawlstream.model.effects import Command, IntakeBatch, Links, Seed
+from crawlstream.model.effects import Command, IntakeBatch, Links, Seed, Settle
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire import stored
@@ -81,6 +81,18 @@ class Inheritance:
             ]
             for group in links
         ]
+
+
+def pack_ends(settles: Iterable[Settle]) -> list[object]:
+    """Settles without anything found: lists of tokens, sends and bytes by outcome and reason."""
+    groups: dict[tuple[str, str], tuple[list[str], list[int], list[int]]] = {}
+    for settle in settles:
+        kind = (settle.outcome.value, settle.reason)
+        tokens, sent, sizes = groups.setdefault(kind, ([], [], []))
+        tokens.append(settle.token)
+        sent.append(none_as(settle.sent_ms))
+        sizes.append(settle.body_bytes)
+    return [[*kind, *columns] for kind, columns in groups.items()]
 
 
 @lru_cache(maxsize=4096)

@@ -4,11 +4,12 @@
 --   ended hold is answered as stale, and a call number that was granted before is answered with the
 --   same holds. Children of a page and its completion are one unit of the append-only file.
 -- KEYS: 1 prefix of the partition.
--- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, settles, requeues, releases}
+-- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases}
 --   sent    {token, after_ms, received}
+--   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
 --            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
---            life of the puts that went ahead|-1}; a page that found nothing ends after its bytes
+--            life of the puts that went ahead|-1}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, robots}
 -- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat}
@@ -26,13 +27,18 @@
 --- include: holds
 --- include: lease
 
-local call, worker, S, want, deadline_ms, sents, settles, requeues, releases =
+local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases =
   unpack(cmsgpack.unpack(ARGV[1]))
 
 local tokens = {}
 for _, list in ipairs({ sents, settles, requeues, releases }) do
   for _, item in ipairs(list) do
     tokens[#tokens + 1] = item[1]
+  end
+end
+for _, group in ipairs(ends) do
+  for _, token in ipairs(group[3]) do
+    tokens[#tokens + 1] = token
   end
 end
 local stale = {}
@@ -56,7 +62,7 @@ for _, sent in ipairs(sents) do
   if hold then
     note_sent(hold, state, rule, sent[2])
     if sent[3] then
-      note_received(hold, state)
+      note_received(hold, state, rule)
     end
   end
 end
@@ -64,6 +70,19 @@ end
 local function end_once(hold, state, rule, sent_ms)
   end_hold(hold, state, rule, known_ms(sent_ms))
   holds[hold.token] = nil
+end
+
+-- Count a page by its outcome and its reason, a field of the ledger (nil: none).
+local function count_end(c, outcome, reason, bytes)
+  count(c, outcome, 1)
+  count(c, 'bytes', bytes)
+  if reason then
+    count(c, reason, 1)
+  end
+end
+
+local function reason_field(outcome, reason)
+  return reason ~= '' and (outcome == 'failed' and 'f:' or 'n:') .. reason or nil
 end
 
 local function admit_children(c, groups, domain_cap, crawl_cap)
@@ -76,23 +95,31 @@ local function admit_children(c, groups, domain_cap, crawl_cap)
   end
 end
 
-local NOTHING, to_repeat = {}, {}
+for _, group in ipairs(ends) do
+  local outcome, reason, ended_tokens, sent_ms, bytes = unpack(group)
+  reason = reason_field(outcome, reason)
+  for i = 1, #ended_tokens do
+    local hold, state, rule = find(ended_tokens[i])
+    if hold then
+      end_once(hold, state, rule, sent_ms[i])
+      count_end(hold.c, outcome, reason, bytes[i])
+    end
+  end
+end
+
+local to_repeat = {}
 for _, settle in ipairs(settles) do
   local hold, state, rule = find(settle[1])
-  if hold and (settle[10] or -1) >= 0 and settle[10] ~= life then
+  if hold and settle[10] >= 0 and settle[10] ~= life then
     to_repeat[#to_repeat + 1] = settle[1]
   elseif hold then
-    admit_children(hold.c, settle[8] or NOTHING, settle[6], settle[7])
-    local filtered = settle[9] or NOTHING
+    admit_children(hold.c, settle[8], settle[6], settle[7])
+    local filtered = settle[9]
     for i = 1, #filtered, 2 do
       count(hold.c, 'z:' .. filtered[i], filtered[i + 1])
     end
     end_once(hold, state, rule, settle[4])
-    count(hold.c, settle[2], 1)
-    count(hold.c, 'bytes', settle[5])
-    if settle[3] ~= '' then
-      count(hold.c, (settle[2] == 'failed' and 'f:' or 'n:') .. settle[3], 1)
-    end
+    count_end(hold.c, settle[2], reason_field(settle[2], settle[3]), settle[5])
   end
 end
 
@@ -100,9 +127,10 @@ for _, requeue in ipairs(requeues) do
   local hold, state, rule = find(requeue[1])
   if hold then
     end_once(hold, state, rule, requeue[3])
-    local retries, deaths, reaps = marks_of(hold.entry)
-    hold.entry = with_marks(hold.entry, retries + 1, deaths, reaps)
-    put_back(hold, hold.priority + requeue[4], false, requeue[2])
+    local entry = entry_of(hold)
+    local retries, deaths, reaps = marks_of(entry)
+    entry = with_marks(entry, retries + 1, deaths, reaps)
+    put_back(hold, entry, hold.priority + requeue[4], false, requeue[2])
   end
 end
 
@@ -113,7 +141,7 @@ for _, release in ipairs(releases) do
     if release[4] then
       earn_bonus(state, rule)
     end
-    put_back(hold, hold.priority, true, release[2])
+    put_back(hold, entry_of(hold), hold.priority, true, release[2])
   end
 end
 

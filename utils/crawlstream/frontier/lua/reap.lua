@@ -53,7 +53,7 @@ for _, hold in ipairs(holds) do
     bury(hold)
     buried = buried + 1
   else
-    put_back(hold, hold.priority, true, pause_after(reaps))
+    put_back(hold, hold.entry, hold.priority, true, pause_after(reaps))
     returned = returned + 1
   end
 end

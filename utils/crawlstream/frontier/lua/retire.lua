@@ -35,7 +35,7 @@ local rules = throttle_of(going)
 local returned = {}
 for _, hold in ipairs(going) do
   end_hold(hold, state_cache[hold.domain], rules[hold.domain])
-  put_back(hold, hold.priority, true, 0)
+  put_back(hold, hold.entry, hold.priority, true, 0)
   returned[#returned + 1] = hold.token
 end
 local lost = {}

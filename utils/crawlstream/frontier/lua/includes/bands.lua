@@ -253,15 +253,6 @@ local function promote_delayed(S, limit)
   end
 end
 
--- Best standing in a domain that `o` says has entries.
-local function top_priority(S, domain, o)
-  if o == SEVERAL then
-    o = redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1]
-  end
-  local _, priority = standing(o)
-  return priority
-end
-
 -- Forget one tag of a domain; answers what `o` says from now on, nil if nothing is left.
 local function drop_tag(S, domain, o, tag)
   if o ~= SEVERAL then
@@ -283,49 +274,6 @@ end
 -- The tag whose turn it is in a domain.
 local function first_tag(S, domain, o)
   return o == SEVERAL and redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1] or o
-end
-
--- Give up to `want` entries of a band to `take`; answers how many there were.
-local function pop_band(key, want, take, domain, tag)
-  if want == 1 then
-    local entry = redis.call('LPOP', key)
-    if entry then
-      take(domain, tag, entry)
-    end
-    return entry and 1 or 0
-  end
-  local entries = redis.call('LPOP', key, want) or {}
-  for i = 1, #entries do
-    take(domain, tag, entries[i])
-  end
-  return #entries
-end
-
--- Pop up to `limit` entries of a domain, all of the standing `top` that it is a candidate for, equal
--- crawls in turn, and give each to `take`. Answers how many, and what `o` says from now on (nil:
--- nothing is left). Bands without anything to lease leave the index, a bounded number in one go.
-local function pop(S, domain, candidate, limit, take)
-  local popped, dropped, o = 0, 0, candidate.o
-  while popped < limit and o and dropped < DROPS_A_DOMAIN do
-    local tag = first_tag(S, domain, o)
-    local c, priority = standing(tag)
-    if priority < candidate.top then
-      break
-    end
-    local want = o == SEVERAL and 1 or limit - popped
-    local found = may_lease(c) and pop_band(band_key(S, tag, domain), want, take, domain, tag) or 0
-    popped = popped + found
-    if found > 0 then
-      count(c, 'queued', -found)
-      count(c, 'held', found)
-    end
-    if found < want then
-      o, dropped = drop_tag(S, domain, o, tag), dropped + 1
-    elseif o == SEVERAL then
-      redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(priority), tag)
-    end
-  end
-  return popped, o
 end
 
 -- Drop tags of a domain, a bounded number, until its first one has something to lease; answers what

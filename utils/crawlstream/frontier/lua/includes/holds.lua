@@ -18,17 +18,38 @@ local function with_marks(entry, retries, deaths, reaps)
     ZERO + math.min(reaps, MOST_MARKS)) .. string.sub(entry, 4)
 end
 
-local HOLD = '<dBHc0Hc0Hc0'
+local HOLD, HOLD_HEAD, FLAGS_AT = '<dBHc0Hc0Hc0', '<dBHc0Hc0', 9
 
+-- The packed beginning of new holds. Strings are dear in Lua: what many have in common is made once.
+local function hold_head(since, tag, S)
+  return struct.pack(HOLD_HEAD, since, 0, #tag, tag, #S, S)
+end
+
+local sizes = {}
+
+local function pack_hold(head, domain, entry)
+  local size = sizes[#domain]
+  if not size then
+    size = struct.pack('<H', #domain)
+    sizes[#domain] = size
+  end
+  return head .. size .. domain .. entry
+end
+
+-- A hold as a table. Most end without anybody looking at their entry: `entry_of` unpacks it.
 local function parse_hold(token, packed)
   local since, flags, tag, S, domain, rest = struct.unpack(HOLD, packed)
   local c, priority = split_tag(tag)
   return { token = token, since = since, flags = flags, tag = tag, c = c, priority = priority,
-    spider = S, domain = domain, entry = string.sub(packed, rest) }
+    spider = S, domain = domain, packed = packed, rest = rest }
 end
 
-local function pack_hold(since, flags, tag, S, domain, entry)
-  return struct.pack(HOLD, since, flags, #tag, tag, #S, S, #domain, domain) .. entry
+local function entry_of(hold)
+  return string.sub(hold.packed, hold.rest)
+end
+
+local function with_flags(packed, flags)
+  return string.sub(packed, 1, FLAGS_AT - 1) .. string.char(flags) .. string.sub(packed, FLAGS_AT + 1)
 end
 
 -- The holds of a worker by token: one HMGET; unknown tokens are collected in `stale`.
@@ -59,7 +80,7 @@ local function all_holds(worker)
     local call, place = string.match(all[i], '^(%d+)-(%d+)$')
     if call then
       local hold = parse_hold(all[i], all[i + 1])
-      hold.call, hold.place = tonumber(call), tonumber(place)
+      hold.call, hold.place, hold.entry = tonumber(call), tonumber(place), entry_of(hold)
       holds[#holds + 1] = hold
     end
   end
@@ -88,31 +109,38 @@ end
 
 local ended, changed, moved = {}, {}, {}
 
--- Note on the throttle state what is known about the sending of a hold.
-local function note_sent(hold, state, rule, sent_ms)
-  if hold.flags == 0 then
-    local at = sent_ms and math.min(now, hold.since + sent_ms) or now
-    report_send(hold.domain, state, rule, at)
-    hold.flags = 1
-    changed[hold.token] = hold
+-- What happens to a hold may let its domain be asked earlier, unless it may be asked already.
+local function note_change(hold, state, rule)
+  if not moved[hold.domain] and allowance(state, rule) == 0 then
     moved[hold.domain] = hold
   end
 end
 
+-- Note on the throttle state what is known about the sending of a hold.
+local function note_sent(hold, state, rule, sent_ms)
+  if hold.flags == 0 then
+    note_change(hold, state, rule)
+    local at = sent_ms and math.min(now, hold.since + sent_ms) or now
+    report_send(hold.domain, state, rule, at)
+    hold.flags = 1
+    changed[hold.token] = hold
+  end
+end
+
 -- The response is there: the hold no longer counts against the domain's concurrency.
-local function note_received(hold, state)
+local function note_received(hold, state, rule)
   if hold.flags < 2 then
+    note_change(hold, state, rule)
     hold.flags = 2
     end_request(hold.domain, state)
     changed[hold.token] = hold
-    moved[hold.domain] = hold
   end
 end
 
 -- End a hold's part in the throttle and take it from its worker; the entry is the caller's.
 local function end_hold(hold, state, rule, sent_ms)
   note_sent(hold, state, rule, sent_ms)
-  note_received(hold, state)
+  note_received(hold, state, rule)
   ended[#ended + 1] = hold.token
   changed[hold.token] = nil
   count(hold.c, 'held', -1)
@@ -127,8 +155,7 @@ local function flush_holds(worker, rules)
   local texts = {}
   for token, hold in pairs(changed) do
     texts[#texts + 1] = token
-    texts[#texts + 1] = pack_hold(hold.since, hold.flags, hold.tag, hold.spider, hold.domain,
-      hold.entry)
+    texts[#texts + 1] = with_flags(hold.packed, hold.flags)
   end
   if #texts > 0 then
     redis.call('HSET', P .. 'h:' .. worker, unpack(texts))
@@ -149,9 +176,9 @@ local function flush_holds(worker, rules)
   ended, changed, moved = {}, {}, {}
 end
 
--- Put the entry of an ended hold back: to the front of its band or behind its own, at once or later.
+-- Put back the entry of an ended hold: to the front of its band or behind its own, at once or later.
 -- A run that is being stopped takes nothing back: the entry counts as stopped (or expired).
-local function put_back(hold, priority, in_front, delay_ms)
+local function put_back(hold, entry, priority, in_front, delay_ms)
   local state = crawl_of(hold.c).state
   if state ~= 'running' then
     count(hold.c, state == 'expiring' and 'expired' or 'stopped', 1)
@@ -165,10 +192,10 @@ local function put_back(hold, priority, in_front, delay_ms)
   end
   if delay_ms > 0 then
     count(hold.c, 'delayed', 1)
-    delay(hold.spider, hold.domain, tag, hold.entry, now + delay_ms, in_front)
+    delay(hold.spider, hold.domain, tag, entry, now + delay_ms, in_front)
   else
     count(hold.c, 'queued', 1)
-    push(hold.spider, hold.domain, tag, priority, { hold.entry }, in_front)
+    push(hold.spider, hold.domain, tag, priority, { entry }, in_front)
   end
 end
 

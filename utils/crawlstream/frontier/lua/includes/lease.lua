@@ -6,6 +6,20 @@
 local MAX_PASSES = 8
 local PROMOTE_AT_LEAST = 64
 
+local lots = {}
+
+-- What the entries of one tag have in common while this script runs.
+local function lot_of(S, tag)
+  local lot = lots[tag]
+  if not lot then
+    local c, priority = split_tag(tag)
+    lot = { c = c, priority = priority, standing = priority + shift_of(c), is_open = may_lease(c),
+      band = band_key(S, tag, ''), hold = hold_head(now, tag, S), taken = 0 }
+    lots[tag] = lot
+  end
+  return lot
+end
+
 -- The holds that an earlier call with this number was granted (its reply was lost).
 local function granted_before(worker, call)
   local granted = {}
@@ -19,6 +33,11 @@ local function granted_before(worker, call)
   return granted
 end
 
+-- Best standing in a domain that `o` says has entries.
+local function top_of(S, domain, o)
+  return lot_of(S, first_tag(S, domain, o)).standing
+end
+
 -- Domains whose time has come leave the waiting index.
 local function promote_due(S, limit)
   local due = redis.call('ZRANGE', P .. 'w:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
@@ -29,9 +48,8 @@ local function promote_due(S, limit)
   local o = redis.call('HMGET', P .. 'o:' .. S, unpack(due))
   for i = 1, #due do
     if o[i] then
-      local priority = top_priority(S, due[i], o[i])
-      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = priority, top = priority,
-        equals = 1 }
+      local top = top_of(S, due[i], o[i])
+      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = top, top = top, equals = 1 }
     end
   end
   redis.call('ZREM', P .. 'w:' .. S, unpack(due))
@@ -56,7 +74,7 @@ local function pop_ready(S, want)
     if o[i] then
       local score = popped[2 * i]
       list[#list + 1] = { domain = domains[i], o = o[i], score = score, claim = priority_of(score),
-        top = top_priority(S, domains[i], o[i]), equals = 1 }
+        top = top_of(S, domains[i], o[i]), equals = 1 }
     end
   end
   return list
@@ -127,6 +145,48 @@ local function park(S, domain, o)
   end
 end
 
+-- Give up to `want` entries of a band to `take`; answers how many there were.
+local function pop_band(lot, domain, want, take)
+  if not lot.is_open then
+    return 0
+  end
+  if want == 1 then
+    local entry = redis.call('LPOP', lot.band .. domain)
+    if entry then
+      take(lot, domain, entry)
+    end
+    return entry and 1 or 0
+  end
+  local entries = redis.call('LPOP', lot.band .. domain, int(want)) or {}
+  for i = 1, #entries do
+    take(lot, domain, entries[i])
+  end
+  return #entries
+end
+
+-- Pop up to `limit` entries of a domain, all of the standing `top` that it is a candidate for, equal
+-- crawls in turn, and give each to `take`. Answers how many, and what `o` says from now on (nil:
+-- nothing is left). Bands without anything to lease leave the index, a bounded number in one go.
+local function pop(S, candidate, limit, take)
+  local popped, dropped, domain, o = 0, 0, candidate.domain, candidate.o
+  while popped < limit and o and dropped < DROPS_A_DOMAIN do
+    local tag = first_tag(S, domain, o)
+    local lot = lot_of(S, tag)
+    if lot.standing < candidate.top then
+      break
+    end
+    local want = o == SEVERAL and 1 or limit - popped
+    local found = pop_band(lot, domain, want, take)
+    popped = popped + found
+    if found < want then
+      o, dropped = drop_tag(S, domain, o, tag), dropped + 1
+    elseif o == SEVERAL then
+      redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(lot.standing), tag)
+    end
+  end
+  return popped, o
+end
+
 -- Grant up to `limit` entries of one candidate; answers how many.
 local function serve(S, candidate, rule, limit, pass)
   local domain = candidate.domain
@@ -140,7 +200,7 @@ local function serve(S, candidate, rule, limit, pass)
     wait_until(pass, domain, later)
     return 0
   end
-  local granted, o = pop(S, domain, candidate, math.min(allowed, limit), pass.take)
+  local granted, o = pop(S, candidate, math.min(allowed, limit), pass.take)
   later = now
   if granted > 0 then
     grant(domain, state, granted)
@@ -149,7 +209,7 @@ local function serve(S, candidate, rule, limit, pass)
   if not o then
     leave(S, domain)
   elseif later <= now then
-    stay_ready(pass, domain, top_priority(S, domain, o))
+    stay_ready(pass, domain, top_of(S, domain, o))
   else
     wait_until(pass, domain, later)
   end
@@ -207,22 +267,25 @@ end
 local function lease_new(S, worker, call, want)
   promote_delayed(S, math.max(2 * want, PROMOTE_AT_LEAST))
   local granted, held = {}, { '!', int(call) }
-  local first = int(call) .. '-'
-  local function take(domain, tag, entry)
-    local c, priority = split_tag(tag)
-    local n = #granted + 1
-    local token = first .. int(n)
-    granted[n] = { token, c, domain, priority, entry }
-    held[2 * n + 1], held[2 * n + 2] = token, pack_hold(now, 0, tag, S, domain, entry)
+  local first, n = int(call) .. '-', 0
+  local function take(lot, domain, entry)
+    n, lot.taken = n + 1, lot.taken + 1
+    local token = first .. n
+    granted[n] = { token, lot.c, domain, lot.priority, entry }
+    held[2 * n + 1], held[2 * n + 2] = token, pack_hold(lot.hold, domain, entry)
   end
   for _ = 1, MAX_PASSES do
-    local _, any = serve_pass(S, want - #granted, take)
-    if not any or #granted >= want then
+    local _, any = serve_pass(S, want - n, take)
+    if not any or n >= want then
       break
     end
   end
-  if #granted > 0 then
+  if n > 0 then
     redis.call('HSET', P .. 'h:' .. worker, unpack(held))
+  end
+  for _, lot in pairs(lots) do
+    count(lot.c, 'queued', -lot.taken)
+    count(lot.c, 'held', lot.taken)
   end
   return granted
 end
