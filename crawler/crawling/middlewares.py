@@ -118,17 +118,23 @@ class OutlinksMiddleware:
 class ResultPipeline:
     """Publishes results, and lets an item leave when Kafka has acknowledged it."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, is_alone: bool) -> None:
+        """``is_alone``: no pipeline of a user is there to take items of another kind."""
         self._worker = worker
+        self._is_alone = is_alone
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ResultPipeline:
         """Scrapy's way to make one."""
-        return cls(Worker.of(crawler))
+        pipelines = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
+        enabled = sum(order is not None for order in pipelines.values())
+        return cls(Worker.of(crawler), is_alone=enabled == 1)
 
     async def process_item(self, item: Any) -> Any:
         """Publish one; KafkaUnavailable only where the worker is about to end."""
         if not isinstance(item, CrawlResult):
+            if not self._is_alone:
+                return item
             raise TypeError(f"{type(item).__name__} is no result: yield self.result(response)")
         page = self._worker.holds.by_id(item.id)
         if page is None or not page.is_open:

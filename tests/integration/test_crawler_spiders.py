@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
-from support.crawler_cluster import CrawlerCluster, counted
+from support.crawler_cluster import Crawler, CrawlerCluster, counted
 from support.crawler_site import Answer, CrawlerSite, page, serving
 from support.servers import RunningServer
 
 USERS_SPIDER = """
-from crawling.spiders.base import ClusterSpider
-from scrapy import Request
+from crawling.spiders.redis_spider import RedisSpider
 
-class ShopSpider(ClusterSpider):
+class ShopSpider(RedisSpider):
     name = "shop"
 
     def parse(self, response):
@@ -84,6 +86,46 @@ async def test_a_users_spider_needs_nothing_but_parse(
     assert cluster.failures() == {site.url("/broken"): "spider_error"}
     assert state.filtered_by_reason == {"depth": 3}
     assert "/too-deep" not in site.paths()
+
+
+def written_down(folder: Path) -> None:
+    """Write the example project of ``docs/spiders.md`` into a folder."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "spiders.md").read_text()
+    files = re.findall(r"^`([\w./]+)`\n\n```\w+\n(.*?)```", text, re.DOTALL | re.MULTILINE)
+    assert len(files) == 4
+    for name, code in files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code)
+    for package in ("shop", "shop/spiders"):
+        (folder / package / "__init__.py").touch()
+
+
+async def test_a_project_joins_by_one_line(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """The example of the documentation runs as written: its spider, its pipeline, a hand-over."""
+    written_down(tmp_path)
+    item = Answer(b"<b class=price>9.99</b>")
+    front = b"<a class=product href=/1></a><a class=product href=/2></a><a class=about href=/about>"
+    site.pages |= {"/": Answer(front), "/1": item, "/2": item, "/about": page("/team")}
+    site.pages["/team"] = page()
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
+    products = Crawler(
+        "products", {**cluster.env, "PYTHONPATH": path}, tmp_path / "products.log", scrapy=True
+    )
+    with products.running(), cluster.worker("link"):
+        crawl = await cluster.feed(site.url("/"), spiderid="products", maxdepth=2)
+        state = await cluster.end_of(crawl, timeout_s=90)
+        products.signal(signal.SIGTERM)
+        assert products.wait() == 0
+    assert (state.done, state.failed) == (5, 0)
+    results = {record["url"]: record for record in cluster.results()}
+    assert set(results) == set(map(site.url, ("/", "/1", "/2", "/about", "/team")))
+    attrs = {"price": "9.99", "list": site.url("/")}
+    assert results[site.url("/1")]["attrs"] == results[site.url("/2")]["attrs"] == attrs
+    prices = (tmp_path / "prices.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["url"] for line in prices) == [site.url("/1"), site.url("/2")]
 
 
 async def test_the_wandering_spider_walks_until_it_meets_a_page_again(

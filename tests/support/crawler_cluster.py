@@ -105,11 +105,8 @@ class CrawlerCluster:
     def worker(self, spider: str = "link", **env: str) -> Iterator[Crawler]:
         """Run one crawler process for the length of the block."""
         crawler = Crawler(spider, {**self.env, **env}, self.home / f"{spider}.log")
-        crawler.start()
-        try:
+        with crawler.running():
             yield crawler
-        finally:
-            crawler.kill()
 
     async def end_of(self, crawl: CrawlKey, *, timeout_s: float) -> CrawlState:
         """Wait until nothing of a crawl is under way; answers its ledger, which adds up."""
@@ -159,11 +156,24 @@ class CrawlerCluster:
 class Crawler:
     """A crawler process that a test may end in every way."""
 
-    def __init__(self, spider: str, env: dict[str, str], log: Path) -> None:
-        self._argv = [sys.executable, "-m", "crawling", spider]
+    def __init__(
+        self, spider: str, env: dict[str, str], log: Path, *, scrapy: bool = False
+    ) -> None:
+        """``scrapy``: of the Scrapy project in the folder of the log."""
+        ours, theirs = ("crawling", spider), ("scrapy", "crawl", spider)
+        self._argv = [sys.executable, "-m", *(theirs if scrapy else ours)]
         self._env = env
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run it for the length of the block."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.kill()
 
     def start(self) -> None:
         """Start it, or start it again."""

@@ -1,0 +1,61 @@
+"""The add-on by which a user's own Scrapy project joins the cluster.
+
+One line in the project's settings is all: ``ADDONS = {"crawling.addon.ClusterAddon": 0}``. Its
+middlewares, pipelines and extensions stay; what decides who is asked, when and how often is ours,
+whatever the project or a spider says, because the frontier has granted it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from crawlstream.boot import log
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_ABOVE_SPIDERS = 35
+"""Priority of a setting between a spider's own (30) and the command line (40)."""
+
+_COMPONENTS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
+_THE_PROJECTS_OWN = frozenset({"BOT_NAME", "SPIDER_MODULES"})
+_IF_THE_PROJECT_SAYS_NOTHING = frozenset({"CONCURRENT_ITEMS", "DOWNLOAD_TIMEOUT", "USER_AGENT"})
+
+
+class ClusterAddon:
+    """Makes ``scrapy crawl NAME`` a worker of the cluster; the environment says where that is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ClusterAddon:
+        """Scrapy's way to make one."""
+        return cls(crawler.spidercls.name)
+
+    @classmethod
+    def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
+        """Set what a process needs before it has a crawler: the event loop above all."""
+        for name, value in _ours().items():
+            if name in _IF_THE_PROJECT_SAYS_NOTHING:
+                settings.set(name, value, "addon")
+            elif name not in _COMPONENTS and name not in _THE_PROJECTS_OWN:
+                settings.set(name, value, _ABOVE_SPIDERS)
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Add our components to the project's, and switch off what would come between."""
+        log.configure(settings["CRAWLSTREAM"], f"crawler-{self._name}")
+        ours = _ours()
+        for name in _COMPONENTS:
+            for path, order in ours[name].items():
+                settings.set_in_component_priority_dict(name, load_object(path), order)
+
+
+def _ours() -> Mapping[str, Any]:
+    from crawling import settings  # noqa: PLC0415  reads the environment
+
+    return {name: value for name, value in vars(settings).items() if name.isupper()}
