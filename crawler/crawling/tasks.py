@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 
+from crawlstream.tasks import end
+
 log = structlog.get_logger()
 
 Work = Coroutine[Any, Any, None]
@@ -50,15 +52,10 @@ class Tasks:
         """Wait for what ends by itself; after ``within_s`` seconds it is cancelled."""
         if self._beside:
             await asyncio.wait(self._beside, timeout=within_s)
-        await _cancel(self._beside)
+        await end(self._beside)
 
     async def stop(self) -> None:
         """End everything."""
-        await _cancel(self._beside | self._vital)
+        await end(self._beside | self._vital)
 
 
-async def _cancel(tasks: set[asyncio.Task[None]]) -> None:
-    cancelled = list(tasks)
-    for task in cancelled:
-        task.cancel()
-    await asyncio.gather(*cancelled, return_exceptions=True)

@@ -25,6 +25,7 @@ from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.request import RequestLimits
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.tally import Tally
+from crawlstream.tasks import beside, end
 from kafka_monitor.gaps import Gaps
 from kafka_monitor.intake import Intake
 from kafka_monitor.loop import Loop
@@ -56,7 +57,7 @@ async def run(settings: Settings) -> None:
             heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
             async with (
                 serve(settings.metrics_port, partial(_health, loop)),
-                _beside(tally.run(), heartbeat.run()),
+                beside(tally.run(), heartbeat.run()),
             ):
                 log.info("start", node=heartbeat.process.node, topic=topics.incoming)
                 await _until(stop, loop.run(stop))
@@ -110,27 +111,15 @@ async def _source(
         await source.stop()
 
 
-@asynccontextmanager
-async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run helpers for the length of the block; they never end by themselves."""
-    helpers = [asyncio.create_task(one) for one in work]
-    try:
-        yield
-    finally:
-        for helper in helpers:
-            helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
-
-
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
     """Await work that ends soon after ``stop``; what takes longer is cut off."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     await asyncio.wait({working}, timeout=DRAIN_S)
-    working.cancel()
+    await end([working])
     with contextlib.suppress(asyncio.CancelledError):
-        await working
+        working.result()
 
 
 def _health(loop: Loop) -> Health:

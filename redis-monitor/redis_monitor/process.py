@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import structlog
 from redis.asyncio import Redis
@@ -28,6 +27,7 @@ from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.history import History
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
+from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from redis_monitor.actions import load_actions
@@ -89,7 +89,7 @@ async def run(settings: Settings) -> None:
             _forgetting(plant),
         ]
         heartbeat = Heartbeat(plant.redis, plant.keys, process)
-        await stack.enter_async_context(_beside(plant.tally.run(), heartbeat.run()))
+        await stack.enter_async_context(beside(plant.tally.run(), heartbeat.run()))
         health = partial(_health, duties)
         await stack.enter_async_context(serve(settings.metrics_port, health))
         log.info("start", node=process.node)
@@ -216,26 +216,12 @@ def _forgetting(plant: Plant) -> Duty:
     return Duty(Pulse("stats"), step)
 
 
-@asynccontextmanager
-async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run helpers for the length of the block; they never end by themselves."""
-    helpers = [asyncio.create_task(one) for one in work]
-    try:
-        yield
-    finally:
-        for helper in helpers:
-            helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
-
-
 async def _until(stop: asyncio.Event, duties: Sequence[Duty]) -> None:
     """Run all duties; each ends with its step at hand once ``stop`` is set."""
     working = [asyncio.create_task(duty.run(stop), name=duty.pulse.name) for duty in duties]
     await stop.wait()
-    _, late = await asyncio.wait(working, timeout=DRAIN_S)
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*working, return_exceptions=True)
+    await asyncio.wait(working, timeout=DRAIN_S)
+    await end(working)
 
 
 def _health(duties: Sequence[Duty]) -> Health:

@@ -15,6 +15,7 @@ import structlog
 from crawlstream.bus.reader import Reader
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.bus.session import Arrived, Assigned, Astray, Event, Revoked, open_session
+from crawlstream.tasks import end
 
 Locate = Callable[[str, int], Awaitable[int | None]]
 """(topic UUID, partition) -> offset to read from, None: the oldest record there is."""
@@ -78,9 +79,7 @@ class KafkaSource:
     async def stop(self) -> None:
         """Leave the group and end the thread, within 3 s."""
         reader, self._reader = self._reader, None
-        for question in self._questions:
-            question.cancel()
-        await asyncio.gather(*self._questions, return_exceptions=True)
+        await end(self._questions)
         if reader is not None:
             reader.finish()
             await asyncio.to_thread(reader.join, STOP_TIMEOUT_S)

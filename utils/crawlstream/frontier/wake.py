@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.keys import FrontierKeys
+from crawlstream.tasks import end
 
 RECONNECT_S = 1.0
 """Pause before the subscription is made anew after Redis went away."""
@@ -35,9 +36,7 @@ class Sleeper:
     async def stop(self) -> None:
         """Listen no more."""
         if self._listening:
-            self._listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._listening
+            await end([self._listening])
 
     def wake(self) -> None:
         """Wake the owner from within its process."""

@@ -10,6 +10,7 @@ import structlog
 
 from crawlstream.errors import BadThrottleConfig
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.tasks import end
 from crawlstream.throttle.watcher import Watcher
 
 OnTable = Callable[[ThrottleTable], Awaitable[None]]
@@ -76,8 +77,7 @@ class ThrottleWatch:
         """End the session and its threads."""
         watcher, self._watcher = self._watcher, None
         if self._delivery is not None:
-            self._delivery.cancel()
-            await asyncio.gather(self._delivery, return_exceptions=True)
+            await end([self._delivery])
         if watcher is not None:
             watcher.finish()
             await asyncio.to_thread(watcher.join, STOP_TIMEOUT_S)
