@@ -1,4 +1,4 @@
-"""A page that ended each worker that held it: told as a failure, kept as a request."""
+"""A page that nobody could fetch: told as a failure, kept as a request."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from crawlstream.wire import events, jsontext, rejects
 
 _NOT_A_FIELD = {"seed_url", "site", "uuid"}
 """What a profile has beyond a crawl request."""
+
+_WHY = {
+    "killed_worker": "ended each worker that held it",
+    "no_worker": "waited too long: no crawler of its spider asked for work",
+    "domain_unreachable": "waited too long: its domain did not answer",
+}
 
 
 def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
@@ -36,7 +42,7 @@ def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
     )
     rejection = Rejection(
         reason=owed.reason,
-        errors=[f"$.url: {entry.url} ended each worker that held it"],
+        errors=[f"$.url: {entry.url} {_WHY.get(owed.reason, owed.reason)}"],
         raw=_as_request(owed, hold),
     )
     key = failed.id.encode()

@@ -126,6 +126,9 @@ def _limits(settings: Settings) -> FrontierLimits:
     return FrontierLimits(
         finish_grace_ms=int(settings.finish_grace * 1000),
         dedupe_ms=settings.DUPEFILTER_TIMEOUT * 1000,
+        max_wait_ms=int(settings.max_wait * 1000),
+        most_queued_of_crawl=settings.max_queued_crawl,
+        most_queued=settings.max_queued,
     )
 
 

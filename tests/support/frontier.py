@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 from redis.asyncio import Redis
 
+from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys
@@ -40,8 +42,11 @@ DEDUPE_MS = 60_000
 
 
 def fingerprint(url: str) -> str:
-    """The product's; hosts are written without the brackets of IPv6 here."""
-    return urls.fingerprint(url.replace("::1", "[::1]"))
+    """The product's; hosts that no URL may have are made part of the path."""
+    try:
+        return urls.fingerprint(url.replace("//::1", "//[::1]"))
+    except InvalidUrl:
+        return urls.fingerprint("http://odd/" + quote(url))
 
 
 def links(
@@ -222,6 +227,10 @@ class Bench:
     worker: Worker
     reader: Streams
     version: int = 1
+
+    def limit(self, **limits: int) -> None:
+        """Let these limits of the cluster apply from the next care on."""
+        self.frontier._limits = replace(self.frontier._limits, **limits)
 
     def another_worker(self, name: str, spiderid: str = "link") -> Worker:
         """A second process."""

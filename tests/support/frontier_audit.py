@@ -202,8 +202,8 @@ def _check_owners(state: Dump) -> None:
     """No key is without somebody who will remove it."""
     numbers = {c for (c,), _ in state.named("x")}
     running = {c.encode() for c in numbers if _is_running(state, c)}
-    assert set(state.get("shifts")) <= running
-    assert set(state.get("revisit")) <= running
+    for of_run in ("shifts", "revisit", "stalled", "abandon"):
+        assert set(state.get(of_run)) <= running, of_run
     for letter in "kfse":
         assert {parts[0] for parts, _ in state.named(letter)} <= numbers, letter
     for c in numbers:

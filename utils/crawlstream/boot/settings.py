@@ -132,6 +132,14 @@ class Settings(BaseSettings):
         3, validation_alias=AliasChoices("CRAWLSTREAM_FINISH_GRACE", "FINISH_GRACE"), ge=0
     )
     """Seconds that a crawl stays idle before it is finished."""
+    max_wait: float = Field(
+        86_400, validation_alias=AliasChoices("CRAWLSTREAM_MAX_WAIT", "MAX_WAIT"), ge=0
+    )
+    """Seconds without any progress after which what waits in a run fails by name; 0: never."""
+    max_queued_crawl: int = Field(0, validation_alias=_new("MAX_QUEUED_CRAWL"), ge=0)
+    """Pages of a crawl that may wait; links beyond are filtered, seeds rejected. 0: any number."""
+    max_queued: int = Field(0, validation_alias=_new("MAX_QUEUED"), ge=0)
+    """Pages that may wait in all crawls together; 0: any number."""
     max_body_bytes: int = Field(4 * 1024 * 1024, validation_alias=_new("MAX_BODY_BYTES"), ge=1024)
     """A body is cut at this size in its record."""
     download_max_bytes: int = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -46,6 +46,10 @@ DOMAINS_PER_LOOK = 500
 """Domains looked at again in one script: a default rule changed, or where a crawl stands."""
 ENDINGS_PER_CALL = 50
 """Things of each kind that one step of care ends."""
+ABANDONED_PER_CALL = 200
+"""Entries that are given up in one script."""
+_CARE = ("sweep", "revise", "revisit", "abandon", "watch")
+"""Works that `tend` reports as due, in its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,13 @@ class FrontierLimits:
 
     finish_grace_ms: int = 3_000
     dedupe_ms: int = 600_000
+    max_wait_ms: int = 86_400_000
+    """A run in which nothing happens for so long, though no person holds it back, is given up; 0:
+    never."""
+    most_queued_of_crawl: int = 0
+    """Entries of one crawl that may wait; 0: any number."""
+    most_queued: int = 0
+    """Entries that may wait in all; 0: any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,24 +229,39 @@ class Frontier:
         """One bounded step: end what is over, reap dead workers, sweep and revisit crawls."""
         limits = self._limits
         answer = packing.unpack(
-            await self._run("tend", limits.finish_grace_ms, limits.dedupe_ms, ENDINGS_PER_CALL)
+            await self._run(
+                "tend",
+                limits.finish_grace_ms,
+                limits.dedupe_ms,
+                ENDINGS_PER_CALL,
+                limits.most_queued_of_crawl,
+                limits.most_queued,
+            )
         )
-        ended, dead, to_sweep, to_revise, to_revisit, next_ms, is_more = answer
+        ended, dead, *steps, next_ms, is_more = answer
         reaped = 0
         if dead:
             reaped = 1 if packing.unpack(await self._run("reap", "", ""))[0] else 0
-        if to_sweep:
-            to_sweep = await self._run("sweep", DOMAINS_PER_CALL)
-        if to_revise:
-            to_revise = await self._run("revise", DOMAINS_PER_LOOK)
-        if to_revisit:
-            to_revisit = await self._run("revisit", DOMAINS_PER_LOOK)
+        left = [await self._care_step(*step) for step in zip(_CARE, steps, strict=True)]
         return Tended(
             ended=ended,
             reaped=reaped,
-            more=bool(is_more or reaped or to_sweep or to_revise or to_revisit),
+            more=bool(is_more or reaped or any(left)),
             next_ms=None if next_ms < 0 else int(next_ms),
         )
+
+    async def _care_step(self, operation: str, is_due: int) -> int:
+        """One step of a longer work, where there is any; answers what is left of it."""
+        if not is_due or (operation == "watch" and not self._limits.max_wait_ms):
+            return 0
+        sizes: Mapping[str, Sequence[int]] = {
+            "sweep": (DOMAINS_PER_CALL,),
+            "revise": (DOMAINS_PER_LOOK,),
+            "revisit": (DOMAINS_PER_LOOK,),
+            "abandon": (DOMAINS_PER_CALL, ABANDONED_PER_CALL),
+            "watch": (self._limits.max_wait_ms, DOMAINS_PER_CALL),
+        }
+        return int(cast(int, await self._run(operation, *sizes[operation])))
 
     async def copy_rules(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
         """Let a throttle table rule; False: it is older than the one in force, or of another node.

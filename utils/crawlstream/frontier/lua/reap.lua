@@ -15,6 +15,7 @@
 --- include: dedupe
 --- include: admit
 --- include: holds
+--- include: bury
 
 local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
 local worker, blamed = ARGV[1], ARGV[2]
@@ -24,14 +25,6 @@ end
 if not worker then
   save_clock()
   return cmsgpack.pack({ '', 0, 0 })
-end
-
-local function bury(hold)
-  count(hold.c, 'failed', 1)
-  count(hold.c, 'f:killed_worker', 1)
-  local number = string.match(hold.entry, '^...(%d+),')
-  owe('page_failed', hold.c, { reason = 'killed_worker', entry = hold.entry, domain = hold.domain,
-    priority = hold.priority, profile = redis.call('HGET', P .. 'f:' .. hold.c, number) or '' })
 end
 
 local function pause_after(reaps)
@@ -50,7 +43,7 @@ for _, hold in ipairs(holds) do
   deaths, reaps = deaths + (hold.token == blamed and 1 or 0), reaps + 1
   hold.entry = with_marks(hold.entry, retries, deaths, reaps)
   if deaths >= MAX_DEATHS or reaps >= MAX_REAPS then
-    bury(hold)
+    bury(hold.c, hold.domain, hold.priority, hold.entry, 'killed_worker')
     buried = buried + 1
   else
     put_back(hold, hold.entry, hold.priority, true, pause_after(reaps))

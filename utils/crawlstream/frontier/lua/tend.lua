@@ -5,9 +5,10 @@
 --   becomes idle anew when it is resumed. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of the partition.
--- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind.
+-- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind,
+--   4 most entries that may wait of a crawl, 5 in all (0: any number), which `admit` goes by.
 -- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise, crawls to revisit,
---   next_ms|-1 (nothing falls due before), is there more due now}
+--   runs to abandon, is `watch` due, next_ms|-1 (nothing falls due before), is there more due now}
 -- Cost: five ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
 --- include: clock
 --- include: ledger
@@ -113,10 +114,13 @@ local function first_at(index, offset)
   return first and tonumber(first) + offset or FOREVER
 end
 
+local watch_at = tonumber(redis.call('HGET', P .. 'm', 'watch_at') or 0)
 local next_at = math.min(first_at('idle', grace_ms), first_at('forget', 0), first_at('workers', 0),
   first_at('expiry', 0) * 1000 - wall + now)
-redis.call('HSET', P .. 'm', 'grace', int(grace_ms), 'tend_at', int(math.min(next_at, FOREVER)))
+redis.call('HSET', P .. 'm', 'grace', int(grace_ms), 'most_of_crawl', ARGV[4], 'most_of_all', ARGV[5],
+  'tend_at', int(math.min(next_at, FOREVER)))
 save_clock()
 return cmsgpack.pack({ ended, redis.call('ZCOUNT', P .. 'workers', '-inf', int(now)),
   redis.call('SCARD', P .. 'sweep'), redis.call('HLEN', P .. 'revise'), redis.call('HLEN', P .. 'revisit'),
+  redis.call('HLEN', P .. 'abandon'), watch_at <= now,
   next_at < FOREVER and math.max(next_at - now, 0) or -1, is_more })

@@ -24,10 +24,38 @@ local function note_band(c, record, S, priority)
   end
 end
 
+local queue_caps
+
+-- How many more entries may wait, by the operator's caps, and the reason when it is none.
+local function queue_room(c)
+  if not queue_caps then
+    local caps = redis.call('HMGET', P .. 'm', 'most_of_crawl', 'most_of_all')
+    queue_caps = { tonumber(caps[1] or 0), tonumber(caps[2] or 0) }
+  end
+  local room, reason = 1e9, nil
+  if queue_caps[1] > 0 then
+    local waits = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed')
+    local of = deltas[c] or {}
+    room, reason = queue_caps[1] - tonumber(waits[1] or 0) - tonumber(waits[2] or 0)
+      - (of.queued or 0) - (of.delayed or 0), 'crawl_full'
+  end
+  if queue_caps[2] > 0 then
+    local waits = redis.call('HMGET', P .. 'totals', 'queued', 'delayed')
+    local left = queue_caps[2] - tonumber(waits[1] or 0) - tonumber(waits[2] or 0)
+    for _, of in pairs(deltas) do
+      left = left - (of.queued or 0) - (of.delayed or 0)
+    end
+    if left < room then
+      room, reason = left, 'frontier_full'
+    end
+  end
+  return room, reason
+end
+
 -- How many more pages the caps of a crawl let into a domain, and the reason when it is none.
 local function room_for(c, record, domain_cap, crawl_cap)
-  local room, reason = 1e9, nil
-  if domain_cap then
+  local room, reason = queue_room(c)
+  if domain_cap and domain_cap - record.counted < room then
     room, reason = domain_cap - record.counted, 'domain_max_pages'
   end
   if crawl_cap then

@@ -98,11 +98,12 @@ local function begin_run(c, name, run)
   owe('crawl_started', c, {})
 end
 
--- What a person set ends with the run.
+-- What a person set, and what was found out about its waiting, ends with the run.
 local function forget_steering(c)
   redis.call('HDEL', P .. 'x:' .. c, 'paused')
-  redis.call('HDEL', P .. 'shifts', c)
-  redis.call('HDEL', P .. 'revisit', c)
+  for _, of_run in ipairs({ 'shifts', 'revisit', 'stalled', 'abandon' }) do
+    redis.call('HDEL', P .. of_run, c)
+  end
   crawl_of(c).paused = nil
 end
 

@@ -1,0 +1,96 @@
+#!lua flags=allow-oom
+-- abandon: one bounded step of failing, by name, what waited too long in a run that `watch` found.
+-- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
+--   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
+--   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 domains a step, 2 entries a step.
+-- `abandon` HASH crawl number -> cursor of its domains.
+-- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.
+-- Cost: O(domains a step * their bands + entries a step + workers).
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: holds
+--- include: bury
+
+local MOST_OWED = 10000
+local c = redis.call('HRANDFIELD', P .. 'abandon')
+if not c or redis.call('XLEN', P .. 'outbox') >= MOST_OWED then
+  return 0
+end
+local left = tonumber(ARGV[2])
+local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
+
+-- The spider of a living worker, by its sleep or by one of its holds; nil if neither tells.
+local function spider_of(worker)
+  local key = P .. 'h:' .. worker
+  local S = redis.call('HGET', key, '@')
+  for _, field in ipairs(S and {} or redis.call('HRANDFIELD', key, 3)) do
+    if string.find(field, '-', 1, true) then
+      S = parse_hold(field, redis.call('HGET', key, field)).spider
+    end
+  end
+  return S or nil
+end
+
+local at_work, is_anybody = {}, false
+for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
+  local S = spider_of(worker)
+  if S then
+    at_work[S] = true
+  else
+    is_anybody = true
+  end
+end
+
+-- Why entries of S in a domain wait, if it is nobody's will; nil if it is, or only others' turn.
+local function cause_of(S, domain)
+  if rules_of({ domain })[1].hits == 0 then
+    return nil
+  elseif not at_work[S] and not is_anybody then
+    return 'no_worker'
+  end
+  load_states({ domain })
+  local _, _, not_before = unpack(state_cache[domain], 1, 3)
+  return not_before > now and 'domain_unreachable' or nil
+end
+
+local function abandon_band(S, domain, priority)
+  local key = band_key(S, c .. '/' .. priority, domain)
+  local reason = redis.call('EXISTS', key) == 1 and cause_of(S, domain)
+  local entries = reason and redis.call('LPOP', key, left) or {}
+  for i = 1, #entries do
+    bury(c, domain, tonumber(priority), entries[i], reason)
+  end
+  count(c, 'queued', -#entries)
+  left = left - #entries
+end
+
+local cursor = '0'
+if rules_known and may_lease(c) then
+  local at = redis.call('HGET', P .. 'abandon', c)
+  local scanned = redis.call('HSCAN', P .. 'k:' .. c, at, 'COUNT', ARGV[1])
+  for i = 1, #scanned[2], 2 do
+    for band in string.gmatch(parse_domain_record(scanned[2][i + 1]).bands, '[^,]+') do
+      local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+      if left > 0 then
+        abandon_band(S ~= '' and S or own_spider, scanned[2][i], priority)
+      end
+    end
+  end
+  -- The same domains again, if not all that waits there could be taken.
+  cursor = left > 0 and scanned[1] or at
+end
+if cursor == '0' and left > 0 then
+  redis.call('HDEL', P .. 'abandon', c)
+  redis.call('HDEL', P .. 'stalled', c)
+else
+  redis.call('HSET', P .. 'abandon', c, cursor)
+end
+save_ledger()
+save_clock()
+return redis.call('HLEN', P .. 'abandon')
