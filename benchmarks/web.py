@@ -1,6 +1,7 @@
 """A synthetic web on 127.0.0.0/8: a thousand hosts, twenty links a page, one kilobyte; no storage.
 
-Run as a program with a port, it serves until it is killed. Every page is a function of its URL.
+Run as a program with a port, and with other numbers of links and bytes if wanted, it serves until
+it is killed. Every page is a function of its URL; ``/served`` tells how many pages were asked for.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ def url(port: int, host: int, page: int) -> str:
 class Site(asyncio.Protocol):
     """Answers every request on a connection, whatever it asks."""
 
-    def __init__(self, port: int) -> None:
+    served = 0
+
+    def __init__(self, port: int, links: int, size: int) -> None:
         self._port = port
+        self._links = links
+        self._size = size
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -39,9 +44,13 @@ class Site(asyncio.Protocol):
             self._transport.write(self._answer(head))  # type: ignore[attr-defined]
 
     def _answer(self, head: bytes) -> bytes:
+        if head.startswith(b"GET /served "):
+            told = str(Site.served).encode()
+            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
+        Site.served += 1
         chance = random.Random(head.split(b"\r\n", 1)[0] + self._local_address())
-        links = "".join(f'<a href="{self._link(chance)}">next</a>' for _ in range(LINKS))
-        body = f"<html><body>{links}</body></html>".encode().ljust(PAGE_SIZE)
+        links = "".join(f'<a href="{self._link(chance)}">next</a>' for _ in range(self._links))
+        body = f"<html><body>{links}</body></html>".encode().ljust(self._size)
         return (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
             b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -58,13 +67,15 @@ class Site(asyncio.Protocol):
         return url(self._port, host, chance.randrange(PAGES_A_HOST))
 
 
-async def serve(port: int) -> None:
+async def serve(port: int, links: int = LINKS, size: int = PAGE_SIZE) -> None:
     """Serve for ever."""
     loop = asyncio.get_running_loop()
     every_host = "0.0.0.0"  # noqa: S104  a thousand addresses of 127.0.0.0/8
-    server = await loop.create_server(lambda: Site(port), every_host, port, backlog=4096)
+    server = await loop.create_server(
+        lambda: Site(port, links, size), every_host, port, backlog=4096
+    )
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1])))
+    uvloop.run(serve(*map(int, sys.argv[1:])))

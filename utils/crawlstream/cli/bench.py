@@ -22,6 +22,9 @@ class Name(StrEnum):
     IDLE = "idle"
     CALLS = "calls"
     INFO = "info"
+    CRAWL = "crawl"
+    CRAWL50 = "crawl50"
+    CPU = "cpu"
 
 
 def bench(
