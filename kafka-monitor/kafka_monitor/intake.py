@@ -24,9 +24,10 @@ from crawlstream.errors import (
     Unavailable,
 )
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.effects import IntakeAnswer, IntakeBatch
+from crawlstream.model.effects import IntakeAnswer, IntakeBatch, Seed
 from crawlstream.model.request import Refusal
 from kafka_monitor.plugins.door import Effect, Router
+from kafka_monitor.recovery import Recovery
 
 TRIES = 3
 """Attempts at something that fails for a reason nobody knows."""
@@ -62,9 +63,10 @@ class Judged:
 class Intake:
     """Judges batches and puts them into the frontier."""
 
-    def __init__(self, frontier: Frontier, router: Router) -> None:
+    def __init__(self, frontier: Frontier, router: Router, recovery: Recovery) -> None:
         self._frontier = frontier
         self._router = router
+        self._recovery = recovery
 
     async def judge(self, batch: Batch) -> Judged:
         """Decide what becomes of each record; Unavailable where a handler needs a service."""
@@ -72,7 +74,12 @@ class Intake:
         rejected: list[Rejected] = []
         handled: Counter[str] = Counter()
         for record in batch.records:
-            verdict = await self._judge_one(record, handled)
+            is_past = self._recovery.is_past(batch.partition, record.offset)
+            verdict: Effect | Rejected | None = (
+                await self._judge_again(record)
+                if is_past
+                else await self._judge_one(record, handled)
+            )
             if isinstance(verdict, Rejected):
                 rejected.append(verdict)
             elif verdict is not None:
@@ -94,6 +101,17 @@ class Intake:
             records=judged.effects,
         )
         return await _thrice("put", lambda: self._frontier.intake(intake))
+
+    async def _judge_again(self, record: Record) -> Effect | None:
+        """What a record of the past does to a new frontier: seeds of unfinished crawls enter."""
+        try:
+            handler, request = self._router.route(record.value)
+            effect = await handler.handle(request, record) if handler.replays else None
+        except (InvalidRequest, InvalidUrl):
+            return None
+        if isinstance(effect, Seed) and self._recovery.is_over(effect.crawl, record):
+            return None
+        return effect
 
     async def _judge_one(self, record: Record, handled: Counter[str]) -> Effect | Rejected | None:
         try:

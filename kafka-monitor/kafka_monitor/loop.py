@@ -21,6 +21,7 @@ from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from kafka_monitor.intake import Intake, Judged, Rejected, sentence_of
+from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejects
 
 POLL_S = 0.5
@@ -28,6 +29,9 @@ POLL_S = 0.5
 
 COMMIT_EVERY_S = 1.0
 """The commit is a hint: lag tools need no more."""
+
+LOOK_EVERY_S = 2.0
+"""How soon a Redis that lost everything is noticed while nothing is fed."""
 
 BROKEN_AFTER = 3
 """When so many records in a row cannot be put, or a bare position cannot, the fault is not theirs:
@@ -43,13 +47,22 @@ class Loop:
     cancels the loop, which harms nothing: the position has not moved.
     """
 
-    def __init__(self, source: KafkaSource, intake: Intake, rejects: Rejects, tally: Tally) -> None:
+    def __init__(
+        self,
+        source: KafkaSource,
+        intake: Intake,
+        rejects: Rejects,
+        *,
+        recovery: Recovery,
+        tally: Tally,
+    ) -> None:
         self._source = source
         self._intake = intake
         self._rejects = rejects
+        self._recovery = recovery
         self._tally = tally
         self._applied: dict[int, int] = {}
-        self._committed_at = time.monotonic()
+        self._committed_at = self._looked_at = time.monotonic()
         self._failed_in_a_row = 0
         self._settling: asyncio.Task[int | None] | None = None
         self.pulse = Pulse("put", pause=source.pause, resume=source.resume)
@@ -62,6 +75,7 @@ class Loop:
                     await self._take(batch)
                 self.pulse.beat()
                 await self._commit(COMMIT_EVERY_S)
+                await self._look_after_positions()
             await self._settled()
             await self._commit(0)
         finally:
@@ -109,10 +123,25 @@ class Loop:
             await self._put_all(judged)
         except PositionGap as gap:
             log.warning("poll", outcome="gap", partition=partition, position=gap.position)
-            self._source.seek(partition, gap.position)
+            topic_id = judged.batch.topic_id
+            await self._place(topic_id, partition)
             return partition
-        self._applied[partition] = judged.batch.next
+        if not self._recovery.is_past(partition, judged.batch.next):
+            self._applied[partition] = judged.batch.next
         return None
+
+    async def _place(self, topic_id: str, partition: int) -> None:
+        locate = partial(self._recovery.locate, topic_id, partition)
+        self._source.seek(partition, await self.pulse.patiently(locate))
+
+    async def _look_after_positions(self) -> None:
+        """Notice that Redis was lost also while no records come that would tell."""
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = time.monotonic()
+        await self._settled()
+        for partition, topic_id in (await self.pulse.patiently(self._recovery.forgotten)).items():
+            await self._place(topic_id, partition)
 
     async def _put_all(self, judged: Judged) -> None:
         """Let a batch take effect, or isolate the one record in it that makes this impossible."""
@@ -133,13 +162,15 @@ class Loop:
             await self._settle(Judged(batch, (), rejected, {}))
 
     async def _settle(self, judged: Judged) -> None:
-        """Rejections first, then effects and position: whatever breaks in between is repeated.
+        """Rejections and stops first, then effects and position: what breaks is repeated.
 
         What the frontier did not admit (a cap, a crawl stopped since) is told after: only the
         frontier knows, and it has counted it.
         """
         begun = time.monotonic()
         await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))
+        note_stops = partial(self._recovery.note_stops, judged.batch, judged.effects)
+        await self.pulse.patiently(note_stops)
         answer = await self.pulse.patiently(partial(self._put, judged))
         await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))
         self._count(judged, answer)

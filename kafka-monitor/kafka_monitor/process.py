@@ -34,6 +34,7 @@ from kafka_monitor.plugins.door import Router, installed
 from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.plugins.stats import StatsHandler
 from kafka_monitor.plugins.zookeeper import ZookeeperHandler
+from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejects
 
 DRAIN_S = 10.0
@@ -52,8 +53,13 @@ async def run(settings: Settings) -> None:
     async with redis_client(settings) as redis, _sink(settings) as sink:
         await until_ready("redis", redis.ping, stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
-        async with _source(settings, topics, frontier=frontier, sink=sink) as source:
-            loop = Loop(source, _intake(settings, frontier), Rejects(sink, topics), tally)
+        recovery = Recovery(
+            frontier, sink, topics, hosts=settings.KAFKA_HOSTS, group=settings.KAFKA_GROUP
+        )
+        gaps = Gaps(frontier, sink, topics)
+        async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:
+            intake = Intake(frontier, _router(settings), recovery)
+            loop = Loop(source, intake, Rejects(sink, topics), recovery=recovery, tally=tally)
             heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
             async with (
                 serve(settings.metrics_port, partial(_health, loop)),
@@ -74,11 +80,9 @@ async def _make_topics(settings: Settings, topics: Topics) -> None:
     )
 
 
-def _intake(settings: Settings, frontier: Frontier) -> Intake:
+def _router(settings: Settings) -> Router:
     ours = (ScraperHandler(), ActionHandler(), StatsHandler(), ZookeeperHandler())
-    return Intake(
-        frontier, Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
-    )
+    return Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
 
 
 @asynccontextmanager
@@ -94,14 +98,14 @@ async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
 
 @asynccontextmanager
 async def _source(
-    settings: Settings, topics: Topics, *, frontier: Frontier, sink: KafkaSink
+    settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps
 ) -> AsyncIterator[KafkaSource]:
     source = KafkaSource(
         settings.KAFKA_HOSTS,
         topics.incoming,
         group=settings.KAFKA_GROUP,
-        locate=frontier.position,
-        on_out_of_range=Gaps(frontier, sink, topics).decide,
+        locate=recovery.locate,
+        on_out_of_range=gaps.decide,
         client_id="kafka-monitor",
     )
     await source.start()

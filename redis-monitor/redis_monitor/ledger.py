@@ -15,15 +15,23 @@ from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Owed
 from crawlstream.model.event import CrawlEvent
+from crawlstream.model.runs import RUNNING, RunMark
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
-from crawlstream.wire import events, replies
+from crawlstream.wire import events, replies, runs
 from redis_monitor.dead_letters import dead_letter
 from redis_monitor.outbound import Outbound
 
 COUNT = 100
 BLOCK_MS = 1000
 """Longest wait for records, and so for the notice of a stop."""
+
+_STATES = {
+    "crawl_started": RUNNING,
+    "crawl_finished": "finished",
+    "crawl_stopped": "stopped",
+    "crawl_expired": "expired",
+}
 
 log = structlog.get_logger()
 
@@ -74,7 +82,17 @@ class Ledger:
         )
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
         event = Out(self._outbound.topics.events, events.encode(ending), key)
-        return [event, *self._expired(owed)]
+        return [self._mark(owed), event, *self._expired(owed)]
+
+    def _mark(self, owed: Owed) -> Out:
+        """What a Redis made anew will be told of the run; before the world is told of its end."""
+        mark = RunMark(
+            crawl=owed.crawl,
+            run=owed.run,
+            state=_STATES[owed.kind],
+            positions=owed.positions,
+        )
+        return Out(self._outbound.topics.runs, runs.encode(mark), runs.key_of(mark))
 
     def _expired(self, owed: Owed) -> Sequence[Out]:
         """The predecessor's own message about a crawl that reached its time."""

@@ -9,6 +9,7 @@ import pytest
 
 from crawlstream.errors import PositionGap
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Loss
 from support.frontier import CRAWL, Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -54,9 +55,15 @@ async def test_a_batch_without_effects_moves_the_position(bench: Bench) -> None:
     assert await bench.frontier.position("topic", 0) == 5
 
 
-async def test_the_first_batch_may_begin_anywhere(bench: Bench) -> None:
-    """A Kafka partition that was never read has no position, and retention may have cut it."""
+async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) -> None:
+    """A partition without a position is a new one or a lost one: somebody has to say which."""
     assert await bench.frontier.position("topic", 0) is None
+    bench.feed.next = 1_000
+    with pytest.raises(PositionGap):
+        await bench.feed.put(bench.feed.seed("a/0"))
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=1_000)
+    assert await bench.frontier.restore(loss) == 1_000
+    assert await bench.frontier.restore(replace(loss, offset=7)) == 1_000
     bench.feed.next = 1_000
     assert (await bench.feed.seeds("a/1")).applied == 1
     assert await bench.frontier.position("topic", 0) == 1_001
@@ -65,6 +72,7 @@ async def test_the_first_batch_may_begin_anywhere(bench: Bench) -> None:
 async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:
     """A topic made anew under the same name begins at its beginning."""
     bench.feed.next = 5_000
+    await bench.frontier.restore(Loss(topic_id="topic", kafka_partition=0, offset=5_000))
     await bench.feed.seeds("a/1")
     anew = bench.another_feed(0, topic_id="another")
     assert (await anew.seeds("a/2")).applied == 1

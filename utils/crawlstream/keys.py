@@ -59,6 +59,10 @@ class FrontierKeys:
         """Next offset to apply, by topic UUID and Kafka partition."""
         return self.tag(0) + "positions"
 
+    def lost(self) -> str:
+        """What is left to be restored after a loss of Redis."""
+        return self.tag(0) + "lost"
+
     def table(self) -> str:
         """The throttle table as it was copied."""
         return self.tag(0) + "table"
@@ -141,6 +145,11 @@ class Topics:
         """What could not take effect, with its reason."""
         return f"{self.prefix}.rejected"
 
+    @property
+    def runs(self) -> str:
+        """The latest state of every run, for a Redis that was lost; compacted."""
+        return f"{self.prefix}.runs"
+
     def crawled_for(self, appid: str) -> str | None:
         """Results of one application; None where the id cannot be part of a topic name."""
         return f"{self.prefix}.crawled_{appid}" if _TOPIC_SAFE.match(appid) else None
@@ -151,4 +160,4 @@ class Topics:
 
     def all(self) -> tuple[str, ...]:
         """The topics that exist before the first record."""
-        return (self.incoming, self.crawled, self.outbound, self.events, self.rejected)
+        return (self.incoming, self.crawled, self.outbound, self.events, self.rejected, self.runs)

@@ -35,6 +35,9 @@ class Handler(ABC):
     name: str
     rank: int
     schema: Schema
+    replays: bool = False
+    """Whether such a request takes effect again after a loss of Redis, if its crawl is unfinished:
+    right for seeds, wrong for what somebody was answered."""
 
     def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Any:
         """The request as ``handle`` gets it: the object with its defaults, unless overridden.

@@ -47,6 +47,8 @@ class Given:
 class ScraperHandler(Bundled, kind=SCRAPER):
     """Admits one seed, with the profile that all pages below it inherit."""
 
+    replays = True
+
     def __init__(self) -> None:
         self._patterns: dict[bytes, Pattern] = {}
 

@@ -47,13 +47,19 @@ class TopicShape:
     replication: int = 1
     max_record_bytes: int = 8 * 1024 * 1024
 
-    def options(self, *, is_incoming: bool = False) -> Mapping[str, Any]:
+    def options(
+        self, *, is_incoming: bool = False, is_compacted: bool = False
+    ) -> Mapping[str, Any]:
         """The shape as kafka-python takes it."""
         configs = {"max.message.bytes": str(self.max_record_bytes + ENVELOPE_BYTES)}
         if is_incoming:
             # Whether a seed came before a stop is told by the broker's clock, not by clients'.
             configs["message.timestamp.type"] = "LogAppendTime"
             configs["retention.ms"] = str(INCOMING_RETENTION_MS)
+        if is_compacted:
+            # A run is of no use any more when its seeds are gone.
+            configs["cleanup.policy"] = "compact,delete"
+            configs["retention.ms"] = str(2 * INCOMING_RETENTION_MS)
         return {
             "num_partitions": self.partitions,
             "replication_factor": self.replication,
@@ -76,7 +82,10 @@ async def ensure_topics(
     shape = TopicShape(
         partitions=partitions, replication=replication, max_record_bytes=max_record_bytes
     )
-    wanted = {name: shape.options(is_incoming=name == topics.incoming) for name in topics.all()}
+    wanted = {
+        name: shape.options(is_incoming=name == topics.incoming, is_compacted=name == topics.runs)
+        for name in topics.all()
+    }
     await asyncio.to_thread(_create_missing, hosts, wanted)
 
 

@@ -164,6 +164,7 @@ def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
         if record
     }
     uuid = details.get(b"uuid")
+    positions = packing.pairs(details.get(b"positions", ()))
     return Owed(
         id=id_.decode(),
         kind=details[b"kind"].decode(),
@@ -173,6 +174,7 @@ def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
         counters=counters,
         reasons=reasons,
         started_at=int(record.get("started", 0)) / 1000,
+        positions={name: int(at) for name, at in positions.items()},
         hold=_buried(details) if b"entry" in details else None,
         reason=details.get(b"reason", b"").decode(),
         uuid=uuid.decode() if uuid else None,

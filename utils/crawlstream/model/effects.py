@@ -176,6 +176,21 @@ class IntakeAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Where a Kafka partition begins that the frontier has no position of, and why it has none."""
+
+    topic_id: str
+    kafka_partition: int
+    offset: int
+    until: int | None = None
+    """The records before this offset had taken effect in a Redis that was lost; None: none was."""
+    floor: int = 0
+    """The highest run number that was ever given."""
+    runs: Mapping[CrawlKey, int] = field(default_factory=dict)
+    """The runs that were under way: they begin again under their numbers, marked as recovered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAction:
     """A request waiting for its answer, as redis-monitor reads it."""
 
@@ -205,6 +220,8 @@ class Owed:
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
     started_at: float = 0
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
     hold: Hold | None = None
     """The page that failed, for ``page_failed``."""
     reason: str = ""

@@ -8,7 +8,8 @@
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|''}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
--- Returns: packed {'GAP', position} or {'OK', applied, {offset, run …}, {offset, reason …}}
+-- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, or {'GAP', position}: -1 where
+--   none is known, for Redis is new (`restore` tells one)
 -- Cost: about 8 commands' work a seed.
 --- include: clock
 --- include: ledger
@@ -25,7 +26,7 @@ local position = tonumber(redis.call('HGET', P .. 'positions', place) or -1)
 if position >= next_offset then
   return cmsgpack.pack({ 'OK', 0, {}, {} })
 end
-if position >= 0 and start > position then
+if start > math.max(position, 0) then
   return cmsgpack.pack({ 'GAP', position })
 end
 
@@ -56,9 +57,11 @@ local opened = {}
 
 -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
 -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
-local function run_for(name, expires, timestamp)
+local function run_for(name, expires, timestamp, offset)
   local found = opened[name]
   if not found or expires ~= 0 then
+    -- A run that begins here begins with this record.
+    redis.call('HSET', P .. 'positions', place, int(offset))
     local c, run = open_run(name, expires)
     redis.call('HSETNX', P .. 'x:' .. c, from_field(place), int(timestamp))
     found = { c, run }
@@ -83,7 +86,7 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
     end
     return refuse(offset, 'stopped')
   end
-  local c, run = run_for(name, expires, timestamp)
+  local c, run = run_for(name, expires, timestamp, offset)
   if expires ~= 0 then
     set_expiry(c, expires)
   end

@@ -79,10 +79,16 @@ local function is_meant_by_stop(c, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'stopped', 'expired', 'bytes', 'expires', 'top' }
+  'stopped', 'expired', 'bytes', 'expires', 'top', 'recovered' }
 
--- Begin a run: the counters of the former one are dropped, caps and dedupe stay.
-local function begin_run(c, name, run)
+-- How far each Kafka partition has taken effect: {place, offset …}.
+local function positions()
+  return redis.call('HGETALL', P .. 'positions')
+end
+
+-- Begin a run: the counters of the former one are dropped, caps and dedupe stay. One that was lost
+-- with an earlier Redis begins again under its own number.
+local function begin_run(c, name, run, is_lost)
   local key = P .. 'x:' .. c
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.find(field, '^[nfz]:') or string.find(field, '^from:') then
@@ -92,10 +98,13 @@ local function begin_run(c, name, run)
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
+  if is_lost then
+    redis.call('HSET', key, 'recovered', 1)
+  end
   redis.call('ZREM', P .. 'forget', c)
   redis.call('HINCRBY', P .. 'totals', 'running', 1)
   crawl_cache[c] = nil
-  owe('crawl_started', c, {})
+  owe('crawl_started', c, { positions = positions() })
 end
 
 -- What a person set, and what was found out about its waiting, ends with the run.
@@ -139,6 +148,15 @@ local function close_run(name, state)
   return queued + delayed, record.run
 end
 
+-- The number of a run that was under way when an earlier Redis was lost; told once.
+local function lost_run(name)
+  local run = redis.call('HGET', P .. 'lost', name)
+  if run then
+    redis.call('HDEL', P .. 'lost', name)
+    return tonumber(run)
+  end
+end
+
 local function is_over_time(c)
   return crawl_of(c).state == 'running' and not is_open(c)
 end
@@ -154,15 +172,16 @@ local function open_run(name, expires)
     redis.call('ZREM', P .. 'idle', record.c)
     return record.c, record.run
   end
+  local lost = not record and lost_run(name)
   if not record then
-    record = { run = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0) }
+    record = { run = lost and lost - 1 or tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0) }
   end
   if not record.live then
     record.c, record.live = int(redis.call('HINCRBY', P .. 'm', 'crawls', 1)), true
   end
   record.run = record.run + 1
   save_name(name, record)
-  begin_run(record.c, name, record.run)
+  begin_run(record.c, name, record.run, lost)
   return record.c, record.run
 end
 
@@ -181,5 +200,5 @@ local function end_run(c, remember_ms)
     redis.call('UNLINK', P .. 'f:' .. c)
   end
   crawl.state = ending
-  owe('crawl_' .. ending, c, { fields = fields })
+  owe('crawl_' .. ending, c, { fields = fields, positions = positions() })
 end

@@ -19,13 +19,14 @@ end
 
 local crawl_cache = {}
 
--- {state, run, name, expires, paused} of crawl c; state is nil for a crawl that is gone.
+-- {state, run, name, expires, paused, recovered} of crawl c; state is nil for a crawl that is gone.
 local function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
-    local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'run', 'name', 'expires', 'paused')
+    local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'run', 'name', 'expires', 'paused',
+      'recovered')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
-      paused = x[5] and true or nil }
+      paused = x[5] and true or nil, recovered = x[6] and true or nil }
     crawl_cache[c] = record
   end
   return record

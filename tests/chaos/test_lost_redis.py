@@ -1,0 +1,54 @@
+"""Redis is disposable: what Kafka remembers is enough to end every crawl that was under way."""
+
+from __future__ import annotations
+
+from redis import Redis
+
+from e2e.cluster import Cluster
+from e2e.sites import Serve
+from e2e.witness import Witness
+from support.waiting import WaitUntil
+
+SLOW, QUICK = "3", "200"
+"""Requests a host and second: while there shall be something left to lose, and after that."""
+
+
+async def test_crawls_survive_the_loss_of_redis(
+    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+) -> None:
+    """Unfinished crawls begin again and deliver all, under the same ids; what was over stays so."""
+    async with serve(hosts=3, pages=60, slow_pages=0) as served, serve(hosts=1, pages=4) as small:
+        number = served.web.port
+        name = {"appid": "lost", "spiderid": "link"}
+        under_way, ended, stopped = f"way-{number}", f"ended-{number}", f"stopped-{number}"
+        witness.feed({**name, "url": small.web.seed_url, "crawlid": ended, "maxdepth": 9})
+        await witness.ended(ended)
+        for host in served.web.hosts:
+            await cluster.throttle("set", host, "--hits", SLOW, "--window", "1")
+        witness.feed({**name, "url": served.url("/"), "crawlid": under_way, "maxdepth": 9})
+        witness.feed({**name, "url": served.url("/", 1), "crawlid": stopped, "maxdepth": 9})
+        await wait_until(lambda: len(witness.results(stopped)) > 0, timeout_s=60)
+        stop = witness.ask(action="stop", crawlid=stopped, **name)
+        assert (await witness.ended(stopped))["event"] == "crawl_stopped"
+        await wait_until(lambda: len(witness.results(under_way)) >= 10, timeout_s=60)
+        assert not witness.ending(under_way)
+
+        told, seen = len(witness.results(stopped)), dict(small.fetches())
+        Redis(port=int(cluster.environment["REDIS_PORT"])).flushall()
+        for host in served.web.hosts:
+            await cluster.throttle("set", host, "--hits", QUICK, "--window", "1")
+        ending = await witness.ended(under_way, timeout_s=120)
+        truth = served.truth(maxdepth=9)
+        assert dict(small.fetches()) == seen
+
+    results = witness.results(under_way)
+    assert ending["event"] == "crawl_finished"
+    assert {result["url"]: result["status_code"] for result in results} == truth.delivered
+    ids = {(result["url"], result["id"]) for result in results}
+    assert len(ids) == len(truth.delivered), "a repeat came under another id"
+    assert any(result.get("recovered") for result in results)
+    assert len(witness.results(stopped)) == told
+    replies = [
+        seen for seen in witness.records("outbound_firehose") if seen.value.get("uuid") == stop
+    ]
+    assert len(replies) == 1, "an old stop was answered again"

@@ -1,0 +1,70 @@
+"""What Kafka remembers of runs decides which seeds a new Redis crawls again."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.runs import RUNNING, STOP, Past, RunMark
+from crawlstream.wire.runs import decode, encode, key_of
+
+CRAWL = CrawlKey("link", "app:1", "one")
+HERE, THERE = "uuid:0", "uuid:1"
+
+
+def mark(state: str, run: int = 0, *, here: int | None = None, at_ms: int = 0) -> RunMark:
+    """A mark with a position in one partition."""
+    positions = {} if here is None else {HERE: here}
+    return RunMark(crawl=CRAWL, state=state, run=run, positions=positions, at_ms=at_ms)
+
+
+def is_over(past: Past, offset: int, *, place: str = HERE, at_ms: int = 1000) -> bool:
+    """Whether a seed of the crawl is not crawled again."""
+    return past.is_over(CRAWL, place, offset=offset, at_ms=at_ms)
+
+
+def test_a_seed_of_an_unknown_crawl_is_crawled_again() -> None:
+    """A run that began just before the loss may not have been noted yet."""
+    assert not is_over(Past([]), 0)
+
+
+def test_the_seeds_of_an_ended_run_are_over_and_later_ones_are_not() -> None:
+    """An ended run covers what had been read when it ended."""
+    past = Past([mark("finished", 3, here=10)])
+    assert is_over(past, 9)
+    assert not is_over(past, 10)
+    assert not is_over(past, 0, place=THERE)
+    assert (past.floor, past.unfinished()) == (3, {})
+
+
+def test_the_seeds_of_a_run_under_way_are_crawled_again() -> None:
+    """From where the run may have begun; what came before belongs to runs that are over."""
+    past = Past([mark("finished", 1, here=4), mark(RUNNING, 2, here=7)])
+    assert [is_over(past, offset) for offset in (3, 6, 7, 8)] == [True, True, False, False]
+    assert past.unfinished() == {CRAWL: 2}
+
+
+def test_the_ending_of_an_older_run_does_not_cover_the_one_under_way() -> None:
+    """Feed, stop, feed: the first run may end after the second has begun."""
+    past = Past([mark(RUNNING, 2, here=7), mark("stopped", 1, here=90)])
+    assert not is_over(past, 8)
+    assert past.unfinished() == {CRAWL: 2}
+
+
+def test_a_stop_covers_what_came_before_it() -> None:
+    """By offset in its own partition, by time elsewhere; its run is not under way any more."""
+    past = Past([mark(RUNNING, 1, here=0), mark(STOP, here=5, at_ms=1000)])
+    assert [is_over(past, offset) for offset in (4, 5)] == [True, False]
+    assert is_over(past, 70, place=THERE, at_ms=999)
+    assert not is_over(past, 70, place=THERE, at_ms=1000)
+    assert past.unfinished() == {}
+
+
+def test_a_mark_comes_back_as_it_was() -> None:
+    """And its key tells runs and stops apart, whatever the ids hold."""
+    marks = [mark(RUNNING, 2, here=7), mark(STOP, here=5, at_ms=1000)]
+    assert [decode(encode(one)) for one in marks] == marks
+    assert [key_of(one) for one in marks] == [b"link:app%3A1:one:2", b"link:app%3A1:one:stop"]
+    for garbage in (b"[]", b"{}", b'{"run": null}'):
+        with pytest.raises(ValueError, match="no state of a run"):
+            decode(garbage)

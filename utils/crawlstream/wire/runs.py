@@ -1,0 +1,49 @@
+"""The states of runs on ``<prefix>.runs``: for ourselves, so strict on the way in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.runs import STOP, RunMark
+from crawlstream.wire import jsontext
+
+EPOCH_KEY, EPOCH = b"epoch", b"{}"
+"""The record that says that a cluster of ours has begun; it has no run."""
+
+
+def key_of(mark: RunMark) -> bytes:
+    """What the topic is compacted by: the latest state of a run, the latest stop of a crawl."""
+    which = STOP if mark.state == STOP else str(mark.run)
+    return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
+
+
+def encode(mark: RunMark) -> bytes:
+    """A mark as UTF-8 JSON."""
+    return jsontext.dumps(
+        {
+            "spiderid": mark.crawl.spiderid,
+            "appid": mark.crawl.appid,
+            "crawlid": mark.crawl.crawlid,
+            "run": mark.run,
+            "state": mark.state,
+            "positions": dict(mark.positions),
+            "at_ms": mark.at_ms,
+        }
+    )
+
+
+def decode(value: bytes) -> RunMark:
+    """The mark in a record's value; ValueError for anything else."""
+    record: Any = jsontext.loads(value)
+    try:
+        return RunMark(
+            crawl=CrawlKey(record["spiderid"], record["appid"], record["crawlid"]),
+            run=int(record["run"]),
+            state=record["state"],
+            positions={place: int(at) for place, at in record["positions"].items()},
+            at_ms=int(record["at_ms"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no state of a run: {value[:40]!r}") from error
