@@ -69,7 +69,7 @@ async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: Loca
     await asyncio.to_thread(cluster.start, workers=2, wanderers=1, progress=states.append)
     before = _pids(cluster)
     assert set(before) == {
-        *("redis", "zookeeper", "kafka", "kafka-monitor", "redis-monitor"),
+        *("redis", "zookeeper", "kafka", "kafka-monitor", "redis-monitor", "rest"),
         *("crawler-1", "crawler-2", "wanderer-1"),
     }
     assert set(states[-1].values()) == {"ready"}

@@ -25,11 +25,11 @@ _PROGRAM = textwrap.dedent(
 
 
 def stand_ins(folder: Path, **programs: str) -> Path:
-    """Make the three packages that supervisord.conf runs, in a folder for PYTHONPATH.
+    """Make the four packages that supervisord.conf runs, in a folder for PYTHONPATH.
 
     ``programs`` replaces the program of a package by another text.
     """
-    for name in ("kafka_monitor", "redis_monitor", "crawling"):
+    for name in ("kafka_monitor", "redis_monitor", "rest_service", "crawling"):
         package = folder / name
         package.mkdir(parents=True)
         (package / "__init__.py").touch()

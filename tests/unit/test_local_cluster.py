@@ -49,6 +49,7 @@ def test_every_process_has_a_metrics_port_of_its_own() -> None:
     layout = _layout({}, workers=64, wanderers=64)
     names = [("crawler", f"{kind}-{n}") for kind in ("crawler", "wanderer") for n in range(1, 65)]
     names += [("kafka-monitor", "kafka-monitor"), ("redis-monitor", "redis-monitor")]
+    names += [("rest", "rest")]
     assert len({layout.port_of(kind, name) for kind, name in names}) == len(names)
 
 

@@ -93,7 +93,8 @@ class Layout:
             yield self.ports.zookeeper, ("ZooKeeper", "CRAWLSTREAM_ZOOKEEPER_PORT")
         if "redis" in self.local:
             yield self.ports.redis, ("Redis", "CRAWLSTREAM_REDIS_PORT")
-        names = ["kafka-monitor", "redis-monitor"]
+        yield self.ports.rest, ("REST", "CRAWLSTREAM_REST_PORT")
+        names = ["kafka-monitor", "redis-monitor", "rest"]
         names += [f"crawler-{n + 1}" for n in range(self.workers)]
         names += [f"wanderer-{n + 1}" for n in range(self.wanderers)]
         for name in names:

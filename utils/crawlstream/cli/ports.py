@@ -25,7 +25,8 @@ class Ports:
     redis: int = 6379
     rest: int = 5343
     metrics: int = 5400
-    """The first of a row: kafka-monitor +0, redis-monitor +1, crawlers +11…, wanderers +21…"""
+    """The first of a row: kafka-monitor +0, redis-monitor +1, rest +2, crawlers +11…,
+    wanderers +21…"""
 
     @classmethod
     def given(cls, environment: Mapping[str, str]) -> Ports:
@@ -55,9 +56,10 @@ class Ports:
 
 def offset_of(kind: str, number: int = 0) -> int:
     """A process' place in the row of metrics ports, as supervisord.conf writes it."""
-    return int({"kafka-monitor": "0", "redis-monitor": "1"}.get(kind) or f"{_ROWS[kind]}{number}")
+    return _SINGLE[kind] if kind in _SINGLE else int(f"{_ROWS[kind]}{number}")
 
 
+_SINGLE = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2}
 _ROWS = {"crawler": 1, "wanderer": 2}
 
 

@@ -77,6 +77,7 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"):
         if name in addresses:
             console.print(f"  {name}={addresses[name]}", highlight=False)
+    console.print(f"  http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}", highlight=False)
     console.print("crawl something: ./crawlstream crawl URL", highlight=False)
 
 

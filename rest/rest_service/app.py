@@ -1,0 +1,103 @@
+"""The application: the gate, the routes, and one form for everything that goes wrong."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from crawlstream import __version__
+from crawlstream.errors import (
+    BadThrottleConfig,
+    Conflict,
+    CrawlstreamError,
+    InvalidRequest,
+    Unavailable,
+)
+from rest_service import health, v1
+from rest_service.access import Keyring, RateLimiter
+from rest_service.envelope import Refused, failure
+from rest_service.gate import Gate
+from rest_service.service import Service
+
+_PREDECESSORS = {"/", "/feed", "/poll"}
+NO_ENDPOINT = "The desired endpoint does not exist"
+_UNEXPECTED = "An error occurred while processing your request."
+
+
+def make_app(service: Service) -> ASGIApp:
+    """The whole service as one ASGI application."""
+    app = FastAPI(
+        title="crawlstream",
+        version=__version__,
+        openapi_url="/v2/openapi.json",
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    for module in (health, v1):
+        app.include_router(module.router)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(CrawlstreamError, _on_ours)
+    app.add_exception_handler(Exception, _on_unexpected)
+    settings = service.settings
+    return Gate(
+        app,
+        keyring=Keyring(settings.api_keys),
+        limiter=RateLimiter(settings.rest_rate),
+        max_body_bytes=settings.rest_max_body_bytes,
+    )
+
+
+async def _on_http(request: Request, error: Exception) -> Response:
+    """Whatever has no route: the predecessor has one sentence for it, at its own paths."""
+    assert isinstance(error, HTTPException)
+    status = error.status_code
+    if status == 405 and request.method in {"GET", "POST"} and request.url.path in _PREDECESSORS:
+        status = 404
+    if status == 404:
+        return failure(Refused(404, NO_ENDPOINT))
+    response = failure(Refused(status, str(error.detail), code="not_possible"))
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+async def _on_invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+    ]
+    return failure(Refused(422, "The request is not valid.", code="invalid", errors=problems))
+
+
+async def _on_ours(_request: Request, error: Exception) -> Response:
+    """Our own errors, each by its leaf of the tree."""
+    assert isinstance(error, CrawlstreamError)
+    return failure(_refusal_of(error))
+
+
+def _refusal_of(error: CrawlstreamError) -> Refused:
+    match error:
+        case Refused():
+            return error
+        case InvalidRequest():
+            return Refused(
+                422, "The request is not valid.", code=str(error.reason), errors=error.problems
+            )
+        case BadThrottleConfig():
+            return Refused(422, str(error), code="bad_rule")
+        case Conflict():
+            return Refused(409, str(error), code="conflict")
+        case Unavailable():
+            return Refused(503, str(error), code="unavailable")
+        case _:
+            return Refused(500, _UNEXPECTED, code=type(error).__name__)
+
+
+async def _on_unexpected(_request: Request, _error: Exception) -> Response:
+    """The log has the details."""
+    return failure(Refused(500, _UNEXPECTED))

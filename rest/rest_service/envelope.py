@@ -1,0 +1,57 @@
+"""The one form of every answer in JSON, refusals included: the predecessor's envelope.
+
+``{"status": "SUCCESS", "data": …, "error": null}``, or ``{"status": "FAILURE", "data": null,
+"error": {"message": …}}``, where ``error`` may also have a ``cause`` (one sentence), a ``code``
+(for programs) and ``errors`` (several sentences, for people).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+from starlette.responses import Response
+
+from crawlstream.errors import CrawlstreamError
+
+JSON = "application/json"
+
+
+class Refused(CrawlstreamError):
+    """The request is answered by an error; nothing was changed."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        cause: str | None = None,
+        errors: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.details: Mapping[str, object] = {
+            name: value
+            for name, value in (("code", code), ("cause", cause), ("errors", list(errors)))
+            if value
+        }
+
+
+def success(data: object, *, status: int = 200) -> Response:
+    """An answer; ``data`` may hold ``orjson.Fragment``, JSON that is passed on as it came."""
+    return answer({"status": "SUCCESS", "data": data, "error": None}, status=status)
+
+
+def failure(refused: Refused) -> Response:
+    """A refusal."""
+    error = {"message": str(refused), **refused.details}
+    response = answer({"status": "FAILURE", "data": None, "error": error}, status=refused.status)
+    if refused.status == 429:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+def answer(value: object, *, status: int = 200) -> Response:
+    """Any value as JSON, without an envelope."""
+    return Response(orjson.dumps(value), status_code=status, media_type=JSON)

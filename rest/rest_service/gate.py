@@ -1,0 +1,152 @@
+"""The gate before every handler: who, whether, how often, how much; and the count of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+from prometheus_client import Counter, Histogram
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rest_service.access import Client, Keyring, RateLimiter, Role, check_site, role_needed
+from rest_service.envelope import Refused, failure
+
+CLIENT = "crawlstream.client"
+"""Where a request carries its :class:`~rest_service.access.Client`."""
+
+BODY_TIMEOUT_S = 30.0
+"""A body that takes longer to arrive is given up, so that slow senders hold nothing."""
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        "object-src 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+REQUESTS = Counter(
+    "crawlstream_rest_requests", "HTTP requests answered.", ("method", "route", "status")
+)
+SECONDS = Histogram("crawlstream_rest_seconds", "Time to the end of an answer.", ("route",))
+
+log = structlog.get_logger()
+
+
+class Gate:
+    """Lets a request through to ``app``, or answers it with its refusal."""
+
+    def __init__(
+        self, app: ASGIApp, *, keyring: Keyring, limiter: RateLimiter, max_body_bytes: int
+    ) -> None:
+        self._app = app
+        self._keyring = keyring
+        self._limiter = limiter
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judge one request and count its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_at = time.perf_counter()
+        status = 500
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _secure(message, status)
+            await send(message)
+
+        try:
+            await self._pass(scope, receive, send_noting)
+        finally:
+            _count(scope, status, time.perf_counter() - started_at)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        try:
+            scope[CLIENT] = self._judge(request)
+        except Refused as refused:
+            await failure(refused)(scope, receive, send)
+            return
+        body = _Body(receive, self._max_body_bytes)
+        await self._app(scope, body.receive, send)
+
+    def _judge(self, request: Request) -> Client:
+        """Who may pass; Refused says why one may not."""
+        peer = request.client.host if request.client else "unknown"
+        check_site(request, is_keyless=self._keyring.is_empty)
+        try:
+            client = self._keyring.identify(request)
+        except Refused:
+            # Guesses are counted, too.
+            self._admit(peer)
+            raise
+        self._admit(client.name)
+        needed = role_needed(request.method, request.url.path)
+        if client.role < needed:
+            status = 401 if client.role is Role.ANYONE else 403
+            code = "unauthorized" if status == 401 else "forbidden"
+            raise Refused(status, f"This needs the role {needed.name.lower()}.", code=code)
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._max_body_bytes:
+            raise _too_large(self._max_body_bytes)
+        return client
+
+    def _admit(self, client: str) -> None:
+        if not self._limiter.admit(client):
+            raise Refused(429, "Too many requests.", code="too_many_requests")
+
+
+class _Body:
+    """A request's body on its way in: bounded in size and in time."""
+
+    def __init__(self, receive: Receive, max_bytes: int) -> None:
+        self._receive = receive
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._is_whole = False
+        self._deadline = time.monotonic() + BODY_TIMEOUT_S
+
+    async def receive(self) -> Message:
+        if self._is_whole:
+            # From here on it only tells that the client has gone.
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._deadline - time.monotonic()):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(408, "The body did not arrive in time.", code="timeout") from None
+        self._size += len(message.get("body", b""))
+        if self._size > self._max_bytes:
+            raise _too_large(self._max_bytes)
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, f"The body may have {limit} bytes.", code="too_large")
+
+
+def _secure(message: Message, status: int) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in SECURITY_HEADERS.items():
+        headers.setdefault(name, value)
+    headers.setdefault("Cache-Control", "no-store")
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="crawlstream: any name, an API key as password"'
+
+
+def _count(scope: Scope, status: int, seconds: float) -> None:
+    route = getattr(scope.get("route"), "path", "other")
+    REQUESTS.labels(scope["method"], route, status).inc()
+    SECONDS.labels(route).observe(seconds)
+    log.debug("request", method=scope["method"], route=route, status=status, seconds=seconds)

@@ -1,0 +1,33 @@
+"""Bodies of requests as values."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+from starlette.requests import Request
+
+from rest_service.envelope import Refused
+
+
+def media_type(request: Request) -> str:
+    """The type of the body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_json(request: Request) -> bool:
+    """Whether the body is said to be JSON."""
+    kind = media_type(request)
+    return kind == "application/json" or (kind.startswith("application/") and "+json" in kind)
+
+
+def parse_json(raw: bytes, message: str) -> object:
+    """The value of any JSON, read as leniently as the predecessor; Refused with ``message``."""
+    try:
+        value: object = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(raw.decode())
+        except (ValueError, RecursionError) as error:
+            raise Refused(400, message, cause=str(error)[:200]) from None
+    return value

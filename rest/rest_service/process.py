@@ -1,0 +1,175 @@
+"""One REST process: its clients, its helpers, its server, its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+
+import structlog
+import uvicorn
+from redis.exceptions import RedisError
+from starlette.types import ASGIApp
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.health import Health, serve
+from crawlstream.boot.log import configure
+from crawlstream.boot.settings import Settings
+from crawlstream.boot.signals import Stop
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.tail import end_offsets
+from crawlstream.bus.topics import TopicShape
+from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.tasks import beside, end
+from crawlstream.throttle.edit import ThrottleEditor
+from rest_service.access import is_loopback
+from rest_service.app import make_app
+from rest_service.replies import ReplyReader
+from rest_service.service import Service
+
+LOOK_EVERY_S = 5.0
+"""How old the news may be that Kafka or Redis is away."""
+_LOOK_SOON_S = 0.2
+GRACEFUL_S = 10
+"""How long requests under way may take after a stop."""
+MAX_CONNECTIONS = 2_000
+
+log = structlog.get_logger()
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT; ConfigError if it cannot begin."""
+    configure(settings, "rest")
+    stop = Stop()
+    listener = _listen(settings)
+    async with AsyncExitStack() as stack:
+        stack.callback(listener.close)
+        process = Process(kind="rest")
+        service = await _service(settings, process.node, stack)
+        reader = ReplyReader(settings, service.topics.outbound, service.replies)
+        heartbeat = Heartbeat(service.redis, service.keys, process)
+        helpers = await stack.enter_async_context(
+            beside(reader.run(), heartbeat.run(), _sending(service), _looking(service, reader))
+        )
+        check = partial(_health, service, helpers)
+        await stack.enter_async_context(serve(settings.metrics_port, check))
+        log.info("start", node=process.node, host=settings.rest_host, port=settings.rest_port)
+        await _serve(make_app(service), listener, service=service, stop=stop)
+    log.info("end")
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The socket, before anything else is begun: ConfigError says why it cannot be had."""
+    host, port = settings.rest_host, settings.rest_port
+    if not settings.api_keys and not is_loopback(host):
+        raise ConfigError(
+            f"CRAWLSTREAM_REST_HOST: {host} is beyond this machine, and so needs"
+            " CRAWLSTREAM_API_KEYS"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise ConfigError(
+            f"CRAWLSTREAM_REST_PORT: {host} port {port} cannot be listened on: {error.strerror}"
+        ) from error
+
+
+async def _service(settings: Settings, node: str, stack: AsyncExitStack) -> Service:
+    redis = await stack.enter_async_context(redis_client(settings))
+    keys = FrontierKeys(settings.namespace)
+    shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
+    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="rest", shape=shape)
+    stack.push_async_callback(sink.stop)
+    return Service(
+        settings=settings,
+        topics=Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC),
+        keys=keys,
+        redis=redis,
+        sink=sink,
+        frontier=Frontier(redis, keys),
+        editor=ThrottleEditor(
+            settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+        ),
+        node=node,
+    )
+
+
+async def _sending(service: Service) -> None:
+    """Keep the sink ready: Kafka may come later than this process."""
+    await service.sink.start()
+    await asyncio.Event().wait()
+
+
+async def _looking(service: Service, reader: ReplyReader) -> None:
+    """Note again and again who answers; as long as somebody does not, soon again."""
+    while True:
+        service.reach.redis = await _redis_answers(service)
+        service.reach.kafka = reader.is_reading and await _kafka_answers(service)
+        is_whole = service.reach.redis and service.reach.kafka
+        await asyncio.sleep(LOOK_EVERY_S if is_whole else _LOOK_SOON_S)
+
+
+async def _redis_answers(service: Service) -> bool:
+    try:
+        async with asyncio.timeout(LOOK_EVERY_S):
+            await service.redis.ping()
+    except (RedisError, OSError, TimeoutError):
+        return False
+    return True
+
+
+async def _kafka_answers(service: Service) -> bool:
+    try:
+        await end_offsets(service.settings.KAFKA_HOSTS, service.topics.incoming)
+    except CrawlstreamError:
+        return False
+    return True
+
+
+def _health(service: Service, helpers: Sequence[asyncio.Task[None]]) -> Health:
+    missing = [name for name in ("kafka", "redis") if not getattr(service.reach, name)]
+    return Health(
+        alive=not any(helper.done() for helper in helpers),
+        waiting_for=", ".join(missing),
+        details={"kept_bytes": service.replies.kept_bytes},
+    )
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: they end more than the server."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+async def _serve(
+    app: ASGIApp, listener: socket.socket, *, service: Service, stop: asyncio.Event
+) -> None:
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACEFUL_S,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait([serving, stopped], return_when=asyncio.FIRST_COMPLETED)
+    service.stopping.set()
+    server.should_exit = True
+    await end([stopped])
+    await serving

@@ -1,0 +1,125 @@
+"""The replies of the cluster, by uuid: to whoever waits for them, else kept for a poll."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import orjson
+import structlog
+
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.stats.pulse import Pulse
+
+KEPT_S = 3600.0
+KEPT_REPLIES = 10_000
+KEPT_BYTES = 64 * 1024 * 1024
+"""What nobody polls is dropped after an hour, and the oldest first when there is too much."""
+
+log = structlog.get_logger()
+
+
+class Replies:
+    """Hands each reply to those who expect it; keeps, within bounds, what nobody expects."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._expected: dict[str, list[asyncio.Future[bytes]]] = {}
+        self._kept: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        self._bytes = 0
+
+    @contextmanager
+    def expecting(self, uuid: str) -> Iterator[asyncio.Future[bytes]]:
+        """A future of the reply, for the length of the block; begin it before asking."""
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        waiting = self._expected.setdefault(uuid, [])
+        waiting.append(future)
+        try:
+            yield future
+        finally:
+            waiting.remove(future)
+            if not waiting:
+                self._expected.pop(uuid, None)
+
+    def arrived(self, uuid: str, reply: bytes) -> None:
+        """A reply has come: its JSON as bytes."""
+        waiting = [future for future in self._expected.get(uuid, ()) if not future.done()]
+        for future in waiting:
+            future.set_result(reply)
+        if not waiting:
+            self._keep(uuid, reply)
+
+    def take(self, uuid: str) -> bytes | None:
+        """The reply that was kept, which is forgotten by this; None if there is none."""
+        self._drop_old()
+        if uuid not in self._kept:
+            return None
+        _, reply = self._kept.pop(uuid)
+        self._bytes -= len(reply)
+        return reply
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the replies that wait for a poll."""
+        return self._bytes
+
+    def _keep(self, uuid: str, reply: bytes) -> None:
+        self._forget(uuid)
+        self._kept[uuid] = (self._clock(), reply)
+        self._bytes += len(reply)
+        self._drop_old()
+
+    def _drop_old(self) -> None:
+        oldest = self._clock() - KEPT_S
+        while self._kept:
+            uuid, (at, _) = next(iter(self._kept.items()))
+            if at > oldest and len(self._kept) <= KEPT_REPLIES and self._bytes <= KEPT_BYTES:
+                return
+            self._forget(uuid)
+
+    def _forget(self, uuid: str) -> None:
+        _, reply = self._kept.pop(uuid, (0.0, b""))
+        self._bytes -= len(reply)
+
+
+class ReplyReader:
+    """The one reader of the outbound topic, whoever waits; reads on where it was interrupted."""
+
+    def __init__(self, settings: Settings, topic: str, replies: Replies) -> None:
+        self.pulse = Pulse("replies")
+        self.is_reading = False
+        """Whether a reply to what is asked now would be seen."""
+        self._hosts = settings.KAFKA_HOSTS
+        self._topic = topic
+        self._replies = replies
+        self._offsets: dict[int, int] = {}
+
+    async def run(self) -> None:
+        """Read until cancelled; a Kafka that is away is waited for."""
+        self._offsets = dict(await self.pulse.patiently(self._find_end))
+        self.is_reading = True
+        while True:
+            await self.pulse.patiently(self._read)
+
+    async def _find_end(self) -> dict[int, int]:
+        return dict(await end_offsets(self._hosts, self._topic))
+
+    async def _read(self) -> None:
+        async for record in read_topic(self._hosts, self._topic, offsets=dict(self._offsets)):
+            self._offsets[record.partition] = record.offset + 1
+            if record.value and (uuid := _uuid_of(record.value)):
+                self._replies.arrived(uuid, record.value)
+
+
+def _uuid_of(value: bytes) -> str | None:
+    """What a reply answers to; None for what is no reply to anybody."""
+    try:
+        reply = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    uuid = reply.get("uuid") if isinstance(reply, dict) else None
+    return uuid if isinstance(uuid, str) else None

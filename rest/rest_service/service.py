@@ -1,0 +1,106 @@
+"""What the handlers work with, and the two things that each of them may do: feed and ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from prometheus_client import Gauge
+from redis.asyncio import Redis
+
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.request import RequestLimits
+from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream.wire import requests
+from rest_service.access import Client
+from rest_service.gate import CLIENT
+from rest_service.replies import Replies
+
+WAITING = Gauge("crawlstream_rest_waiting", "Requests that wait for the cluster's reply.")
+_BATCH = 500
+"""Records between two acknowledgements."""
+
+
+@dataclass(slots=True)
+class Reach:
+    """Which services answered when they were asked last."""
+
+    kafka: bool = False
+    redis: bool = False
+
+    @property
+    def colour(self) -> str:
+        """As the predecessor tells it: GREEN, YELLOW, RED."""
+        return ("RED", "YELLOW", "GREEN")[self.kafka + self.redis]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One REST process."""
+
+    settings: Settings
+    topics: Topics
+    keys: FrontierKeys
+    redis: Redis
+    sink: KafkaSink
+    frontier: Frontier
+    editor: ThrottleEditor
+    node: str
+    """The name of this process, as its heartbeat tells it."""
+    replies: Replies = field(default_factory=Replies)
+    reach: Reach = field(default_factory=Reach)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    started_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def limits(self) -> RequestLimits:
+        """How much a request may ask for here."""
+        return RequestLimits(max_depth=self.settings.max_depth)
+
+    async def feed(self, raws: Sequence[bytes]) -> None:
+        """Return when Kafka has every request.
+
+        KafkaUnavailable after KAFKA_FEED_TIMEOUT, when some may have been fed all the same;
+        RecordTooLarge.
+        """
+        if not self.reach.kafka:
+            raise KafkaUnavailable
+        topic = self.topics.incoming
+        records = [Out(topic, raw, requests.key_of(raw)) for raw in raws]
+        try:
+            async with asyncio.timeout(self.settings.KAFKA_FEED_TIMEOUT):
+                for start in range(0, len(records), _BATCH):
+                    await self.sink.send(records[start : start + _BATCH])
+        except TimeoutError as error:
+            raise KafkaUnavailable from error
+
+    async def ask(self, raw: bytes, uuid: str) -> bytes | None:
+        """Feed a request and wait for the reply of its uuid; None: it will have to be polled.
+
+        Errors as of ``feed``.
+        """
+        with self.replies.expecting(uuid) as reply, WAITING.track_inprogress():
+            await self.feed([raw])
+            await asyncio.wait([reply], timeout=self.settings.WAIT_FOR_RESPONSE_TIME)
+            return reply.result() if reply.done() else None
+
+
+def _service_of(request: Request) -> Service:
+    return cast(Service, request.app.state.service)
+
+
+def _client_of(request: Request) -> Client:
+    return cast(Client, request.scope[CLIENT])
+
+
+TheService = Annotated[Service, Depends(_service_of)]
+TheClient = Annotated[Client, Depends(_client_of)]

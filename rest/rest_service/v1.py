@@ -1,0 +1,113 @@
+"""The predecessor's three endpoints, as its clients know them.
+
+What differs is only what no client can depend on: nobody waits busily, replies are kept for an
+hour and within bounds, and a request that was refused is answered by the cluster's ``rejected``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import jsonschema
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from crawlstream.bus.records import RecordTooLarge
+from crawlstream.errors import InvalidRequest, KafkaUnavailable
+from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
+from crawlstream.wire import requests
+from rest_service.access import Client, Role
+from rest_service.envelope import Refused, answer, success
+from rest_service.inputs import is_json, parse_json
+from rest_service.service import Service, TheClient, TheService
+
+NO_KAFKA = "Unable to connect to Kafka"
+NOT_JSON = "The payload must be valid JSON."
+_POLL_SCHEMA = {
+    "type": "object",
+    "properties": {"poll_id": {"type": "string", "minLength": 1, "maxLength": 100}},
+    "required": ["poll_id"],
+    "additionalProperties": False,
+}
+
+router = APIRouter(tags=["predecessor"])
+
+
+@router.get("/", summary="How this process is")
+async def index(request: Request, service: TheService) -> Response:
+    """Tell the state of this process: a page for browsers, JSON for programs."""
+    if is_json(request) and (raw := await request.body()):
+        parse_json(raw, NOT_JSON)
+    return answer(
+        {
+            "kafka_connected": service.reach.kafka,
+            "redis_connected": service.reach.redis,
+            "uptime_sec": int(time.monotonic() - service.started_at),
+            "my_id": service.node,
+            "node_health": service.reach.colour,
+        }
+    )
+
+
+router.add_api_route("/", index, methods=["POST"], include_in_schema=False)
+
+
+@router.post("/feed", summary="Feed any request to the cluster")
+async def feed(request: Request, service: TheService, client: TheClient) -> Response:
+    """Pass a request on as it is. With a ``uuid``, its reply is waited for a few seconds.
+
+    What comes too late is named by ``poll_id``, and ``/poll`` has it.
+    """
+    raw = await _object_in(request)
+    _check_role(service, client, raw)
+    uuid = requests.readable_ids(raw).get("uuid")
+    try:
+        if not uuid:
+            await service.feed([raw])
+            return success(None)
+        reply = await service.ask(raw, uuid)
+    except KafkaUnavailable as error:
+        raise Refused(500, NO_KAFKA) from error
+    except RecordTooLarge as error:
+        raise Refused(413, "The request is too large for Kafka.", code="too_large") from error
+    return success({"poll_id": uuid} if reply is None else orjson.Fragment(reply))
+
+
+@router.post("/poll", summary="Fetch a reply that came late")
+async def poll(request: Request, service: TheService) -> Response:
+    """Hand out the reply of a ``poll_id``, once."""
+    fields = orjson.loads(await _object_in(request))
+    problems = [error.message for error in _POLL.iter_errors(fields)]
+    if problems:
+        raise Refused(400, "JSON did not validate against schema.", cause=problems[0])
+    reply = service.replies.take(fields["poll_id"])
+    if reply is None:
+        raise Refused(404, "Could not find matching poll_id")
+    return success(orjson.Fragment(reply))
+
+
+_POLL: Any = jsonschema.Draft7Validator(_POLL_SCHEMA)
+
+
+async def _object_in(request: Request) -> bytes:
+    """The body, if it is a JSON object; its bytes are passed on, so no number changes."""
+    raw = await request.body()
+    if not is_json(request):
+        raise Refused(400, NOT_JSON)
+    if not isinstance(parse_json(raw, NOT_JSON), dict):
+        raise Refused(400, NOT_JSON, cause="it must be an object")
+    return raw
+
+
+def _check_role(service: Service, client: Client, raw: bytes) -> None:
+    """Feeding crawls and asking is for those who may submit; all else steers the cluster."""
+    if client.role >= Role.OPERATE:
+        return
+    try:
+        fed = requests.decode(raw, limits=service.limits)
+    except InvalidRequest:
+        fed = None
+    asks = isinstance(fed, ActionRequest) and fed.name == "info"
+    if not asks and not isinstance(fed, CrawlRequest | StatsRequest):
+        raise Refused(403, "This request needs the role operate.", code="forbidden")

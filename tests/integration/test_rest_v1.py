@@ -1,0 +1,258 @@
+"""The predecessor's endpoints, as its clients know them, between real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from support.monitors import MonitorCluster, Servers
+from support.rest import JSON, RestProcess, running_rest
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+from support.waiting import wait_until as _wait_until
+
+NOT_JSON = "The payload must be valid JSON."
+KEYS = {"read": "r" * 20, "submit": "s" * 20, "operate": "o" * 20}
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> MonitorCluster:
+    """The servers, with the topics made."""
+    servers = Servers(redis_server, kafka_server, zookeeper_server)
+    return MonitorCluster(servers, name="restv1", home=tmp_path_factory.mktemp("monitors"))
+
+
+@pytest.fixture(scope="module")
+def rest(
+    cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestProcess]:
+    """A service beside both monitors; replies are waited for two seconds."""
+    folder = tmp_path_factory.mktemp("rest")
+    with (
+        cluster.kafka_monitor(),
+        cluster.redis_monitor(),
+        running_rest(cluster, folder, WAIT_FOR_RESPONSE_TIME="2") as service,
+    ):
+        yield service
+
+
+@pytest.fixture(scope="module")
+def strict(
+    cluster: MonitorCluster, rest: RestProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestProcess]:
+    """A second service that asks for keys, waits for nobody, and takes small bodies only."""
+    del rest
+    settings = {
+        "CRAWLSTREAM_API_KEYS": ",".join(f"{role}:{secret}" for role, secret in KEYS.items()),
+        "WAIT_FOR_RESPONSE_TIME": "0.001",
+        "CRAWLSTREAM_REST_MAX_BODY_BYTES": "2048",
+    }
+    with running_rest(cluster, tmp_path_factory.mktemp("strict"), **settings) as service:
+        yield service
+
+
+async def test_the_root_tells_how_the_process_is(rest: RestProcess) -> None:
+    """A program gets the predecessor's five fields, without an envelope."""
+    told = (await rest.get("/")).value
+    assert set(told) == {
+        *("kafka_connected", "redis_connected", "uptime_sec", "my_id", "node_health"),
+    }
+    assert (told["kafka_connected"], told["redis_connected"]) == (True, True)
+    assert told["node_health"] == "GREEN"
+    assert isinstance(told["uptime_sec"], int)
+    assert (await rest.post("/", b"")).status == 200
+    assert (await rest.post("/", b"{", **JSON)).error["message"] == NOT_JSON
+
+
+async def test_what_has_no_uuid_is_fed_without_waiting(
+    rest: RestProcess, cluster: MonitorCluster
+) -> None:
+    """The request is in Kafka, byte for byte, when the answer comes; whatever it may be."""
+    raw = b'{"appid": "app",  "garbage": 123456789012345678901234567890}'
+    answer = await rest.post("/feed", raw, **JSON)
+    assert (answer.status, answer.value) == (
+        200,
+        {"status": "SUCCESS", "data": None, "error": None},
+    )
+    assert raw in await asyncio.to_thread(cluster.read_all, cluster.topics.incoming)
+
+
+async def test_a_uuid_is_answered_by_its_reply(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """The reply that any other client reads from Kafka is the data of the answer."""
+    uuid = uuid4().hex
+
+    async def answered() -> bool:
+        # The monitors may still be joining their groups.
+        request = {"uuid": uuid, "appid": "app", "stats": "queue"}
+        return "queues" in (await rest.post("/feed", request)).data
+
+    await wait_until(answered)
+
+
+async def test_a_refused_request_is_answered_by_its_refusal(
+    rest: RestProcess, wait_until: WaitUntil
+) -> None:
+    """What the cluster rejects comes back as data, with the reasons."""
+    request = {"uuid": uuid4().hex, "appid": "app", "crawlid": "crawl", "url": "ftp://x"}
+
+    async def refused() -> bool:
+        data = (await rest.post("/feed", request)).data
+        return data.get("action") == "rejected" and bool(data["errors"])
+
+    await wait_until(refused)
+
+
+async def test_a_late_reply_is_polled_once(strict: RestProcess, wait_until: WaitUntil) -> None:
+    """What is not answered in time is named by its poll_id, kept, and handed out once."""
+    uuid, key = uuid4().hex, {"X_API_Key": KEYS["submit"]}
+    request = {"uuid": uuid, "appid": "app", "stats": "queue"}
+    assert (await strict.post("/feed", request, **key)).data == {"poll_id": uuid}
+
+    async def polled() -> Any:
+        answer = await strict.post("/poll", {"poll_id": uuid}, **key)
+        return answer.data if answer.status == 200 else None
+
+    assert (await wait_until(polled))["uuid"] == uuid
+    again = await strict.post("/poll", {"poll_id": uuid}, **key)
+    assert (again.status, again.error) == (404, {"message": "Could not find matching poll_id"})
+
+
+async def test_refusals_are_the_predecessors(rest: RestProcess) -> None:
+    """Codes and sentences of every refusal are those that its clients know."""
+    nowhere = {"message": "The desired endpoint does not exist"}
+    for answer in (await rest.get("/feed"), await rest.get("/nothing"), await rest.get("/poll")):
+        assert (answer.status, answer.error) == (404, nowhere)
+    assert (await rest.call("DELETE", "/feed")).status == 405
+    plain = await rest.post("/feed", b"{}", Content_Type="text/plain")
+    assert (plain.status, plain.error) == (400, {"message": NOT_JSON})
+    for body in (b"", b"{", b"[]", b"[" * 100_000, b"\xff"):
+        answer = await rest.post("/feed", body, **JSON)
+        assert (answer.status, answer.error["message"]) == (400, NOT_JSON), body[:10]
+    answer = await rest.post("/poll", {})
+    assert (answer.status, answer.error) == (
+        400,
+        {
+            "message": "JSON did not validate against schema.",
+            "cause": "'poll_id' is a required property",
+        },
+    )
+    assert (await rest.post("/poll", {"poll_id": "x" * 101})).status == 400
+
+
+async def test_two_hundred_who_wait_cost_nothing(cluster: MonitorCluster, tmp_path: Path) -> None:
+    """No monitor reads this topic: clients wait in vain, and the process sleeps meanwhile.
+
+    It ends in order after that: SIGTERM, exit 0.
+    """
+    elsewhere = {"KAFKA_INCOMING_TOPIC": cluster.topics.rejected, "WAIT_FOR_RESPONSE_TIME": "6"}
+    with running_rest(cluster, tmp_path, **elsewhere) as rest:
+        assert rest.process._process is not None
+        process = psutil.Process(rest.process._process.pid)
+        answers = asyncio.gather(*(_ask_in_vain(rest.port, number) for number in range(200)))
+        await _until_all_wait(rest)
+        before, began_at = process.cpu_times(), time.monotonic()
+        assert all(b'"poll_id":"waits-' in answer for answer in await answers)
+        after, waited_s = process.cpu_times(), time.monotonic() - began_at
+        spent_s = (after.user + after.system) - (before.user + before.system)
+        assert spent_s < 0.5 * waited_s
+        assert await asyncio.to_thread(rest.process.stop) == 0
+
+
+async def _until_all_wait(rest: RestProcess) -> None:
+    """Return when the service holds two hundred requests back."""
+
+    async def all_wait() -> bool:
+        return b"crawlstream_rest_waiting 200.0" in (await rest.get("/metrics")).body
+
+    await _wait_until(all_wait, every_s=0.1)
+
+
+async def _ask_in_vain(port: int, number: int) -> bytes:
+    body = json.dumps({"appid": "app", "uuid": f"waits-{number}"}).encode()
+    head = (
+        "POST /feed HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head.encode() + body)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_roles_decide_what_a_key_may_do(strict: RestProcess) -> None:
+    """Every route is tried with every role: more than a role allows is 401 or 403."""
+    seed = {"appid": "app", "crawlid": "crawl", "url": "http://127.0.0.1"}
+    stop = {
+        "appid": "app",
+        "spiderid": "link",
+        "crawlid": "crawl",
+        "action": "stop",
+        "uuid": "uuid-of-stop",
+    }
+    table: dict[tuple[str, str, str], str] = {
+        ("GET", "/health/live", ""): "nobody",
+        ("GET", "/health/ready", ""): "nobody",
+        ("GET", "/", ""): "read",
+        ("GET", "/metrics", ""): "read",
+        ("GET", "/v2/openapi.json", ""): "read",
+        ("POST", "/poll", '{"poll_id": "x"}'): "read",
+        ("POST", "/feed", json.dumps(seed)): "submit",
+        ("POST", "/feed", json.dumps(stop)): "operate",
+        ("POST", "/feed", '{"anything": "else"}'): "operate",
+        ("DELETE", "/anything", ""): "operate",
+    }
+    order = ["nobody", "read", "submit", "operate"]
+    for (method, path, body), needed in table.items():
+        for role in order:
+            sent = {"X_API_Key": KEYS[role]} if role in KEYS else {}
+            headers = {**sent, "Content_Type": "application/json"}
+            answer = await strict.call(method, path, body.encode() or None, **headers)
+            may = order.index(role) >= order.index(needed)
+            assert (answer.status not in (401, 403)) == may, (method, path, body, role)
+    wrong = await strict.get("/", Authorization="Bearer " + "x" * 20)
+    assert (wrong.status, wrong.error["code"]) == (401, "unauthorized")
+    assert (await strict.get("/", Authorization=f"Bearer {KEYS['read']}")).status == 200
+
+
+async def test_pages_of_other_sites_can_do_nothing(rest: RestProcess) -> None:
+    """A browser that is led here by another site, or under another name, is refused."""
+    headers: list[dict[str, str]] = [
+        {"Origin": "http://evil.test"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Host": "evil.test"},
+    ]
+    for foreign in headers:
+        answer = await rest.post("/feed", {"appid": "app"}, **foreign)
+        assert answer.status == 403, foreign
+    own = {"Origin": f"http://localhost:{rest.port}", "Host": f"localhost:{rest.port}"}
+    assert (await rest.post("/feed", {"appid": "app"}, **own)).status == 200
+
+
+async def test_bodies_are_bounded(strict: RestProcess) -> None:
+    """A body beyond the limit is refused whether or not its length was told."""
+    key = KEYS["submit"]
+    answer = await strict.post("/feed", b'"' + b"x" * 4096 + b'"', **JSON, X_API_Key=key)
+    assert (answer.status, answer.error["code"]) == (413, "too_large")
+    head = (
+        "POST /feed HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        f"X-API-Key: {key}\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", strict.port)
+    writer.write(head.encode() + b"1000\r\n" + b" " * 4096 + b"\r\n0\r\n\r\n")
+    assert b" 413 " in await reader.readline()
+    writer.close()

@@ -1,0 +1,109 @@
+"""A REST process between real servers, and the least client that can talk to it, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawlstream.cli.ports import free_block
+from support.monitors import MonitorCluster, MonitorProcess
+
+_TIMEOUT_S = 60
+JSON = {"Content-Type": "application/json"}
+
+
+class Answer(NamedTuple):
+    """One HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def value(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def data(self) -> Any:
+        """What the envelope holds; the answer is a success."""
+        assert self.value["status"] == "SUCCESS", self.value
+        return self.value["data"]
+
+    @property
+    def error(self) -> Any:
+        """Why there is no data; the answer is a refusal in the one form that there is."""
+        assert set(self.value) == {"status", "data", "error"}, self.value
+        assert (self.value["status"], self.value["data"]) == ("FAILURE", None)
+        return self.value["error"]
+
+
+class RestProcess:
+    """A service that runs, by its port."""
+
+    def __init__(self, process: MonitorProcess, port: int) -> None:
+        self.process = process
+        self.port = port
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | Mapping[str, object] | list[Any] | None = None,
+        **headers: str,
+    ) -> Answer:
+        """Make one request; a body that is a value is sent as JSON."""
+        return await asyncio.to_thread(self._call, method, path, body, headers)
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        """Read."""
+        return await self.call("GET", path, None, **headers)
+
+    async def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        """Write."""
+        return await self.call("POST", path, body, **headers)
+
+    def _call(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None and not isinstance(body, bytes):
+            body, sent = json.dumps(body).encode(), {**JSON, **sent}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT_S)
+        try:
+            connection.request(method, path, body, sent)
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.getheaders()), response.read())
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running_rest(cluster: MonitorCluster, folder: Path, **env: str) -> Iterator[RestProcess]:
+    """Run a service for the length of the block, beginning when it is of use."""
+    port = free_block(1)
+    settings = {**cluster._env, "CRAWLSTREAM_REST_PORT": str(port), **env}
+    process = MonitorProcess("rest_service", env=settings, log=folder / f"rest-{port}.log")
+    process.start()
+    service = RestProcess(process, port)
+    try:
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not _is_ready(service):
+            assert process._process is not None
+            assert process._process.poll() is None, process.logged()
+            assert time.monotonic() < deadline, process.logged()
+            time.sleep(0.1)
+        yield service
+    finally:
+        process.kill()
+
+
+def _is_ready(service: RestProcess) -> bool:
+    try:
+        return service._call("GET", "/health/ready", None, {}).status == 200
+    except OSError:
+        return False
