@@ -21,6 +21,7 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.request import RequestLimits
 from crawlstream.stats.heartbeat import Heartbeat, Process
@@ -54,7 +55,11 @@ async def run(settings: Settings) -> None:
         await until_ready("redis", redis.ping, stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         recovery = Recovery(
-            frontier, sink, topics, hosts=settings.KAFKA_HOSTS, group=settings.KAFKA_GROUP
+            Positions(redis, keys),
+            sink,
+            topics,
+            hosts=settings.KAFKA_HOSTS,
+            group=settings.KAFKA_GROUP,
         )
         gaps = Gaps(frontier, sink, topics)
         async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:

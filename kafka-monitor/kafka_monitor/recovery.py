@@ -17,7 +17,7 @@ import structlog
 from crawlstream.bus.history import Held, everything, held
 from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss
@@ -42,14 +42,14 @@ class Recovery:
 
     def __init__(
         self,
-        frontier: Frontier,
+        positions: Positions,
         sink: KafkaSink,
         topics: Topics,
         *,
         hosts: Sequence[str],
         group: str,
     ) -> None:
-        self._frontier = frontier
+        self._positions = positions
         self._sink = sink
         self._topics = topics
         self._held = partial(held, hosts, topics.incoming, group=group)
@@ -59,11 +59,11 @@ class Recovery:
 
     async def locate(self, topic_id: str, partition: int) -> int:
         """The offset to read a partition from; Unavailable where a service does not answer."""
-        position = await self._frontier.position(topic_id, partition)
+        position = (await self._positions.known()).get((topic_id, partition))
         if position is None:
             position = await self._begin(topic_id, partition)
         self._located[partition] = topic_id
-        until = await self._frontier.lost_until(topic_id, partition)
+        until = await self._positions.lost_until(topic_id, partition)
         self._replays.pop(partition, None)
         if until is not None and position < until:
             past = Past(await self._marks())
@@ -73,7 +73,7 @@ class Recovery:
 
     async def forgotten(self) -> dict[int, str]:
         """Topic UUID by partition, of those that the frontier has forgotten: Redis was lost."""
-        known = await self._frontier.known_places()
+        known = await self._positions.known()
         return {p: topic_id for p, topic_id in self._located.items() if (topic_id, p) not in known}
 
     def is_past(self, partition: int, offset: int) -> bool:
@@ -102,7 +102,7 @@ class Recovery:
         ]
         if marks:
             topic = self._topics.runs
-            await self._sink.send([Out(topic, runs.encode(m), runs.key_of(m)) for m in marks])
+            await self._sink.send([Out(topic, runs.encode(m), Topics.run_key(m)) for m in marks])
 
     async def _begin(self, topic_id: str, partition: int) -> int:
         """Where a partition begins that the frontier has no position of."""
@@ -111,19 +111,19 @@ class Recovery:
             # Before the first effect, so that a loss is told from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
         found = (await self._held())[partition]
-        topics = {topic for topic, _ in await self._frontier.known_places()}
+        topics = {topic for topic, _ in await self._positions.known()}
         if topics and topic_id not in topics:
             await self._tell_of_another_topic(topic_id, partition, found)
         if found.committed is None or not records:
             offset = found.oldest if found.committed is None else found.committed
-            return await self._frontier.restore(
+            return await self._positions.restore(
                 Loss(topic_id=topic_id, kafka_partition=partition, offset=offset)
             )
         past = Past(await self._marks())
         log.error(
             "recover", partition=partition, until=found.committed, unfinished=len(past.unfinished())
         )
-        return await self._frontier.restore(
+        return await self._positions.restore(
             Loss(
                 topic_id=topic_id,
                 kafka_partition=partition,

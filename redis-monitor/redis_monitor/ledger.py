@@ -12,7 +12,7 @@ import structlog
 
 from crawlstream.bus.records import Out
 from crawlstream.frontier.streams import Streams
-from crawlstream.keys import FrontierKeys
+from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.effects import Owed
 from crawlstream.model.event import CrawlEvent
 from crawlstream.model.runs import RUNNING, RunMark
@@ -92,7 +92,7 @@ class Ledger:
             state=_STATES[owed.kind],
             positions=owed.positions,
         )
-        return Out(self._outbound.topics.runs, runs.encode(mark), runs.key_of(mark))
+        return Out(self._outbound.topics.runs, runs.encode(mark), Topics.run_key(mark))
 
     def _expired(self, owed: Owed) -> Sequence[Out]:
         """The predecessor's own message about a crawl that reached its time."""

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.errors import PositionGap
+from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss
-from support.frontier import CRAWL, Bench, links
+from support.frontier import CRAWL, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
 
@@ -62,8 +63,8 @@ async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) 
     with pytest.raises(PositionGap):
         await bench.feed.put(bench.feed.seed("a/0"))
     loss = Loss(topic_id="topic", kafka_partition=0, offset=1_000)
-    assert await bench.frontier.restore(loss) == 1_000
-    assert await bench.frontier.restore(replace(loss, offset=7)) == 1_000
+    assert await Positions(bench.redis, KEYS).restore(loss) == 1_000
+    assert await Positions(bench.redis, KEYS).restore(replace(loss, offset=7)) == 1_000
     bench.feed.next = 1_000
     assert (await bench.feed.seeds("a/1")).applied == 1
     assert await bench.frontier.position("topic", 0) == 1_001
@@ -72,7 +73,9 @@ async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) 
 async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:
     """A topic made anew under the same name begins at its beginning."""
     bench.feed.next = 5_000
-    await bench.frontier.restore(Loss(topic_id="topic", kafka_partition=0, offset=5_000))
+    await Positions(bench.redis, KEYS).restore(
+        Loss(topic_id="topic", kafka_partition=0, offset=5_000)
+    )
     await bench.feed.seeds("a/1")
     anew = bench.another_feed(0, topic_id="another")
     assert (await anew.seeds("a/2")).applied == 1

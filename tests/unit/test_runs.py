@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import RUNNING, STOP, Past, RunMark
-from crawlstream.wire.runs import decode, encode, key_of
+from crawlstream.wire.runs import decode, encode
 
 CRAWL = CrawlKey("link", "app:1", "one")
 HERE, THERE = "uuid:0", "uuid:1"
@@ -64,7 +65,10 @@ def test_a_mark_comes_back_as_it_was() -> None:
     """And its key tells runs and stops apart, whatever the ids hold."""
     marks = [mark(RUNNING, 2, here=7), mark(STOP, here=5, at_ms=1000)]
     assert [decode(encode(one)) for one in marks] == marks
-    assert [key_of(one) for one in marks] == [b"link:app%3A1:one:2", b"link:app%3A1:one:stop"]
+    assert [Topics.run_key(one) for one in marks] == [
+        b"link:app%3A1:one:2",
+        b"link:app%3A1:one:stop",
+    ]
     for garbage in (b"[]", b"{}", b'{"run": null}'):
         with pytest.raises(ValueError, match="no state of a run"):
             decode(garbage)

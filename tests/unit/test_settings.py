@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.bus.connect import Security, common_options, secure
 from crawlstream.errors import ConfigError
 
 
@@ -89,3 +90,24 @@ def test_log_level_in_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """``debug`` is as good as ``DEBUG``."""
     monkeypatch.setenv("LOG_LEVEL", "debug")
     assert load_settings().LOG_LEVEL == "DEBUG"
+
+
+def test_kafka_is_told_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name and password reach every connection; without them SASL is refused at the start."""
+    monkeypatch.setenv("CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    with pytest.raises(ConfigError, match="CRAWLSTREAM_KAFKA_SASL_USERNAME"):
+        load_settings()
+    monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_MECHANISM", "SCRAM-SHA-512")
+    monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_USERNAME", "me")
+    monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_PASSWORD", "s3cret")
+    monkeypatch.setenv("CRAWLSTREAM_KAFKA_SSL_CAFILE", "/etc/ca.pem")
+    try:
+        assert "s3cret" not in repr(load_settings())
+        options = common_options(["a:1"], "test")
+    finally:
+        secure(Security())
+    assert options["security_protocol"] == "SASL_SSL"
+    assert options["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("me", "s3cret")
+    assert options["ssl_cafile"] == "/etc/ca.pem"
+    assert "ssl_keyfile" not in options

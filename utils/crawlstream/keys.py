@@ -17,6 +17,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.runs import STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
@@ -149,6 +150,12 @@ class Topics:
     def runs(self) -> str:
         """The latest state of every run, for a Redis that was lost; compacted."""
         return f"{self.prefix}.runs"
+
+    @staticmethod
+    def run_key(mark: RunMark) -> bytes:
+        """What `runs` is compacted by: the latest state of a run, the latest stop of a crawl."""
+        which = STOP if mark.state == STOP else str(mark.run)
+        return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
 
     def crawled_for(self, appid: str) -> str | None:
         """Results of one application; None where the id cannot be part of a topic name."""

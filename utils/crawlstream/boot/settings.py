@@ -17,11 +17,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
     field_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from crawlstream.bus.connect import Security, secure
 from crawlstream.errors import ConfigError
 from crawlstream.model.throttle import ThrottleRule
 
@@ -92,6 +94,27 @@ class Settings(BaseSettings):
         8 * 1024 * 1024, validation_alias=_new("MAX_RECORD_BYTES"), ge=1024 * 1024
     )
     """Largest record that topics are created for."""
+
+    # Kafka: who we are to it, and it to us.
+    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", validation_alias=_new("KAFKA_SECURITY_PROTOCOL")
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "PLAIN", validation_alias=_new("KAFKA_SASL_MECHANISM")
+    )
+    kafka_username: str | None = Field(None, validation_alias=_new("KAFKA_SASL_USERNAME"))
+    kafka_password: SecretStr | None = Field(None, validation_alias=_new("KAFKA_SASL_PASSWORD"))
+    kafka_ca_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_CAFILE"))
+    """Certificates that Kafka's is checked against; default: those of the machine."""
+    kafka_certificate_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_CERTFILE"))
+    """Our own certificate, where Kafka asks for one."""
+    kafka_key_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_KEYFILE"))
+    kafka_key_password: SecretStr | None = Field(
+        None, validation_alias=_new("KAFKA_SSL_KEY_PASSWORD")
+    )
+    kafka_check_hostname: bool = Field(
+        default=True, validation_alias=_new("KAFKA_SSL_CHECK_HOSTNAME")
+    )
 
     # ZooKeeper: the rules of politeness.
     ZOOKEEPER_HOSTS: Hosts = ("localhost:2181",)
@@ -235,6 +258,33 @@ class Settings(BaseSettings):
         )
 
 
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _secure_kafka(settings: Settings) -> None:
+    """Tell the bus how to connect; ConfigError where a name or password is missing."""
+    is_sasl = settings.kafka_security.startswith("SASL")
+    if is_sasl and not (settings.kafka_username and settings.kafka_password):
+        raise ConfigError(
+            f"CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL: {settings.kafka_security} needs"
+            " CRAWLSTREAM_KAFKA_SASL_USERNAME and CRAWLSTREAM_KAFKA_SASL_PASSWORD"
+        )
+    secure(
+        Security(
+            security_protocol=settings.kafka_security,
+            sasl_mechanism=settings.kafka_sasl_mechanism if is_sasl else None,
+            sasl_plain_username=settings.kafka_username,
+            sasl_plain_password=_secret(settings.kafka_password),
+            ssl_cafile=settings.kafka_ca_file,
+            ssl_certfile=settings.kafka_certificate_file,
+            ssl_keyfile=settings.kafka_key_file,
+            ssl_password=_secret(settings.kafka_key_password),
+            ssl_check_hostname=settings.kafka_check_hostname,
+        )
+    )
+
+
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings of this process once; ConfigError names the variable and what it may be."""
     for wrong, right in _MISSPELT.items():
@@ -242,7 +292,9 @@ def load_settings(**overrides: Any) -> Settings:
             warnings.warn(f"{wrong} is misspelt: call it {right}", stacklevel=2)
             os.environ.setdefault(right, os.environ[wrong])
     try:
-        return Settings(**overrides)
+        settings = Settings(**overrides)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
         raise ConfigError("; ".join(problems)) from error
+    _secure_kafka(settings)
+    return settings

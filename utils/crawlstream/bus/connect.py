@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -19,9 +20,34 @@ REQUEST_TIMEOUT_MS = 5_000
 """A broker that does not answer for this long is connected to anew."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How Kafka is talked to, in the words of kafka-python; a process has one way."""
+
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    sasl_plain_username: str | None = None
+    sasl_plain_password: str | None = None
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_password: str | None = None
+    ssl_check_hostname: bool = True
+
+
+_security = Security()
+
+
+def secure(security: Security) -> None:
+    """Have every connection from now on made so; called when the settings are read."""
+    global _security  # noqa: PLW0603  of the process, like its environment
+    _security = security
+
+
 def common_options(hosts: Sequence[str], client_id: str) -> dict[str, Any]:
-    """What producers, consumers and admin clients share; SASL and TLS will be told here, too."""
-    return {
+    """What producers, consumers and admin clients share."""
+    told = {name: value for name, value in asdict(_security).items() if value is not None}
+    return told | {
         "bootstrap_servers": list(hosts),
         "client_id": client_id,
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,

@@ -77,7 +77,8 @@ async def ensure_topics(
 ) -> None:
     """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
 
-    KafkaUnavailable if Kafka does not answer or cannot do it now; ConfigError if we may not.
+    What an existing topic cannot hold is said aloud. KafkaUnavailable if Kafka does not answer or
+    cannot do it now; ConfigError if we may not.
     """
     shape = TopicShape(
         partitions=partitions, replication=replication, max_record_bytes=max_record_bytes
@@ -87,6 +88,8 @@ async def ensure_topics(
         for name in topics.all()
     }
     await asyncio.to_thread(_create_missing, hosts, wanted)
+    for problem in await topic_problems(hosts, topics, max_record_bytes=max_record_bytes):
+        log.error("create_topic", outcome="too_small", error=problem)
 
 
 async def topic_problems(

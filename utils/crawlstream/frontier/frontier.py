@@ -20,7 +20,6 @@ from crawlstream.model.effects import (
     IntakeAnswer,
     IntakeBatch,
     Links,
-    Loss,
     Release,
     Requeue,
     Sent,
@@ -45,8 +44,6 @@ DOMAINS_PER_CALL = 200
 """Domains listed or swept in one script, for the same reason."""
 DOMAINS_PER_LOOK = 500
 """Domains looked at again in one script: a default rule changed, or where a crawl stands."""
-LOST_MS = 14 * 24 * 3600 * 1000
-"""How long the runs of a lost Redis are remembered: as long as Kafka keeps their seeds."""
 ENDINGS_PER_CALL = 50
 """Things of each kind that one step of care ends."""
 ABANDONED_PER_CALL = 200
@@ -128,26 +125,6 @@ class Frontier:
         field = f"{topic_id}:{kafka_partition}"
         with our_errors():
             value = await self._redis.hget(self._keys.positions(), field)
-        return None if value is None else int(value)
-
-    async def known_places(self) -> frozenset[tuple[str, int]]:
-        """Topic UUID and Kafka partition of all positions."""
-        with our_errors():
-            fields = await self._redis.hkeys(self._keys.positions())
-        places = (field.decode().rpartition(":") for field in fields)
-        return frozenset((topic_id, int(partition)) for topic_id, _, partition in places)
-
-    async def restore(self, loss: Loss) -> int:
-        """Say where a partition without a position begins; answers its position from now on."""
-        runs = [part for crawl, run in loss.runs.items() for part in (_name(crawl), run)]
-        place = [loss.topic_id, loss.kafka_partition, loss.offset]
-        packed = packing.pack([*place, packing.none_as(loss.until), loss.floor, runs, LOST_MS])
-        return int(cast(int, await self._run("restore", packed)))
-
-    async def lost_until(self, topic_id: str, kafka_partition: int) -> int | None:
-        """The offset below which a partition's records are the past of a lost Redis; None: none."""
-        with our_errors():
-            value = await self._redis.hget(self._keys.lost(), f"#{topic_id}:{kafka_partition}")
         return None if value is None else int(value)
 
     # A worker's side: leasing and ending holds.
@@ -339,10 +316,6 @@ class Frontier:
     async def state(self) -> FrontierState:
         """The frontier at a glance."""
         return packing.frontier_state(packing.unpack(await self._run("glance")))
-
-
-def _name(crawl: CrawlKey) -> str:
-    return FrontierKeys.crawl_field(crawl)
 
 
 def _token(end: Settle | Requeue | Release) -> str:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.runs import STOP, RunMark
+from crawlstream.model.runs import RunMark
 from crawlstream.wire import jsontext
 
 EPOCH_KEY, EPOCH = b"epoch", b"{}"
 """The record that says that a cluster of ours has begun; it has no run."""
-
-
-def key_of(mark: RunMark) -> bytes:
-    """What the topic is compacted by: the latest state of a run, the latest stop of a crawl."""
-    which = STOP if mark.state == STOP else str(mark.run)
-    return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
 
 
 def encode(mark: RunMark) -> bytes:
