@@ -11,16 +11,32 @@ local function parse_domain_record(text)
 end
 
 local function save_domain_record(c, domain, record)
-  redis.call('HSET', P .. 'k:' .. c, domain, int(record.counted) .. ' ' .. int(record.slab) .. ' '
-    .. int(record.own) .. ' ' .. record.bands)
+  redis.call('HSET', P .. 'k:' .. c, domain, string.format('%d %d %d %s', record.counted, record.slab,
+    record.own, record.bands))
+end
+
+local kinds = {}
+
+-- What groups of one crawl, spider and priority have in common: their tag, and how the record of a
+-- domain names their band.
+local function kind_of(c, S, priority)
+  local of_crawl = kinds[c] or {}
+  local of_spider = of_crawl[S] or {}
+  local kind = of_spider[priority]
+  if not kind then
+    local own_spider = string.match(crawl_of(c).name, '^[^:]*')
+    kind = { tag = c .. '/' .. int(priority),
+      band = ',' .. int(priority) .. (S ~= own_spider and '@' .. S or '') }
+    kinds[c], of_crawl[S], of_spider[priority] = of_crawl, of_spider, kind
+  end
+  return kind
 end
 
 -- Note that the domain has a band of this priority and spider.
 local function note_band(c, record, S, priority)
-  local own_spider = string.match(crawl_of(c).name, '^[^:]*')
-  local band = ',' .. int(priority) .. (S ~= own_spider and '@' .. S or '')
-  if not string.find(record.bands .. ',', band .. ',', 1, true) then
-    record.bands = record.bands .. band
+  local band, bands = kind_of(c, S, priority).band, record.bands
+  if bands ~= band and not string.find(bands .. ',', band .. ',', 1, true) then
+    record.bands = bands .. band
   end
 end
 
@@ -72,16 +88,16 @@ end
 -- many were duplicates. A seed always enters.
 local function select_new(group, seen, room)
   local fingerprints, entries = group[5], group[6]
-  local marks, chosen, duplicates, taken = {}, {}, 0, {}
+  local marks, chosen, duplicates = {}, {}, 0
   for i = 1, #fingerprints do
     local fingerprint = fingerprints[i]
-    if (seen[i] or taken[fingerprint]) and not group.seed then
+    if seen[fingerprint] and not group.seed then
       duplicates = duplicates + 1
     elseif #chosen < room then
       chosen[#chosen + 1] = entries[i]
-      if not seen[i] then
+      if not seen[fingerprint] then
         marks[#marks + 1] = fingerprint
-        taken[fingerprint] = true
+        seen[fingerprint] = true
       end
     end
   end
@@ -91,7 +107,7 @@ end
 -- Queue admitted entries of a group, or keep them back until `due`.
 local function enqueue(c, group, entries, due)
   local domain, priority, S = group[1], group[2], group[3]
-  local tag = c .. '/' .. int(priority)
+  local tag = kind_of(c, S, priority).tag
   count(c, 'admitted', #entries)
   if due then
     count(c, 'delayed', #entries)

@@ -53,25 +53,42 @@ local function split_sets(c, domain, from, to)
   end
 end
 
--- Which of the fingerprints are known: {true|false, …}.
-local function known(c, domain, record, fingerprints)
-  local seen = {}
-  for i = 1, #fingerprints do
-    seen[i] = false
+local function slab_key(c, record)
+  return P .. 's:' .. c .. ':' .. int(record.slab)
+end
+
+-- Fingerprints by the own set that each belongs to.
+local function spread(fingerprints, sets)
+  if sets == 1 then
+    return { [0] = fingerprints }
   end
-  if record.slab > 0 then
-    local hits = redis.call('SMISMEMBER', P .. 's:' .. c .. ':' .. int(record.slab), unpack(fingerprints))
-    for i = 1, #hits do
-      seen[i] = hits[i] == 1
+  local parts = {}
+  for i = 1, #fingerprints do
+    local set = set_of(fingerprints[i], sets)
+    parts[set] = parts[set] or {}
+    table.insert(parts[set], fingerprints[i])
+  end
+  return parts
+end
+
+local function add_members(seen, key, fingerprints)
+  local hits = redis.call('SMISMEMBER', key, unpack(fingerprints))
+  for i = 1, #hits do
+    if hits[i] == 1 then
+      seen[fingerprints[i]] = true
     end
   end
+end
+
+-- Which of the fingerprints are known: fingerprint -> true.
+local function known(c, domain, record, fingerprints)
+  local seen = {}
+  if record.slab > 0 then
+    add_members(seen, slab_key(c, record), fingerprints)
+  end
   if record.own > 0 then
-    local sets = sets_for(record.own)
-    for i = 1, #fingerprints do
-      if not seen[i] then
-        local set = set_of(fingerprints[i], sets)
-        seen[i] = redis.call('SISMEMBER', own_key(c, domain, set), fingerprints[i]) == 1
-      end
+    for set, part in pairs(spread(fingerprints, sets_for(record.own))) do
+      add_members(seen, own_key(c, domain, set), part)
     end
   end
   return seen
@@ -97,7 +114,7 @@ local function mark(c, domain, record, fingerprints)
     if record.slab == 0 then
       record.slab = seat(c)
     end
-    local key = P .. 's:' .. c .. ':' .. int(record.slab)
+    local key = slab_key(c, record)
     if redis.call('SCARD', key) + #fingerprints <= SLAB_MEMBERS then
       redis.call('SADD', key, unpack(fingerprints))
       return
@@ -108,7 +125,7 @@ local function mark(c, domain, record, fingerprints)
     split_sets(c, domain, before, after)
   end
   record.own = record.own + #fingerprints
-  for i = 1, #fingerprints do
-    redis.call('SADD', own_key(c, domain, set_of(fingerprints[i], after)), fingerprints[i])
+  for set, part in pairs(spread(fingerprints, after)) do
+    redis.call('SADD', own_key(c, domain, set), unpack(part))
   end
 end

@@ -270,7 +270,7 @@ local function lease_new(S, worker, call, want)
   local first, n = int(call) .. '-', 0
   local function take(lot, domain, entry)
     n, lot.taken = n + 1, lot.taken + 1
-    local token = first .. n
+    local token = first .. int(n)
     granted[n] = { token, lot.c, domain, lot.priority, entry }
     held[2 * n + 1], held[2 * n + 2] = token, pack_hold(lot.hold, domain, entry)
   end
