@@ -23,10 +23,11 @@ pytest_plugins = ["support.frontier_fixtures"]
 
 
 @asynccontextmanager
-async def without_memory(redis: Redis) -> AsyncIterator[None]:
-    """For the length of the block, Redis is at its limit."""
+async def without_memory(redis: Redis, share: float = 1e9) -> AsyncIterator[None]:
+    """For the length of the block, Redis is at its limit, or uses this share of it."""
     limit = (await redis.config_get("maxmemory"))["maxmemory"] or 0
-    await redis.config_set("maxmemory", 1)
+    used = (await redis.info("memory"))["used_memory"]
+    await redis.config_set("maxmemory", max(int(used / share), 1))
     try:
         yield
     finally:
@@ -50,6 +51,37 @@ async def test_a_full_redis_refuses_intake_and_moves_no_position(crowded: Bench)
             await frontier.intake(batch)
         assert await frontier.position("topic", 0) == 2
     assert (await frontier.intake(batch)).applied == 1
+
+
+@pytest.mark.parametrize(("share", "is_full"), [(0.7, False), (0.8, True)])
+async def test_seeds_wait_before_redis_is_full(
+    crowded: Bench, share: float, *, is_full: bool
+) -> None:
+    """From three quarters on, in words that say what ends it; the glance tells it too."""
+    batch = crowded.feed.batch(crowded.feed.seed("b/1"))
+    async with without_memory(crowded.redis, share):
+        state = await crowded.frontier.state()
+        assert state.is_full == is_full
+        assert 0 < state.memory_used < state.memory_limit
+        if is_full:
+            with pytest.raises(FrontierFull, match="maxmemory is raised"):
+                await crowded.frontier.intake(batch)
+    assert (await crowded.frontier.intake(batch)).applied == 1
+
+
+async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
+    """Up to the first seed that must wait: what frees memory is not shut out by its lack."""
+    feed = crowded.feed
+    before = [feed.command("pause"), feed.command("stop")]
+    seed = feed.seed("b/1")
+    batch = feed.batch(*before, seed, feed.command("info"))
+    async with without_memory(crowded.redis):
+        with pytest.raises(FrontierFull):
+            await crowded.frontier.intake(batch)
+        assert (await crowded.state()).state == "stopping"
+        assert await crowded.frontier.position("topic", 0) == seed.offset
+    answer = await crowded.frontier.intake(batch)
+    assert (answer.applied, list(answer.runs.values())) == (2, [2])
 
 
 async def test_a_full_redis_still_drains(crowded: Bench) -> None:

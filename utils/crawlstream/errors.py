@@ -67,7 +67,7 @@ class ZooKeeperUnavailable(Unavailable):
 
 
 class FrontierFull(CrawlstreamError):
-    """Redis is at its memory limit; intake pauses until the crawl has drained some."""
+    """Redis is nearly at its memory limit; seeds wait until the crawl has drained some."""
 
 
 class PositionGap(CrawlstreamError):

@@ -107,7 +107,13 @@ def _in_words(counters: FrontierState | None) -> str:
     return (
         f"{counters.crawls} crawls under way, {counters.queued} pages queued, "
         f"{counters.delayed} delayed, {counters.held} in work by {counters.workers} workers"
+        + (f"; {_fullness(counters)}" if counters.is_full else "")
     )
+
+
+def _fullness(counters: FrontierState) -> str:
+    share = counters.memory_used / counters.memory_limit
+    return f"Redis is {share:.0%} full, seeds wait in Kafka until it is below 75%"
 
 
 def _duration(seconds: float) -> str:

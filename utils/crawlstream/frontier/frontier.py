@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from crawlstream.errors import ConfigError, PositionGap
-from crawlstream.frontier import packing
+from crawlstream.errors import ConfigError, FrontierFull, PositionGap
+from crawlstream.frontier import care, packing
+from crawlstream.frontier.care import FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
@@ -28,6 +28,8 @@ from crawlstream.model.effects import (
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.throttle import ThrottleTable
 
+__all__ = ["Frontier", "FrontierLimits", "Tended"]
+
 DEADLINE_MS = 30_000
 """A worker that was not heard of for so long is dead; its holds return."""
 MAX_HOLD_MS = 600_000
@@ -40,43 +42,6 @@ LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
 INTAKE_PER_CALL = 200
 """Records in one script, for the same reason."""
-DOMAINS_PER_CALL = 200
-"""Domains listed or swept in one script, for the same reason."""
-DOMAINS_PER_LOOK = 500
-"""Domains looked at again in one script: a default rule changed, or where a crawl stands."""
-ENDINGS_PER_CALL = 50
-"""Things of each kind that one step of care ends."""
-ABANDONED_PER_CALL = 200
-"""Entries that are given up in one script."""
-_CARE = ("sweep", "revise", "revisit", "abandon", "watch")
-"""Works that `tend` reports as due, in its order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontierLimits:
-    """Times that must agree across the cluster."""
-
-    finish_grace_ms: int = 3_000
-    dedupe_ms: int = 600_000
-    max_wait_ms: int = 86_400_000
-    """A run in which nothing happens for so long, though no person holds it back, is given up; 0:
-    never."""
-    most_queued_of_crawl: int = 0
-    """Entries of one crawl that may wait; 0: any number."""
-    most_queued: int = 0
-    """Entries that may wait in all; 0: any number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tended:
-    """What one step of care did."""
-
-    ended: int
-    reaped: int
-    more: bool
-    """There is work left that is due now."""
-    next_ms: int | None
-    """When the next thing falls due; None: nothing is waiting for its time."""
 
 
 class Frontier:
@@ -105,11 +70,14 @@ class Frontier:
         """Let consecutive records take effect, with their position.
 
         PositionGap: records before the batch are missing; read again from its ``position``.
-        FrontierFull: nothing was written; pause, then repeat.
+        FrontierFull: seeds wait until Redis is less full; pause, then repeat. Commands ahead of
+        the first seed have taken effect.
         """
         answer = packing.unpack(await self._run("intake", packing.pack_intake(batch)))
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
+        if answer[0] == b"FULL":
+            raise FrontierFull(packing.why_full(*answer[1:]))
         _, applied, runs, refused = answer
         return IntakeAnswer(
             applied=applied,
@@ -227,41 +195,7 @@ class Frontier:
 
     async def tend(self) -> Tended:
         """One bounded step: end what is over, reap dead workers, sweep and revisit crawls."""
-        limits = self._limits
-        answer = packing.unpack(
-            await self._run(
-                "tend",
-                limits.finish_grace_ms,
-                limits.dedupe_ms,
-                ENDINGS_PER_CALL,
-                limits.most_queued_of_crawl,
-                limits.most_queued,
-            )
-        )
-        ended, dead, *steps, next_ms, is_more = answer
-        reaped = 0
-        if dead:
-            reaped = 1 if packing.unpack(await self._run("reap", "", ""))[0] else 0
-        left = [await self._care_step(*step) for step in zip(_CARE, steps, strict=True)]
-        return Tended(
-            ended=ended,
-            reaped=reaped,
-            more=bool(is_more or reaped or any(left)),
-            next_ms=None if next_ms < 0 else int(next_ms),
-        )
-
-    async def _care_step(self, operation: str, is_due: int) -> int:
-        """One step of a longer work, where there is any; answers what is left of it."""
-        if not is_due or (operation == "watch" and not self._limits.max_wait_ms):
-            return 0
-        sizes: Mapping[str, Sequence[int]] = {
-            "sweep": (DOMAINS_PER_CALL,),
-            "revise": (DOMAINS_PER_LOOK,),
-            "revisit": (DOMAINS_PER_LOOK,),
-            "abandon": (DOMAINS_PER_CALL, ABANDONED_PER_CALL),
-            "watch": (self._limits.max_wait_ms, DOMAINS_PER_CALL),
-        }
-        return int(cast(int, await self._run(operation, *sizes[operation])))
+        return await care.tend(self._run, self._limits)
 
     async def copy_rules(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
         """Let a throttle table rule; False: it is older than the one in force, or of another node.
@@ -269,7 +203,7 @@ class Frontier:
         When it returns, all domains that wait are looked at by the new rules.
         """
         copied = await self._run("rules", packing.pack_table(table, adopt=adopt))
-        while copied == 1 and await self._run("revise", DOMAINS_PER_LOOK):
+        while copied == 1 and await self._run("revise", care.DOMAINS_PER_LOOK):
             pass
         return bool(copied)
 
@@ -289,7 +223,7 @@ class Frontier:
         cursor = "0" if with_domains else ""
         domains: dict[str, DomainBacklog] = {}
         while True:
-            answer = packing.unpack(await self._run("info", name, cursor, DOMAINS_PER_CALL))
+            answer = packing.unpack(await self._run("info", name, cursor, care.DOMAINS_PER_CALL))
             if not answer or not answer[2]:
                 return None
             # A scan may show a domain twice.

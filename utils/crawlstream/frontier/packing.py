@@ -311,10 +311,18 @@ def backlog(domains: Sequence[Any]) -> list[DomainBacklog]:
     ]
 
 
+def why_full(used: int, limit: int) -> str:
+    """Why seeds wait, and what ends it."""
+    return (
+        f"Redis uses {used / 2**20:.0f} of its {limit / 2**20:.0f} MiB: seeds wait in Kafka until"
+        " pages are done, a crawl is stopped, or its maxmemory is raised"
+    )
+
+
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
     """The frontier at a glance."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
-    workers, outbox, actions, spiders = rest
+    workers, outbox, actions, memory_used, memory_limit, is_full, spiders = rest
     domains = zip(spiders[::2], spiders[1::2], strict=True)
     return FrontierState(
         life=life,
@@ -327,6 +335,9 @@ def frontier_state(answer: Sequence[Any]) -> FrontierState:
         workers=workers,
         outbox=outbox,
         actions=actions,
+        memory_used=int(memory_used),
+        memory_limit=int(memory_limit),
+        is_full=bool(is_full),
         backlog={unquote(name.decode()): {"domains": n} for name, n in sorted(domains)},
     )
 

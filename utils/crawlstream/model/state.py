@@ -84,5 +84,11 @@ class FrontierState:
     workers: int
     outbox: int
     actions: int
+    memory_used: int = 0
+    """Bytes that Redis uses."""
+    memory_limit: int = 0
+    """Its ``maxmemory``; 0: none."""
+    is_full: bool = False
+    """Whether seeds wait in Kafka until Redis uses less."""
     backlog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Spider name -> ``domains`` ready or waiting."""

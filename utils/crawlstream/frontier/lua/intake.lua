@@ -1,14 +1,16 @@
-#!lua
+#!lua flags=allow-oom
 -- intake: consecutive records of one Kafka partition take effect, with their position.
 -- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
 --   below the position are skipped, a gap writes nothing. stop, pause, resume and reprioritize take
---   effect here, between the seeds before and after them. Refused as a whole when Redis is at its memory limit.
+--   effect here, between the seeds before and after them. Seeds
+--   wait while Redis is full, and whatever follows them; commands ahead of them take effect.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|''}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
--- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, or {'GAP', position}: -1 where
+-- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, {'FULL', used, limit in bytes}
+--   where a seed must wait, or {'GAP', position}: -1 where
 --   none is known, for Redis is new (`restore` tells one)
 -- Cost: about 8 commands' work a seed.
 --- include: clock
@@ -19,6 +21,7 @@
 --- include: admit
 --- include: crawls
 --- include: steer
+--- include: memory
 
 local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
@@ -141,9 +144,15 @@ local function command(_, timestamp, action, request, name, priority)
 end
 
 local effects = { seed = seed, command = command }
+local used, limit = memory()
+local is_refused = false
 for i = 1, #records do
   local record = records[i]
   if record[2] >= position then
+    if record[1] == 'seed' and is_full(used, limit) then
+      is_refused, next_offset = true, record[2]
+      break
+    end
     effects[record[1]](unpack(record, 2))
     applied = applied + 1
   end
@@ -152,4 +161,7 @@ redis.call('HSET', P .. 'positions', place, int(next_offset))
 save_ledger()
 wake_workers()
 save_clock()
+if is_refused then
+  return cmsgpack.pack({ 'FULL', used, limit })
+end
 return cmsgpack.pack({ 'OK', applied, runs, refused })

@@ -1,0 +1,96 @@
+"""Care of the frontier in bounded steps: what is over ends, what is dead is taken back or swept."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from crawlstream.frontier import packing
+
+DOMAINS_PER_CALL = 200
+"""Domains listed, swept or given up in one script: keeps the longest call near 5 ms."""
+DOMAINS_PER_LOOK = 500
+"""Domains looked at again in one script: a default rule changed, or where a crawl stands."""
+ENDINGS_PER_CALL = 50
+"""Things of each kind that one step ends."""
+ENTRIES_PER_CALL = 200
+"""Entries given up in one script."""
+RUNS_PER_CALL = 200
+"""Runs looked at in one script, whether anything happens in them."""
+_LONGER_WORKS = ("sweep", "revise", "revisit", "abandon", "watch")
+"""Operations that ``tend`` reports as due, in its order."""
+
+
+class Run(Protocol):
+    """Runs one operation; see ``Scripts.run``."""
+
+    def __call__(self, operation: str, *args: str | bytes | int) -> Awaitable[object]:
+        """What the script returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierLimits:
+    """Times and caps that must agree across the cluster."""
+
+    finish_grace_ms: int = 3_000
+    dedupe_ms: int = 600_000
+    max_wait_ms: int = 86_400_000
+    """A run in which nothing happens for so long, though no person holds it back, is given up; 0:
+    never."""
+    most_queued_of_crawl: int = 0
+    """Entries of one crawl that may wait; 0: any number."""
+    most_queued: int = 0
+    """Entries that may wait in all; 0: any number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tended:
+    """What one step of care did."""
+
+    ended: int
+    reaped: int
+    more: bool
+    """There is work left that is due now."""
+    next_ms: int | None
+    """When the next thing falls due; None: nothing is waiting for its time."""
+
+
+async def tend(run: Run, limits: FrontierLimits) -> Tended:
+    """End what is over, reap one dead worker, and take a step of each longer work."""
+    answer = packing.unpack(
+        await run(
+            "tend",
+            limits.finish_grace_ms,
+            limits.dedupe_ms,
+            ENDINGS_PER_CALL,
+            limits.most_queued_of_crawl,
+            limits.most_queued,
+        )
+    )
+    ended, dead, *due, next_ms, is_more = answer
+    reaped = 1 if dead and packing.unpack(await run("reap", "", ""))[0] else 0
+    sizes = _sizes(limits)
+    left = 0
+    for operation, is_due in zip(_LONGER_WORKS, due, strict=True):
+        if is_due and operation in sizes:
+            left += int(cast(int, await run(operation, *sizes[operation])))
+    return Tended(
+        ended=ended,
+        reaped=reaped,
+        more=bool(is_more or reaped or left),
+        next_ms=None if next_ms < 0 else int(next_ms),
+    )
+
+
+def _sizes(limits: FrontierLimits) -> Mapping[str, Sequence[int]]:
+    """The arguments of the longer works that are to be done at all."""
+    sizes = {
+        "sweep": (DOMAINS_PER_CALL,),
+        "revise": (DOMAINS_PER_LOOK,),
+        "revisit": (DOMAINS_PER_LOOK,),
+        "abandon": (DOMAINS_PER_CALL, ENTRIES_PER_CALL),
+    }
+    watch = {"watch": (limits.max_wait_ms, RUNS_PER_CALL)} if limits.max_wait_ms else {}
+    return {**sizes, **watch}
