@@ -14,7 +14,7 @@ from functools import partial
 
 import structlog
 
-from crawlstream.bus.history import Held, everything, held
+from crawlstream.bus.history import Held, everything, held, marks_of
 from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.positions import Positions
@@ -153,16 +153,3 @@ class Recovery:
 
     async def _marks(self) -> list[RunMark]:
         return marks_of(await self._everything())
-
-
-def marks_of(records: Sequence[Record]) -> list[RunMark]:
-    """The states in records of ``<prefix>.runs``; one that cannot be read is told and left out."""
-    marks = []
-    for record in records:
-        if not record.value or record.key == runs.EPOCH_KEY:
-            continue
-        try:
-            marks.append(runs.decode(record.value))
-        except ValueError as error:
-            log.warning("recover", outcome="unreadable", error=str(error))
-    return marks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from redis import Redis
 
 from e2e.cluster import Cluster
@@ -32,6 +34,10 @@ async def test_crawls_survive_the_loss_of_redis(
         assert (await witness.ended(stopped))["event"] == "crawl_stopped"
         await wait_until(lambda: len(witness.results(under_way)) >= 10, timeout_s=60)
         assert not witness.ending(under_way)
+
+        would = json.loads((await cluster.run("recover", "--dry-run", "--json")).out)
+        assert under_way in {crawl["crawlid"] for crawl in would["unfinished"]}
+        assert not {ended, stopped} & {crawl["crawlid"] for crawl in would["unfinished"]}
 
         told, seen = len(witness.results(stopped)), dict(small.fetches())
         Redis(port=int(cluster.environment["REDIS_PORT"])).flushall()

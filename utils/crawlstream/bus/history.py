@@ -6,13 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
 from kafka.structs import TopicPartition
 
 from crawlstream.bus.connect import admin
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import read_topic
+from crawlstream.model.runs import RunMark
+from crawlstream.wire import runs
 
 _CLIENT_ID = "crawlstream-history"
+_EARLIEST, _LATEST = -2, -1
+"""What Kafka's protocol calls the first offset and the one behind the last."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,19 @@ async def everything(hosts: Sequence[str], topic: str) -> list[Record]:
     return [r async for r in read_topic(hosts, topic, from_beginning=True, follow=False)]
 
 
+def marks_of(records: Sequence[Record]) -> list[RunMark]:
+    """The states in records of ``<prefix>.runs``; one that cannot be read is told and left out."""
+    marks = []
+    for record in records:
+        if not record.value or record.key == runs.EPOCH_KEY:
+            continue
+        try:
+            marks.append(runs.decode(record.value))
+        except ValueError as error:
+            log.warning("recover", outcome="unreadable", error=str(error))
+    return marks
+
+
 def _held(hosts: Sequence[str], topic: str, group: str) -> dict[int, Held]:
     with admin(hosts, _CLIENT_ID) as client:
         (described,) = client.describe_topics([topic])
@@ -51,6 +71,3 @@ def _held(hosts: Sequence[str], topic: str, group: str) -> dict[int, Held]:
         )
         for key in keys
     }
-
-
-_EARLIEST, _LATEST = -2, -1

@@ -42,6 +42,7 @@ VERBS = {
     "feed": Verb("feed:feed", "Send requests to Kafka as they are."),
     "dump": Verb("dump:dump", "Show the records of a topic."),
     "rejected": Verb("rejected:rejected", "Show what took no effect, and feed it again."),
+    "recover": Verb("recover:recover", "Say what would be done if Redis were lost."),
     "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
     "stop": Verb("stop:stop", "End a crawl."),
     "pause": Verb("steer:pause", "Hold a crawl back."),

@@ -1,0 +1,122 @@
+"""``crawlstream recover``: what would be done if Redis were lost now."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.bus.history import Held, everything, held, marks_of
+from crawlstream.cli.ask import ends_of, topics_of
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.runs import Past, RunMark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a new Redis would be told."""
+
+    partitions: Mapping[int, Held]
+    unfinished: Mapping[CrawlKey, int]
+    """Number of the run under way, by crawl: these begin again."""
+    ended: int
+    """Runs that are over, and stay so."""
+    out_of_reach: frozenset[CrawlKey]
+    """Unfinished crawls of which Kafka has deleted seeds: they would begin without them."""
+
+    @property
+    def to_read(self) -> int:
+        """Records that would be read again."""
+        return sum((h.committed or h.oldest) - h.oldest for h in self.partitions.values())
+
+
+def recover(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+) -> None:
+    """Say what a loss of Redis would cost: which crawls would begin again from their seeds.
+
+    The recovery itself needs no command: a kafka-monitor that finds Redis empty begins it.
+
+    Example: crawlstream recover --dry-run
+    """
+    if not dry_run:
+        raise CrawlstreamError(
+            "a kafka-monitor that finds Redis empty recovers by itself:"
+            " --dry-run tells what it would do"
+        )
+    outlook = asyncio.run(_outlook(load_settings()))
+    if as_json:
+        sys.stdout.write(orjson.dumps(_as_json(outlook), default=str).decode() + "\n")
+    else:
+        _show(outlook)
+
+
+async def _outlook(settings: Settings) -> Outlook:
+    topics = topics_of(settings)
+    await ends_of(settings, topics.runs, topics.incoming)
+    marks = marks_of(await everything(settings.KAFKA_HOSTS, topics.runs))
+    partitions = await held(settings.KAFKA_HOSTS, topics.incoming, group=settings.KAFKA_GROUP)
+    past = Past(marks)
+    unfinished = past.unfinished()
+    return Outlook(
+        partitions=partitions,
+        unfinished=unfinished,
+        ended=sum(mark.state in {"finished", "stopped", "expired"} for mark in marks),
+        out_of_reach=frozenset(_out_of_reach(marks, unfinished, partitions)),
+    )
+
+
+def _out_of_reach(
+    marks: list[RunMark], unfinished: Mapping[CrawlKey, int], partitions: Mapping[int, Held]
+) -> Iterator[CrawlKey]:
+    for mark in marks:
+        if unfinished.get(mark.crawl) != mark.run:
+            continue
+        for place, first in mark.positions.items():
+            partition = partitions.get(int(place.rpartition(":")[2]))
+            if partition and first < partition.oldest:
+                yield mark.crawl
+
+
+def _as_json(outlook: Outlook) -> Mapping[str, object]:
+    return {
+        "unfinished": [
+            {**asdict(crawl), "run": run, "out_of_reach": crawl in outlook.out_of_reach}
+            for crawl, run in outlook.unfinished.items()
+        ],
+        "ended": outlook.ended,
+        "records_to_read": outlook.to_read,
+        "partitions": {str(p): asdict(found) for p, found in outlook.partitions.items()},
+    }
+
+
+def _show(outlook: Outlook) -> None:
+    console = Console(markup=False, highlight=False)
+    console.print(
+        f"Were Redis lost now, {outlook.to_read} records would be read again."
+        f" {len(outlook.unfinished)} crawls would begin again from their seeds;"
+        f" {outlook.ended} runs that are over would stay so."
+    )
+    if outlook.unfinished:
+        table = Table("crawl", "app", "spider", "run", "", box=None, header_style="bold")
+        for crawl, run in outlook.unfinished.items():
+            warning = "older than what Kafka keeps" if crawl in outlook.out_of_reach else ""
+            table.add_row(crawl.crawlid, crawl.appid, crawl.spiderid, str(run), warning)
+        console.print(table)
+    if outlook.out_of_reach:
+        console.print(
+            f"Kafka has deleted seeds of {len(outlook.out_of_reach)} of them:"
+            " raise retention.ms of the incoming topic."
+        )
