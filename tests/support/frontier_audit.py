@@ -53,8 +53,8 @@ class Dump:
         for key, type_, value, ttl in found:
             name = key.decode().removeprefix(_PREFIX)
             if type_ in {b"hash", b"zset"}:
-                self.values[name] = dict(zip(value[::2], value[1::2], strict=True))
-                self.values[name].pop(b"#", None)  # padding
+                pairs = zip(value[::2], value[1::2], strict=True)
+                self.values[name] = {k: v for k, v in pairs if k.strip(b"#")}  # without padding
             else:
                 self.values[name] = value
             self.ttls[name] = ttl

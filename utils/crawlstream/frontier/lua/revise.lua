@@ -24,7 +24,9 @@ else
   scanned, step = redis.call('ZSCAN', P .. 'w:' .. S, cursor, 'COUNT', ARGV[1]), 2
 end
 for i = 1, #scanned[2], step do
-  look_again(S, scanned[2][i])
+  if scanned[2][i] ~= PADDING then
+    look_again(S, scanned[2][i])
+  end
 end
 if scanned[1] ~= '0' then
   redis.call('HSET', P .. 'revise', S, index .. ' ' .. scanned[1])

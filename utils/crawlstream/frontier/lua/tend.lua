@@ -99,7 +99,7 @@ local function look_after(S)
   if due == 0 then
     wake(S, 1)
   elseif due < 0 and redis.call('HLEN', P .. 'o:' .. S) <= 1 then
-    redis.call('DEL', P .. 'o:' .. S)
+    redis.call('DEL', P .. 'o:' .. S, P .. 'w:' .. S)
     redis.call('SREM', P .. 'spiders', S)
   end
 end

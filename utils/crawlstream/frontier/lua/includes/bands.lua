@@ -131,6 +131,7 @@ end
 local function know_spider(S)
   if redis.call('SADD', P .. 'spiders', S) == 1 then
     pad(P .. 'o:' .. S)
+    redis.call('ZADD', P .. 'w:' .. S, int(FOREVER), PADDING)
   end
 end
 

@@ -41,8 +41,8 @@ do
   end
 end
 
--- A field with a long value, so that Redis does not keep a large hash in its compact form, which it
--- searches from end to end. No domain is called so.
+-- A field with a long value, or a long member, so that Redis does not keep a large key in its compact
+-- form, which it searches from end to end. No domain is called so.
 local PAD, PADDING = '#', string.rep('#', 65)
 
 local function pad(key)
