@@ -25,6 +25,8 @@ class Name(StrEnum):
     CRAWL = "crawl"
     CRAWL50 = "crawl50"
     CPU = "cpu"
+    INGEST = "ingest"
+    LATENCY = "latency"
 
 
 def bench(

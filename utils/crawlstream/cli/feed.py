@@ -1,10 +1,12 @@
-"""``crawlstream feed``: requests of all four kinds into the incoming topic."""
+"""``crawlstream feed``: requests of all four kinds into the incoming topic, one or millions."""
 
 from __future__ import annotations
 
 import asyncio
+import csv
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -12,13 +14,15 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from rich.console import Console
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.ask import as_record, open_sink, topics_of
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import CrawlstreamError, KafkaUnavailable
+from crawlstream.wire.requests import SCRAPER
 
-_BATCH = 500
-"""Requests between two acknowledgements."""
+_BATCH = 1000
+"""Requests between two acknowledgements; as many may be fed twice by who goes on after a fault."""
 
 Request = Mapping[str, Any]
 
@@ -27,23 +31,54 @@ def feed(
     source: Annotated[
         str, typer.Argument(metavar="JSON|FILE|-", help="A request, a file of them, or stdin.")
     ],
+    *,
+    is_csv: Annotated[
+        bool, typer.Option("--csv", help="It is a table; files that end in .csv are anyway.")
+    ] = False,
+    skip: Annotated[
+        int, typer.Option(min=0, help="Leave out so many requests: they were fed before.")
+    ] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say how many were fed as one line of JSON.")
     ] = False,
 ) -> None:
     """Feed requests: crawls, actions, stats, zookeeper.
 
-    A file holds one JSON object a line, or one JSON document: an object, or an array of them.
-    What the cluster refuses comes back on the rejected topic: crawlstream dump rejected
+    A file holds one JSON object a line, or one JSON document: an object, or an array of them; or
+    it is a table (CSV) of crawl requests whose first row names the fields. A feed that is
+    interrupted says with which --skip it goes on.
+    What the cluster refuses comes back on the rejected topic: crawlstream rejected list
 
     Example: crawlstream feed '{"url": "https://example.com", "appid": "me", "crawlid": "1"}'
     """
-    settings = load_settings()
-    with _lines_of(source) as lines:
-        fed = asyncio.run(_feed(settings, read_requests(lines)))
-    topic = topics_of(settings).incoming
-    text = orjson.dumps({"fed": fed, "topic": topic}).decode() if as_json else ""
-    sys.stdout.write((text or f"Fed {fed} request{'s' * (fed != 1)} into {topic}.") + "\n")
+    settings, began = load_settings(), time.monotonic()
+    with _lines_of(source) as lines, _progress() as show:
+        table = is_csv or source.lower().endswith(".csv")
+        requests = read_table(lines) if table else read_requests(lines)
+        fed = asyncio.run(_feed(settings, islice(requests, skip, None), skip=skip, show=show))
+    topic, took_s = topics_of(settings).incoming, time.monotonic() - began
+    if as_json:
+        told = orjson.dumps({"fed": fed, "topic": topic, "seconds": round(took_s, 3)}).decode()
+    else:
+        rate = f" ({fed / took_s:,.0f} a second)" if fed > _BATCH else ""
+        told = f"Fed {fed} request{'s' * (fed != 1)} into {topic}{rate}."
+    sys.stdout.write(told + "\n")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], object]]:
+    """Shows how many were fed and how fast, on a terminal; elsewhere nothing."""
+    console, began = Console(stderr=True), time.monotonic()
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("Feeding …") as status:
+
+        def show(fed: int) -> None:
+            rate = fed / (time.monotonic() - began)
+            status.update(f"Fed {fed:,} requests, {rate:,.0f} a second …")
+
+        yield show
 
 
 @contextmanager
@@ -60,18 +95,27 @@ def _lines_of(source: str) -> Iterator[Iterable[bytes]]:
             yield file
 
 
-async def _feed(settings: Settings, requests: Iterator[Request]) -> int:
-    """Send in batches; a line that is not a request ends it, and what came before stays fed."""
+async def _feed(
+    settings: Settings, requests: Iterator[Request], *, skip: int, show: Callable[[int], object]
+) -> int:
+    """Send in batches; whatever ends it says how much stays fed."""
     topics, fed = topics_of(settings), 0
     async with open_sink(settings) as sink:
         try:
             while batch := [as_record(topics, request) for request in islice(requests, _BATCH)]:
                 await sink.send(batch)
                 fed += len(batch)
-        except _NotARequestError as error:
-            before = f"; {fed} requests before it were fed" if fed else ""
-            raise CrawlstreamError(f"{error}{before}") from error
+                show(fed)
+        except (_NotARequestError, KafkaUnavailable, asyncio.CancelledError) as error:
+            why = str(error) or "interrupted"
+            raise CrawlstreamError(f"{why}{_go_on(fed, skip)}") from error
     return fed
+
+
+def _go_on(fed: int, skip: int) -> str:
+    if not fed + skip:
+        return ""
+    return f"; {fed} requests before it were fed: go on with --skip {fed + skip}"
 
 
 class _NotARequestError(CrawlstreamError):
@@ -106,3 +150,26 @@ def _objects(document: object, line: int) -> Iterator[Request]:
         if not isinstance(request, dict):
             raise _NotARequestError(f"line {line} holds something else than a JSON object")
         yield request
+
+
+def read_table(lines: Iterable[bytes]) -> Iterator[Request]:
+    """One crawl request a row of CSV; the first row names the fields, an empty cell is absent.
+
+    Numbers, lists and objects are written as JSON; text stays text.
+    """
+    rows = csv.DictReader(line.decode("utf-8-sig", "surrogateescape") for line in lines)
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise _NotARequestError(f"row {number} has another number of cells than the first")
+        yield {name: _cell(name, text) for name, text in row.items() if text}
+
+
+def _cell(name: str, text: str) -> object:
+    kinds = SCRAPER.schema.properties.get(name, {}).get("type", "other")
+    if "string" in kinds:
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        # The cluster says what is wrong with it.
+        return text
