@@ -15,13 +15,14 @@ from crawlstream.errors import (
     InvalidRequest,
     Unavailable,
 )
-from rest_service import health, v1
+from rest_service import cluster, crawls, health, records, v1
 from rest_service.access import Keyring, RateLimiter
 from rest_service.envelope import Refused, failure
 from rest_service.gate import Gate
 from rest_service.service import Service
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
+_NAMES_OF_ROUTES = {("path", "name"), ("path", "verb")}
 NO_ENDPOINT = "The desired endpoint does not exist"
 _UNEXPECTED = "An error occurred while processing your request."
 
@@ -37,7 +38,7 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (health, v1):
+    for module in (health, v1, crawls, cluster, records):
         app.include_router(module.router)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -68,6 +69,8 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 async def _on_invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    if any(problem["loc"] in _NAMES_OF_ROUTES for problem in error.errors()):
+        return failure(Refused(404, NO_ENDPOINT))
     problems = [
         f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
     ]

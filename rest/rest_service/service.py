@@ -23,9 +23,14 @@ from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from rest_service.access import Client
 from rest_service.gate import CLIENT
+from rest_service.once import Once
 from rest_service.replies import Replies
 
 WAITING = Gauge("crawlstream_rest_waiting", "Requests that wait for the cluster's reply.")
+MAX_STREAMS = 20
+"""At a time: each reads Kafka by a thread of its own."""
+MAX_PAGES = 8
+"""Of records that are read at a time, for the same reason; more wait their turn."""
 _BATCH = 500
 """Records between two acknowledgements."""
 
@@ -58,6 +63,9 @@ class Service:
     """The name of this process, as its heartbeat tells it."""
     replies: Replies = field(default_factory=Replies)
     reach: Reach = field(default_factory=Reach)
+    once: Once = field(default_factory=Once)
+    streams: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_STREAMS))
+    pages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PAGES))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     started_at: float = field(default_factory=time.monotonic)
 

@@ -213,6 +213,15 @@ async def test_roles_decide_what_a_key_may_do(strict: RestProcess) -> None:
         ("POST", "/feed", json.dumps(seed)): "submit",
         ("POST", "/feed", json.dumps(stop)): "operate",
         ("POST", "/feed", '{"anything": "else"}'): "operate",
+        ("GET", "/v2/state", ""): "read",
+        ("GET", "/v2/crawls", ""): "read",
+        ("GET", "/v2/processes", ""): "read",
+        ("GET", "/v2/events?limit=1", ""): "read",
+        ("POST", "/v2/check", json.dumps(seed)): "submit",
+        ("POST", "/v2/crawls", json.dumps(seed)): "submit",
+        ("POST", "/v2/crawl/stop", "{}"): "operate",
+        ("PUT", "/v2/throttle/rules/example.com", "{}"): "operate",
+        ("DELETE", "/v2/throttle/rules/default", ""): "operate",
         ("DELETE", "/anything", ""): "operate",
     }
     order = ["nobody", "read", "submit", "operate"]

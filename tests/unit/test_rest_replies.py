@@ -8,6 +8,8 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from rest_service import replies
 from rest_service.access import RateLimiter, Role, is_loopback, role_needed
+from rest_service.envelope import Refused
+from rest_service.once import Once
 from rest_service.process import _listen
 from rest_service.replies import Replies
 
@@ -108,3 +110,18 @@ def test_keys_that_are_none_are_refused(keys: str) -> None:
     with pytest.raises(ConfigError, match="API_KEYS") as refused:
         load_settings(CRAWLSTREAM_API_KEYS=keys)
     assert keys.partition(":")[2] not in str(refused.value) or ":" not in keys
+
+
+async def test_what_failed_may_be_tried_again() -> None:
+    """Only an answer is remembered under a key, not a failure."""
+    once, tries = Once(), iter([False, True])
+
+    async def work() -> object:
+        if not next(tries):
+            raise Refused(503, "not now")
+        return "done"
+
+    with pytest.raises(Refused, match="not now"):
+        await once.run("client", "key", b"", work)
+    assert await once.run("client", "key", b"", work) == "done"
+    assert await once.run("client", "key", b"", work) == "done"

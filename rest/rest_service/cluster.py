@@ -1,0 +1,104 @@
+"""``/v2``: the cluster at a glance, its processes, and the rules of politeness."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.stats.heartbeat import living
+from rest_service.envelope import Refused, success
+from rest_service.service import TheService
+
+router = APIRouter(prefix="/v2", tags=["cluster"])
+
+Domain = Annotated[str, Path(min_length=1, max_length=255, examples=["example.com"])]
+
+
+class Rule(BaseModel):
+    """What to change of a rule; what is absent stays as it is."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"hits": 2, "window": 1}}
+    )
+
+    hits: int | None = Field(None, ge=0, le=1_000_000)
+    window: float | None = Field(None, gt=0, le=86_400 * 31)
+    scale: float | None = Field(None, ge=0, le=1)
+    concurrency: int | None = Field(None, ge=1, le=10_000)
+    moderated: bool | None = None
+
+
+@router.get("/state", summary="The frontier at a glance")
+async def state(service: TheService) -> Response:
+    """Crawls under way, entries that wait, are delayed or in work, workers."""
+    return success(asdict(await service.frontier.state()))
+
+
+@router.get("/processes", summary="Processes that live")
+async def processes(service: TheService) -> Response:
+    """Every process that was heard of in the last 20 s."""
+    found = await living(service.redis, service.keys)
+    return success([asdict(process) for process in sorted(found, key=lambda p: p.name)])
+
+
+@router.get("/throttle", summary="The rules of politeness")
+async def rules(service: TheService) -> Response:
+    """All rules and the blacklist, as they are in ZooKeeper now."""
+    return success(table_as_json(await service.editor.read()))
+
+
+@router.put("/throttle/rules/{domain}", summary="Set a rule")
+async def set_rule(domain: Domain, rule: Rule, service: TheService) -> Response:
+    """Set the rule of a domain, or of ``default``; it is in force within a second or so."""
+    if not rule.model_fields_set:
+        raise Refused(422, "There is nothing to set.", code="invalid")
+    table = await service.editor.set_rule(
+        domain,
+        hits=rule.hits,
+        window_s=rule.window,
+        scale=rule.scale,
+        concurrency=rule.concurrency,
+        moderated=rule.moderated,
+    )
+    return success(table_as_json(table))
+
+
+@router.delete("/throttle/rules/{domain}", summary="Remove a rule")
+async def remove_rule(domain: Domain, service: TheService) -> Response:
+    """Let the default rule apply to a domain again."""
+    return success(table_as_json(await service.editor.remove_rule(domain)))
+
+
+@router.put("/throttle/blacklist/{domain}", summary="Block a domain")
+async def block(domain: Domain, service: TheService) -> Response:
+    """Fetch nothing from a domain; what waits for it keeps waiting."""
+    return success(table_as_json(await service.editor.block(domain)))
+
+
+@router.delete("/throttle/blacklist/{domain}", summary="Unblock a domain")
+async def unblock(domain: Domain, service: TheService) -> Response:
+    """Let a blocked domain be fetched again."""
+    return success(table_as_json(await service.editor.unblock(domain)))
+
+
+def table_as_json(table: ThrottleTable) -> dict[str, object]:
+    """The rules as programs see them."""
+    return {
+        "default": _rule_as_json(table.default),
+        "domains": {name: _rule_as_json(rule) for name, rule in sorted(table.rules.items())},
+        "blacklist": sorted(table.blacklist),
+    }
+
+
+def _rule_as_json(rule: ThrottleRule) -> dict[str, object]:
+    return {
+        "hits": rule.hits,
+        "window": rule.window_s,
+        "scale": rule.scale,
+        "concurrency": rule.concurrency,
+        "moderated": rule.moderated,
+    }

@@ -1,0 +1,169 @@
+"""``/v2``: crawls, from their seeds to their endings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+import orjson
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.request import ActionRequest
+from crawlstream.model.state import CrawlState
+from crawlstream.wire import requests
+from rest_service.envelope import Refused, success
+from rest_service.inputs import media_type
+from rest_service.seeds import CSV, NDJSON, Seed, read_seeds
+from rest_service.service import Service, TheClient, TheService
+
+router = APIRouter(prefix="/v2", tags=["crawls"])
+
+_SEED = {"url": "https://example.com", "appid": "myapp", "crawlid": "spring-1", "maxdepth": 1}
+_BODIES: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"examples": {"one": {"value": _SEED}, "many": {"value": [_SEED]}}},
+            **{kind: {"example": orjson.dumps(_SEED).decode()} for kind in sorted(NDJSON)},
+            CSV: {"example": "url,appid,crawlid,maxdepth\nhttps://example.com,myapp,spring-1,1\n"},
+        },
+    }
+}
+
+Id = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class Target(BaseModel):
+    """Which crawl is meant, and where it shall go."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"appid": "myapp", "crawlid": "spring-1", "spiderid": "link"}
+        },
+    )
+
+    appid: Id
+    crawlid: Id
+    spiderid: Id = "link"
+    priority: int | None = None
+    """Of ``reprioritize`` only."""
+
+
+@router.post("/crawls", status_code=202, summary="Feed seeds", openapi_extra=_BODIES)
+async def submit(
+    request: Request,
+    service: TheService,
+    client: TheClient,
+    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+) -> Response:
+    """Feed one seed or many: all of them, or none if one is bad.
+
+    The answer comes when Kafka has them. With an ``Idempotency-Key`` the same request may be
+    repeated for an hour: it is fed once by this process.
+    """
+    body = await request.body()
+    # Beside the loop: thousands of seeds take a while.
+    seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
+
+    async def work() -> object:
+        await service.feed([seed.raw for seed in seeds])
+        return {"fed": len(seeds), "crawls": _named(seeds)}
+
+    if idempotency_key is None:
+        return success(await work(), status=202)
+    done = await service.once.run(client.name, idempotency_key, body, work)
+    return success(done, status=202)
+
+
+@router.post("/check", summary="Check seeds", openapi_extra=_BODIES)
+async def check(request: Request, service: TheService) -> Response:
+    """Say whether seeds would be fed; feed nothing."""
+    body = await request.body()
+    seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
+    return success({"good": len(seeds), "crawls": _named(seeds)})
+
+
+@router.get("/crawls", summary="List crawls")
+async def crawls(
+    service: TheService,
+    *,
+    spiderid: str | None = None,
+    appid: str | None = None,
+    state: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """Crawls that are remembered, the latest activity first, each with the ledger of its run."""
+    found = await service.frontier.crawls(spiderid=spiderid, appid=appid)
+    fitting = [crawl for crawl in found if state in {None, crawl.state}]
+    fitting.sort(key=lambda crawl: crawl.last_activity, reverse=True)
+    page = [as_json(crawl) for crawl in fitting[offset : offset + limit]]
+    return success({"total": len(fitting), "crawls": page})
+
+
+@router.get("/crawl", summary="One crawl")
+async def crawl(service: TheService, appid: str, crawlid: str, spiderid: str = "link") -> Response:
+    """The ledger of a crawl's latest run, and what waits in each of its domains."""
+    return success(as_json(await crawl_state(service, CrawlKey(spiderid, appid, crawlid))))
+
+
+@router.post("/crawl/{verb}", summary="Steer a crawl")
+async def steer(
+    verb: Literal["stop", "pause", "resume", "reprioritize"], target: Target, service: TheService
+) -> Response:
+    """Stop, pause, resume or move a crawl; takes effect after all that was fed before it.
+
+    ``data`` is the cluster's reply, or ``{"poll_id": …}`` with status 202 when it takes longer.
+    """
+    if (verb == "reprioritize") != (target.priority is not None):
+        raise Refused(422, "reprioritize, and nothing else, has a priority.", code="invalid")
+    uuid = uuid4().hex
+    asked = requests.encode(
+        ActionRequest(
+            name=verb,
+            uuid=uuid,
+            appid=target.appid,
+            spiderid=target.spiderid,
+            crawlid=target.crawlid,
+            priority=target.priority,
+        )
+    )
+    # What no schema allows is refused here, not on a topic that nobody reads.
+    requests.decode(asked, limits=service.limits)
+    reply = await service.ask(asked, uuid)
+    if reply is None:
+        return success({"poll_id": uuid}, status=202)
+    if problem := orjson.loads(reply).get("error"):
+        raise Refused(404, str(problem), code="unknown_crawl")
+    return success(orjson.Fragment(reply))
+
+
+async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
+    """The state of a crawl; Refused (404) if it is not remembered."""
+    state = await service.frontier.crawl_state(key)
+    if state is None:
+        raise Refused(404, "No such crawl is remembered.", code="unknown_crawl")
+    return state
+
+
+def as_json(state: CrawlState) -> dict[str, object]:
+    """A crawl as programs see it."""
+    fields = asdict(state)
+    return {
+        **fields.pop("crawl"),
+        **fields,
+        "pending": state.pending,
+        "held_back": dict(state.held_back),
+        "residual": state.residual,
+    }
+
+
+def _named(seeds: Sequence[Seed]) -> list[dict[str, str]]:
+    """The crawls that seeds belong to, each once."""
+    return [asdict(key) for key in dict.fromkeys(seed.request.crawl for seed in seeds)]

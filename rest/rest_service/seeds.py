@@ -1,0 +1,98 @@
+"""Seeds as people hand them in: one object, a list, a line each, or a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.request import CrawlRequest, RequestLimits
+from crawlstream.wire import jsontext, requests
+from rest_service.envelope import Refused
+from rest_service.inputs import parse_json
+
+MAX_SEEDS = 10_000
+"""In one request: what is fed at once is checked at once, in this process."""
+NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+CSV = "text/csv"
+_ERRORS_TOLD = 100
+_BAD = "The body cannot be read."
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One seed as it will be fed, and as it was understood."""
+
+    raw: bytes
+    request: CrawlRequest
+
+
+def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
+    """The seeds of a body of a media type; all of them are good, or Refused names each bad one."""
+    raws = list(islice(_split(body, kind), MAX_SEEDS + 1))
+    if not raws or len(raws) > MAX_SEEDS:
+        raise Refused(422, f"A request feeds 1 to {MAX_SEEDS} seeds.", code="invalid")
+    seeds: list[Seed] = []
+    problems: list[str] = []
+    for number, raw in enumerate(raws, 1):
+        try:
+            seeds.append(Seed(raw, _as_crawl(raw, limits)))
+        except InvalidRequest as error:
+            where = f"seed {number}: " if len(raws) > 1 else ""
+            problems += [where + problem for problem in error.problems]
+    if problems:
+        raise Refused(422, "No seed was fed.", code="bad_request", errors=problems[:_ERRORS_TOLD])
+    return seeds
+
+
+def _split(body: bytes, kind: str) -> Iterator[bytes]:
+    if kind in NDJSON:
+        return (line for line in body.splitlines() if line.strip())
+    if kind == CSV:
+        return (jsontext.dumps(row) for row in _rows(body))
+    if kind != "application/json":
+        named = ", ".join(["application/json", *sorted(NDJSON), CSV])
+        raise Refused(415, f"A body is one of {named}.", code="bad_media_type")
+    value = parse_json(body, _BAD)
+    return map(jsontext.dumps, value) if isinstance(value, list) else iter([body])
+
+
+def _as_crawl(raw: bytes, limits: RequestLimits) -> CrawlRequest:
+    request = requests.decode(raw, limits=limits)
+    if not isinstance(request, CrawlRequest):
+        raise InvalidRequest("bad_request", ["$: it is no crawl request: url is missing"])
+    return request
+
+
+def _rows(body: bytes) -> Iterator[Mapping[str, Any]]:
+    """Rows of a table whose first row names the fields; empty cells are absent."""
+    try:
+        table = csv.DictReader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True)
+        for row in table:
+            if None in row:
+                raise Refused(400, _BAD, cause=f"line {table.line_num} has too many cells")
+            yield {name: _cell(name, text) for name, text in row.items() if text}
+    except UnicodeDecodeError as error:
+        raise Refused(400, _BAD, cause="it is not UTF-8") from error
+    except csv.Error as error:
+        raise Refused(400, _BAD, cause=str(error)) from error
+
+
+def _cell(name: str, text: str) -> Any:
+    """A cell by the type of its field: numbers and objects as JSON, lists by their spaces."""
+    field = requests.SCRAPER.schema.properties.get(name, {})
+    shape, types = field.get("$ref", "").rpartition("/")[2], field.get("type", ())
+    if shape == "texts":
+        return text.split()
+    if shape != "pairs" and ("string" in types or not types):
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text

@@ -1,0 +1,276 @@
+"""The endpoints of our own between real servers: what is asked for takes effect."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from support.monitors import MonitorCluster, Servers
+from support.rest import RestProcess, running_rest
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+
+APP = "rest-app"
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> MonitorCluster:
+    """The servers, with the topics made."""
+    servers = Servers(redis_server, kafka_server, zookeeper_server)
+    return MonitorCluster(servers, name="restv2", home=tmp_path_factory.mktemp("monitors"))
+
+
+@pytest.fixture(scope="module")
+def rest(
+    cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestProcess]:
+    """A service beside both monitors, without crawlers: what is fed waits."""
+    folder = tmp_path_factory.mktemp("rest")
+    with (
+        cluster.kafka_monitor(),
+        cluster.redis_monitor(),
+        running_rest(cluster, folder, WAIT_FOR_RESPONSE_TIME="50") as service,
+    ):
+        yield service
+
+
+def seed(crawlid: str, number: int = 0, **fields: object) -> dict[str, Any]:
+    """A seed that no crawler will fetch."""
+    return {"appid": APP, "crawlid": crawlid, "url": f"http://127.0.0.1/{number}", **fields}
+
+
+async def _state(rest: RestProcess, crawlid: str) -> Any:
+    answer = await rest.get(f"/v2/crawl?appid={APP}&crawlid={crawlid}")
+    return answer.data if answer.status == 200 else None
+
+
+async def test_seeds_come_in_four_shapes(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """An object, a list, lines and a table feed the same crawl."""
+    one = await rest.post("/v2/crawls", seed("shapes", 1))
+    assert (one.status, one.data) == (
+        202,
+        {"fed": 1, "crawls": [{"spiderid": "link", "appid": APP, "crawlid": "shapes"}]},
+    )
+    assert (await rest.post("/v2/crawls", [seed("shapes", 2), seed("shapes", 3)])).status == 202
+    lines = b"".join(json.dumps(seed("shapes", number)).encode() + b"\n\n" for number in (4, 5))
+    answer = await rest.post("/v2/crawls", lines, Content_Type="application/x-ndjson")
+    assert answer.data["fed"] == 2
+    table = (
+        "url,appid,crawlid,maxdepth,allowed_domains,attrs\r\n"
+        f'http://127.0.0.1/6,{APP},shapes,2,127.0.0.1 localhost,"{{""a"": 1}}"\r\n'
+        f"http://127.0.0.1/7,{APP},shapes,,,\r\n"
+    )
+    answer = await rest.post("/v2/crawls", table.encode(), Content_Type="text/csv; charset=utf-8")
+    assert answer.data["fed"] == 2
+
+    async def all_wait() -> bool:
+        state = await _state(rest, "shapes")
+        return bool(state) and state["admitted"] == 7
+
+    await wait_until(all_wait)
+    state = await _state(rest, "shapes")
+    assert (state["residual"], state["state"], state["run"]) == (0, "running", 1)
+    assert [domain["domain"] for domain in state["domains"]] == ["127.0.0.1"]
+
+
+async def test_one_bad_seed_keeps_all_out(rest: RestProcess) -> None:
+    """Nothing is fed unless everything can be; each problem names its seed and field."""
+    seeds = [seed("bad"), seed("bad", url="ftp://x"), seed("bad", maxdepth="deep")]
+    for path in ("/v2/crawls", "/v2/check"):
+        answer = await rest.post(path, seeds)
+        assert (answer.status, answer.error["code"]) == (422, "bad_request")
+        told = answer.error["errors"]
+        assert [problem.partition(":")[0] for problem in told] == ["seed 2", "seed 3"]
+        assert "$.maxdepth" in told[1]
+    assert (await rest.post("/v2/check", seed("bad"))).data["good"] == 1
+    assert await _state(rest, "bad") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("application/json", b"[]", 422),
+        ("application/json", b"[" + b"{}," * 10_000 + b"{}]", 422),
+        ("application/json", b"{", 400),
+        ("application/x-ndjson", b"", 422),
+        ("application/x-ndjson", b"{]", 422),
+        ("text/csv", b"url\n\xff", 400),
+        ("text/csv", b'url\n"x', 400),
+        ("text/csv", b"url\na,b", 400),
+        ("text/html", b"<a>", 415),
+        ("application/json", b'{"action": "stop"}', 422),
+    ],
+)
+async def test_bodies_that_are_no_seeds_are_refused(
+    rest: RestProcess, kind: str, body: bytes, status: int
+) -> None:
+    """Whatever the bytes are, the answer is a refusal in the one form."""
+    answer = await rest.post("/v2/crawls", body, Content_Type=kind)
+    assert answer.status == status
+    assert answer.error["message"]
+
+
+async def test_a_key_makes_a_repetition_harmless(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """The same request under the same key is fed once; another body under it is refused."""
+    key = {"Idempotency_Key": "once"}
+    tries = [rest.post("/v2/crawls", seed("once"), **key) for _ in range(5)]
+    assert {answer.body for answer in await asyncio.gather(*tries)} == {
+        (await rest.post("/v2/crawls", seed("once"), **key)).body
+    }
+    other = await rest.post("/v2/crawls", seed("other"), **key)
+    assert (other.status, other.error["code"]) == (422, "key_reused")
+    await rest.post("/v2/crawls", seed("once", 1))
+
+    async def second_came() -> bool:
+        state = await _state(rest, "once")
+        return bool(state) and state["admitted"] >= 2
+
+    await wait_until(second_came)
+    assert (await _state(rest, "once"))["admitted"] == 2
+
+
+async def test_a_crawl_is_steered_by_hand(rest: RestProcess) -> None:
+    """Pause, resume, reprioritize and stop are answered by their effect."""
+    await rest.post("/v2/crawls", seed("steered"))
+    target = {"appid": APP, "crawlid": "steered"}
+
+    async def steer(verb: str, **fields: object) -> Any:
+        return (await rest.post(f"/v2/crawl/{verb}", {**target, **fields})).data
+
+    assert (await steer("pause"))["action"] == "pause"
+    assert (await _state(rest, "steered"))["state"] == "paused"
+    assert (await _state(rest, "steered"))["held_back"] == {"paused": 1}
+    await steer("resume")
+    assert (await steer("reprioritize", priority=50))["priority"] == 50
+    (domain,) = (await _state(rest, "steered"))["domains"]
+    assert domain["high_priority"] == 50
+    assert (await steer("stop"))["action"] == "stop"
+    listed = await rest.get(f"/v2/crawls?appid={APP}&state=stopped")
+    assert [crawl["crawlid"] for crawl in listed.data["crawls"]] == ["steered"]
+
+    unknown = await rest.post("/v2/crawl/pause", {"appid": APP, "crawlid": "nobody"})
+    assert (unknown.status, unknown.error["code"]) == (404, "unknown_crawl")
+    assert (await rest.post("/v2/crawl/explode", target)).status == 404
+    assert (await rest.post("/v2/crawl/reprioritize", target)).status == 422
+    assert (await rest.post("/v2/crawl/stop", {**target, "more": 1})).status == 422
+    assert (await rest.get("/v2/crawl?appid=x&crawlid=y")).status == 404
+
+
+async def test_rules_are_edited(rest: RestProcess) -> None:
+    """What is set is read back, block and unblock included; nonsense is refused."""
+    path = "/v2/throttle/rules/example.com"
+    table = (await rest.call("PUT", path, {"hits": 3, "window": 1.5, "concurrency": 2})).data
+    rule = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 2, "moderated": True}
+    assert table["domains"]["example.com"] == rule
+    await rest.call("PUT", "/v2/throttle/blacklist/evil.test")
+    assert (await rest.get("/v2/throttle")).data["blacklist"] == ["evil.test"]
+    await rest.call("DELETE", "/v2/throttle/blacklist/evil.test")
+    table = (await rest.call("DELETE", path)).data
+    assert (table["domains"], table["blacklist"]) == ({}, [])
+    for wrong in ({"hits": -1}, {"window": 0}, {"burst": 1}, {}):
+        answer = await rest.call("PUT", path, wrong)
+        assert answer.status == 422, wrong
+    assert (await rest.call("DELETE", "/v2/throttle/rules/default")).status == 422
+
+
+async def test_the_cluster_tells_of_itself(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """Processes by kind, the frontier's counters, and a description of every route."""
+
+    async def all_beat() -> bool:
+        kinds = {process["kind"] for process in (await rest.get("/v2/processes")).data}
+        return kinds == {"rest", "redis-monitor", "kafka-monitor"}
+
+    await wait_until(all_beat)
+    assert (await rest.get("/v2/state")).data["workers"] == 0
+    described = (await rest.get("/v2/openapi.json")).value
+    assert {"/feed", "/poll", "/v2/crawls", "/v2/{name}/stream"} <= set(described["paths"])
+
+
+def _publish(cluster: MonitorCluster, topic: str, *records: dict[str, Any]) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
+    for record in records:
+        producer.send(topic, json.dumps(record).encode(), key=b"key")
+    producer.flush(60)
+    producer.close()
+
+
+async def test_results_are_paged(rest: RestProcess, cluster: MonitorCluster) -> None:
+    """Pages of one crawl's results follow each other without a gap; bodies come on demand."""
+    records = [
+        {"appid": APP, "crawlid": "paged" if n % 2 else "else", "url": str(n), "body": "x"}
+        for n in range(10)
+    ]
+    await asyncio.to_thread(_publish, cluster, cluster.topics.crawled, *records)
+    urls, cursor = [], ""
+    while True:
+        answer = await rest.get(f"/v2/results?crawlid=paged&limit=2{cursor}")
+        urls += [record["value"]["url"] for record in answer.data["records"]]
+        assert not any("body" in record["value"] for record in answer.data["records"])
+        if answer.data["at_end"]:
+            break
+        cursor = f"&cursor={answer.data['cursor']}"
+    assert urls == ["1", "3", "5", "7", "9"]
+    after = await rest.get(f"/v2/results?bodies=true&cursor={answer.data['cursor']}")
+    assert (after.data["records"], after.data["at_end"]) == ([], True)
+    (latest,) = (await rest.get("/v2/results?limit=1&bodies=true")).data["records"]
+    assert (latest["value"]["url"], latest["value"]["body"]) == ("9", "x")
+    assert (await rest.get("/v2/results?cursor=x")).status == 422
+    assert (await rest.get("/v2/nothing")).status == 404
+
+
+async def test_rejected_records_are_listed(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """A record that took no effect is found with its reason and its bytes."""
+    await rest.post("/feed", {"appid": APP, "nonsense": 1})
+
+    async def rejected() -> Any:
+        records = (await rest.get("/v2/rejected")).data["records"]
+        raws = [base64.b64decode(record["value"]["raw"]) for record in records]
+        return any(b"nonsense" in raw for raw in raws)
+
+    await wait_until(rejected)
+
+
+async def test_events_are_streamed(rest: RestProcess, cluster: MonitorCluster) -> None:
+    """Events come as they happen, and a client that lost its connection goes on where it was."""
+    first = await _streamed(rest, cluster, count=1, begin=None)
+    again = await _streamed(rest, cluster, count=2, begin=first[-1][0])
+    assert [json.loads(data)["value"]["id"] for _, data in first + again] == ["0", "0", "1"]
+
+
+async def _streamed(
+    rest: RestProcess, cluster: MonitorCluster, *, count: int, begin: str | None
+) -> list[tuple[str, str]]:
+    """(id, data) of the events of a stream, which are published once it is connected."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", rest.port)
+    resume = f"Last-Event-ID: {begin}\r\n" if begin else ""
+    path = "/v2/events/stream?event=page_failed"
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{resume}\r\n".encode())
+    async with asyncio.timeout(60):
+        while b": connected" not in await reader.readline():
+            pass
+        events = [
+            {"event": "page_failed", "appid": APP, "crawlid": "s", "id": str(number)}
+            for number in range(count)
+        ]
+        await asyncio.to_thread(_publish, cluster, cluster.topics.events, *events)
+        found: list[tuple[str, str]] = []
+        name = ""
+        while len(found) < count:
+            line = (await reader.readline()).decode().strip()
+            if line.startswith("id: "):
+                name = line[4:]
+            elif line.startswith("data: "):
+                found.append((name, line[6:]))
+    writer.close()
+    return found
