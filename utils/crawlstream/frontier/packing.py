@@ -6,6 +6,7 @@ shapes are those in the header of each Lua file. -1 stands for "none" where a nu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,8 +26,8 @@ from crawlstream.wire import stored
 
 log = structlog.get_logger()
 
-FRESH_MARKS = b"!!!"
-"""Header of an entry without retries, deaths and reaps; see ``lua/includes/holds.lua``."""
+_HEADER = re.compile(rb"([0-9]+)(?:,|;(...))", re.DOTALL)
+"""Of a kept entry: its profile's number, and marks if it has any; see ``lua/includes/holds.lua``."""
 _MARK_ZERO = 33
 _MOST = 2**31 - 1
 """Hits, windows (24 days) and sends are kept in 32 bits."""
@@ -69,7 +70,7 @@ class Inheritance:
 
     def pack_links(self, links: Iterable[Links], own_spider: str) -> list[list[object]]:
         """Groups of children, each entry with its header."""
-        header = b"%s%d," % (FRESH_MARKS, self.number)
+        header = b"%d," % self.number
         return [
             [
                 group.domain,
@@ -103,9 +104,11 @@ def profile_from(packed: bytes) -> Profile:
 
 def split_entry(entry: bytes) -> tuple[int, int, bytes]:
     """Header and body of a kept entry: retries, profile number, body."""
-    # A mark may look like the comma.
-    end = entry.index(b",", len(FRESH_MARKS))
-    return entry[0] - _MARK_ZERO, int(entry[len(FRESH_MARKS) : end]), entry[end + 1 :]
+    header = _HEADER.match(entry)
+    if not header:
+        raise ValueError(f"this is not a kept entry: {entry[:40]!r}")
+    number, marks = header.groups()
+    return marks[0] - _MARK_ZERO if marks else 0, int(number), entry[header.end() :]
 
 
 def unpack_holds(

@@ -93,7 +93,7 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
   if expires ~= 0 then
     set_expiry(c, expires)
   end
-  local entry = '!!!' .. profile_number(c, profile) .. ',' .. body
+  local entry = profile_number(c, profile) .. ',' .. body
   local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
   local due = not_before > wall and now + not_before - wall or nil
   touched[c] = true

@@ -5,17 +5,26 @@
 -- `h:<worker>` HASH token -> hold: since, flags, tag, spider and domain packed, then the entry; `!` ->
 --   number of the last granting call; `@` -> the spider under whose name it sleeps.
 --   flags: 0 granted, 1 sent, 2 response received.
--- Entry: three characters (retries, deaths, reaps; each '!' + n), profile number, ',' and the body.
+-- Entry: profile number, ',' and the body; one that came back has ';' and three characters instead of
+--   the comma: retries, deaths, reaps, each '!' + n.
 -- Needs: clock, ledger, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
-local ZERO, MOST_MARKS = 33, 90
+local ZERO, MOST_MARKS, MARKED, MARKS = 33, 90, ';', 3
 
+-- Retries, deaths and reaps of an entry.
 local function marks_of(entry)
-  return string.byte(entry, 1) - ZERO, string.byte(entry, 2) - ZERO, string.byte(entry, 3) - ZERO
+  local _, at = string.find(entry, '^%d+' .. MARKED)
+  if not at then
+    return 0, 0, 0
+  end
+  local retries, deaths, reaps = string.byte(entry, at + 1, at + MARKS)
+  return retries - ZERO, deaths - ZERO, reaps - ZERO
 end
 
 local function with_marks(entry, retries, deaths, reaps)
-  return string.char(ZERO + math.min(retries, MOST_MARKS), ZERO + math.min(deaths, MOST_MARKS),
-    ZERO + math.min(reaps, MOST_MARKS)) .. string.sub(entry, 4)
+  local number, separator = string.match(entry, '^(%d+)(.)')
+  local body = #number + 2 + (separator == MARKED and MARKS or 0)
+  return number .. MARKED .. string.char(ZERO + math.min(retries, MOST_MARKS),
+    ZERO + math.min(deaths, MOST_MARKS), ZERO + math.min(reaps, MOST_MARKS)) .. string.sub(entry, body)
 end
 
 local HOLD, HOLD_HEAD, FLAGS_AT = '<dBHc0Hc0Hc0', '<dBHc0Hc0', 9

@@ -305,7 +305,7 @@ end
 local function context_of(granted)
   local crawls, profiles = {}, {}
   for i = 1, #granted do
-    local c, number = granted[i][2], string.match(granted[i][5], '^...(%d+),')
+    local c, number = granted[i][2], string.match(granted[i][5], '^%d+')
     if not crawls[c] then
       local crawl = crawl_of(c)
       crawls[c] = { crawl.name, tonumber(crawl.run), crawl.recovered or false }
