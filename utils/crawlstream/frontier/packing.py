@@ -27,7 +27,7 @@ from crawlstream.wire import stored
 log = structlog.get_logger()
 
 _HEADER = re.compile(rb"([0-9]+)(?:,|;(...))", re.DOTALL)
-"""Of a kept entry: its profile's number, and marks if it has any; see ``lua/includes/holds.lua``."""
+"""Of a kept entry: its profile's number, and its marks if any; see ``lua/includes/holds.lua``."""
 _MARK_ZERO = 33
 _MOST = 2**31 - 1
 """Hits, windows (24 days) and sends are kept in 32 bits."""
