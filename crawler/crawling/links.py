@@ -36,6 +36,10 @@ _PLAIN_URL = re.compile(_ORIGIN + _PATH)
 _PLAIN_PATH = re.compile(_PATH)
 _PLAIN_ORIGIN = re.compile(_ORIGIN + r"(?=[/?#]|\Z)")
 
+_HEAD = 4096
+"""Scrapy looks for a base element in so many characters, with the comments taken out."""
+_MAY_HAVE_BASE = re.compile(r"<base|<!--", re.IGNORECASE)
+
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
@@ -154,14 +158,15 @@ def _extract(response: Response) -> Iterable[tuple[str, str, bool]]:
         for url, element, is_plain in _resolved(response):
             if url not in seen:
                 seen.add(url)
-                yield url, _text_of(element) or "", is_plain
+                text = _text_of(element) if len(element) else element.text
+                yield url, text or "", is_plain
     except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
         log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
 
 
 def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
     """Each absolute URL that an anchor or area points to, and the element."""
-    base = get_base_url(response)
+    base = _base_of(response)
     origin = _PLAIN_ORIGIN.match(base)
     for element in response.selector.root.iter("a", "area"):
         href = element.get("href")
@@ -176,6 +181,13 @@ def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
             url = _resolve(href, base, response)
             if url is not None and url.startswith(_SCHEMES):
                 yield url, element, False
+
+
+def _base_of(response: HtmlResponse) -> str:
+    """What relative links are relative to."""
+    if _MAY_HAVE_BASE.search(response.text[:_HEAD]) or not _PLAIN_URL.fullmatch(response.url):
+        return get_base_url(response)
+    return response.url
 
 
 def _resolve(href: str, base: str, response: HtmlResponse) -> str | None:

@@ -30,6 +30,9 @@ from crawlstream.wire.stored import encode_entry
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
 
+_LINKS_REMEMBERED = 32_768
+"""The pages of a site share most of their links; some 15 MB."""
+
 _SCRAPYS = frozenset(
     {
         PAGE,
@@ -72,25 +75,23 @@ class Children:
 
     def follow(self, urls: Iterable[str], response: Response) -> None:
         """Add plain links."""
-        page, hold = self._page, self._page.hold
+        page, entry = self._page, self._page.hold.entry
+        depth, priority = entry.depth + 1, page.hold.priority + LEVEL_STEP
+        parent, callback = response.url, entry.callback
         referrer_of = referrers(response)
         for url in urls:
             try:
-                clean = canonical(url)
+                clean, identity, domain = _identified(url)
             except InvalidUrl:
                 page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
                 continue
-            if trap := self._traps.refuses(clean):
-                page.filtered[trap] += 1
+            if self._is_refused(clean) or self._is_duplicate(identity):
                 continue
-            entry = Entry(
-                url=clean,
-                depth=hold.entry.depth + 1,
-                parent_url=response.url,
-                callback=hold.entry.callback,
-                headers=referrer_of(clean),
+            headers = referrer_of(clean)
+            child = Entry(
+                url=clean, depth=depth, parent_url=parent, callback=callback, headers=headers
             )
-            self.add(entry, hold.priority + LEVEL_STEP)
+            self._put(child, identity, (domain, priority, None, True))
 
     def request(self, request: Request, response: Response) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
@@ -100,8 +101,7 @@ class Children:
         except InvalidUrl:
             page.filtered["url"] += 1
             return
-        if trap := self._traps.refuses(url):
-            page.filtered[trap] += 1
+        if self._is_refused(url):
             return
         entry = Entry(
             url=url,
@@ -126,14 +126,27 @@ class Children:
         """Add one entry, unless this page has led to the same before."""
         body = (entry.body or "").encode()
         identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
+        if not self._is_duplicate(identity):
+            domain = domain_key(host_of(entry.url))
+            self._put(entry, identity, (domain, priority, spiderid, counts))
+
+    def _is_refused(self, url: str) -> bool:
+        trap = self._traps.refuses(url)
+        if trap:
+            self._page.filtered[trap] += 1
+        return trap is not None
+
+    def _is_duplicate(self, identity: str) -> bool:
         if identity in self._seen:
             self._page.filtered["duplicate"] += 1
-            return
+            return True
         self._seen.add(identity)
-        domain = domain_key(host_of(entry.url))
-        key = (domain, priority, spiderid, counts)
+        return False
+
+    def _put(self, entry: Entry, identity: str, key: tuple[str, int, str | None, bool]) -> None:
         group = self._groups.get(key)
         if group is None:
+            domain, priority, spiderid, counts = key
             group = Links(domain=domain, priority=priority, spiderid=spiderid, counts=counts)
             self._groups[key] = group
         group.fingerprints.append(identity)
@@ -145,6 +158,13 @@ class Children:
         plain = fingerprint(url, request.method, request.body)
         text = f"{self._page.id} {plain} {self._ordinal}"
         return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(_LINKS_REMEMBERED)
+def _identified(url: str) -> tuple[str, str, str]:
+    """A link's canonical URL, its fingerprint and its domain; InvalidUrl if it has none."""
+    clean = canonical(url)
+    return clean, fingerprint(clean), domain_key(host_of(clean))
 
 
 def _name_of(request: Request) -> str | None:

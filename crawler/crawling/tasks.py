@@ -57,5 +57,3 @@ class Tasks:
     async def stop(self) -> None:
         """End everything."""
         await end(self._beside | self._vital)
-
-

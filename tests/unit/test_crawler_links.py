@@ -71,20 +71,27 @@ _HREFS = st.one_of(
         ["", "#", "mailto:x", "http://[", "http://a.example:port/", "//c.example:8080/x"]
     ),
 )
+_TEXTS = st.sampled_from(
+    ["text", "", " a&amp;b ", "<b>bold</b> text", "a<!-- c -->b", "<br>", "&#0;x"]
+)
 _BASES = st.sampled_from(
     [
         "",
         '<base href="https://XA.example?q">',
         '<base href="http://c.example:8080/base/">',
         '<base href="/b/">',
+        "<BASE href='/b/'>",
+        '<ba<!-- -->se href="/b/">',
+        '<!-- <base href="/b/"> -->',
     ]
 )
 
 
+_URLS = st.sampled_from(["http://a.example/p", "http://a.example", "http://a.example/p/?q=é#f"])
 _PAGES = st.builds(
     lambda base, hrefs: f"<html><head>{base}</head><body>{''.join(hrefs)}</body></html>",
     _BASES,
-    st.lists(st.builds('<a href="{}">text</a>'.format, _HREFS), max_size=12),
+    st.lists(st.builds('<a href="{}">{}</a>'.format, _HREFS, _TEXTS), max_size=12),
 )
 _FILTERS = st.fixed_dictionaries(
     {
@@ -99,10 +106,12 @@ _FILTERS = st.fixed_dictionaries(
 
 
 @settings(max_examples=500, deadline=None)
-@given(page=_PAGES, filters=_FILTERS)
-def test_the_same_links_pass_as_with_scrapys_extractor(page: str, filters: dict[str, Any]) -> None:
+@given(page=_PAGES, filters=_FILTERS, url=_URLS)
+def test_the_same_links_pass_as_with_scrapys_extractor(
+    page: str, filters: dict[str, Any], url: str
+) -> None:
     """For any page and any filters, the list equals Scrapy's."""
-    response = html(page, "http://a.example/p")
+    response = html(page, url)
     theirs = LinkExtractor(
         allow=filters["allow_regex"] or (),
         deny=filters["deny_regex"] or (),
