@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from redis.asyncio import Redis
 
 from crawlstream.frontier.packing import unpack
-from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import (
     Command,
     Exchanged,
@@ -30,54 +30,19 @@ from support import frontier as support
 from support.frontier import GRACE_MS, KEYS, Bench, Feed, Worker, open_bench
 from support.frontier_audit import audit, left_over
 from support.frontier_model import DEADLINE_MS, Generation, Held, Item, Model
-
-HOUR_MS = 3_600_000
-COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
-LEDGER = (
-    *("admitted", "queued", "delayed", "held"),
-    *("done", "failed", "redirected", "stopped", "expired"),
+from support.frontier_world import (
+    CAPS,
+    COMMANDS,
+    CRAWLS,
+    DOMAINS,
+    HOUR_MS,
+    LEDGER,
+    MOST_GAINED_MS,
+    RULES,
+    SHARED,
+    UNKNOWN,
+    Told,
 )
-UNKNOWN = "9999-1"
-"""A token that was never given."""
-SHARED = "shared.example"
-DOMAINS = {
-    "link": ("a.example", "b.example", "10.0.0.1", "::1", SHARED),
-    "wan der:er": ("c.example", "d.example", SHARED),
-}
-CRAWLS = (
-    CrawlKey("link", "app", "one"),
-    CrawlKey("link", "app", "two: ü%*"),
-    CrawlKey("link", "other app", "capped"),
-    CrawlKey("wan der:er", "app", "one"),
-)
-CAPS: dict[CrawlKey, tuple[int | None, int | None]] = dict.fromkeys(CRAWLS, (None, None))
-CAPS[CRAWLS[2]] = (6, 15)
-RULES = (
-    support.WIDE_OPEN,
-    ThrottleRule(hits=5, window_s=1),
-    ThrottleRule(hits=3, window_s=2, moderated=False),
-    ThrottleRule(hits=100, window_s=0.001, moderated=False, concurrency=2),
-    ThrottleRule(hits=0, window_s=1),
-)
-
-
-@dataclass
-class Told:
-    """What a worker says in one exchange."""
-
-    sent: list[Sent] = field(default_factory=list)
-    settles: list[Settle] = field(default_factory=list)
-    requeues: list[Requeue] = field(default_factory=list)
-    releases: list[Release] = field(default_factory=list)
-
-    @property
-    def ended(self) -> set[str]:
-        """Tokens of the holds that it ends."""
-        return {
-            *(end.token for end in self.settles),
-            *(end.token for end in self.requeues),
-            *(end.token for end in self.releases),
-        }
 
 
 class Machine:
@@ -122,14 +87,24 @@ class Machine:
             (3, self.reconcile),
             (5, self.change_rules),
             (3, self.restart),
+            (3, self.step_clock),
             (2, self.repeat_feed),
         ]
+        await self._limit()
         weights = [weight for weight, _ in actions]
         for _ in range(steps):
             ((_, action),) = self.random.choices(actions, weights)
             await action()
             await self.check()
         await self.end()
+
+    async def _limit(self) -> None:
+        """Sometimes only so many entries may wait."""
+        model = self.model
+        model.most_of_crawl = self.random.choice((0, 0, 0, 8))
+        model.most_of_all = self.random.choice((0, 0, 0, 15))
+        self.bench.limit(most_queued_of_crawl=model.most_of_crawl, most_queued=model.most_of_all)
+        await self.bench.tend()
 
     async def check(self) -> None:
         """Nothing is wrong in Redis, and every ledger is as the model says."""
@@ -421,6 +396,16 @@ class Machine:
         await self.bench.frontier.beat("nobody")
         self.model.restarted_at, _ = await self._times()
         await self.bench.frontier.retire("nobody")
+
+    async def step_clock(self) -> None:
+        """The machine's clock is set, by an hour in either direction: no time passes by that."""
+        before, _ = await self._times()
+        step_ms = self.random.choice((-HOUR_MS, HOUR_MS))
+        await self.bench.redis.hincrby(KEYS.meta(), "wall", step_ms)
+        await self.bench.frontier.beat("nobody")
+        now, _ = await self._times()
+        await self.bench.frontier.retire("nobody")
+        assert 0 <= now - before < MOST_GAINED_MS, (before, now)
 
     # Care.
 

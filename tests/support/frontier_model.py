@@ -66,6 +66,11 @@ class Generation:
         return self.is_open and not self.is_paused
 
     @property
+    def waiting(self) -> int:
+        """Entries that wait, now or later."""
+        return self.ledger["queued"] + self.ledger["delayed"]
+
+    @property
     def left(self) -> int:
         """Entries that have not come to their end."""
         return sum(self.ledger[name] for name in ("queued", "delayed", "held"))
@@ -140,6 +145,8 @@ class Model:
         self.default = rule
         self.owed: Counter[tuple[str, CrawlKey, int]] = Counter()
         self.restarted_at = -1_000_000
+        self.most_of_crawl = self.most_of_all = 0
+        """How many entries may wait; 0: any number."""
         self.run_floor = 0
         self._turn = 0
 
@@ -194,12 +201,21 @@ class Model:
 
     def _room(self, generation: Generation, domain: str) -> tuple[int, str]:
         domain_cap, crawl_cap = self.caps[generation.crawl]
-        room, reason = 10**9, ""
-        if domain_cap is not None:
+        room, reason = self._queue_room(generation)
+        if domain_cap is not None and domain_cap - generation.counted[domain] < room:
             room, reason = domain_cap - generation.counted[domain], "domain_max_pages"
         if crawl_cap is not None and crawl_cap - generation.counted.total() < room:
             room, reason = crawl_cap - generation.counted.total(), "max_pages"
         return max(room, 0), reason
+
+    def _queue_room(self, generation: Generation) -> tuple[int, str]:
+        room, reason = 10**9, ""
+        if self.most_of_crawl:
+            room, reason = self.most_of_crawl - generation.waiting, "crawl_full"
+        left = self.most_of_all - sum(one.waiting for one in self.generations)
+        if self.most_of_all and left < room:
+            room, reason = left, "frontier_full"
+        return room, reason
 
     def admit_links(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
         """Let links of one domain and priority in, as far as they are new and there is room."""

@@ -9,6 +9,13 @@ The life of a URL in here
     script. ``requeue`` (a download outcome) and ``release`` (unmarked) put it back; ``reap`` does
     so for a worker that died.
 
+What a person does to a run
+    A paused one admits and keeps everything and leases nothing: its bands leave the index as their
+    turns come, and ``revisit`` brings them back in steps. A reprioritized one is *shifted*: entries
+    stay in their bands, which are ranked by what they came with and the shift of their run. What
+    waits although nothing happens in its run, and no person wanted that, is found by ``watch`` and
+    fails by name in ``abandon``.
+
 What is always true
     * Nothing is popped for good: an entry is in a band, delayed, or held, until it is settled,
       stopped or expired.
