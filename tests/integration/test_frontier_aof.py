@@ -63,8 +63,12 @@ class Recording:
 
 
 async def file_of(redis: Redis) -> Path:
-    """The part of the append-only file that is being written; it is not rewritten any more."""
+    """The part of the append-only file that is being written; it holds what was answered.
+
+    A server that syncs once a second may write later than it answers.
+    """
     await redis.config_set("auto-aof-rewrite-percentage", 0)
+    await redis.config_set("appendfsync", "always")
     config = await redis.config_get("dir", "appenddirname")
     folder = Path(str(config["dir"])) / str(config["appenddirname"])
     return max(folder.glob("*.incr.aof"), key=lambda path: int(path.name.split(".")[-3]))
@@ -106,6 +110,7 @@ async def record(bench: Bench) -> Recording:
         await bench.advance(200)
     await bench.advance(GRACE_MS)
     await bench.tend()
+    await bench.redis.config_set("appendfsync", "everysec")
     return recording
 
 
