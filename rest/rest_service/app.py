@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from crawlstream import __version__
@@ -17,8 +20,10 @@ from crawlstream.errors import (
 )
 from rest_service import cluster, crawls, health, records, v1
 from rest_service.access import Keyring, RateLimiter
+from rest_service.dashboard import pages
 from rest_service.envelope import Refused, failure
 from rest_service.gate import Gate
+from rest_service.inputs import wants_html
 from rest_service.service import Service
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
@@ -38,8 +43,10 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (health, v1, crawls, cluster, records):
+    for module in (health, v1, pages, crawls, cluster, records):
         app.include_router(module.router)
+    static = Path(pages.__file__).with_name("static")
+    app.mount("/static", StaticFiles(directory=static))
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(CrawlstreamError, _on_ours)
@@ -77,10 +84,15 @@ async def _on_invalid(_request: Request, error: Exception) -> Response:
     return failure(Refused(422, "The request is not valid.", code="invalid", errors=problems))
 
 
-async def _on_ours(_request: Request, error: Exception) -> Response:
-    """Our own errors, each by its leaf of the tree."""
+async def _on_ours(request: Request, error: Exception) -> Response:
+    """Our own errors, each by its leaf of the tree; a page for a browser on a page."""
     assert isinstance(error, CrawlstreamError)
-    return failure(_refusal_of(error))
+    refused = _refusal_of(error)
+    if wants_html(request):
+        return pages.render(
+            "problem.html", status=refused.status, code=refused.status, message=str(refused)
+        )
+    return failure(refused)
 
 
 def _refusal_of(error: CrawlstreamError) -> Refused:

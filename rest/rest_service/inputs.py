@@ -21,6 +21,13 @@ def is_json(request: Request) -> bool:
     return kind == "application/json" or (kind.startswith("application/") and "+json" in kind)
 
 
+def wants_html(request: Request) -> bool:
+    """Whether a browser asks: it names HTML, and does not name JSON."""
+    accepted = request.headers.get("accept", "").lower()
+    is_reading = request.method in {"GET", "HEAD"}
+    return is_reading and "text/html" in accepted and "application/json" not in accepted
+
+
 def parse_json(raw: bytes, message: str) -> object:
     """The value of any JSON, read as leniently as the predecessor; Refused with ``message``."""
     try:

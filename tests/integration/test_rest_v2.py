@@ -274,3 +274,37 @@ async def _streamed(
                 found.append((name, line[6:]))
     writer.close()
     return found
+
+
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+async def test_browsers_see_pages(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """Every screen is shown with what the cluster tells; programs still get JSON."""
+    await rest.post("/v2/crawls", seed("<b>shown</b>"))
+
+    async def is_shown() -> bool:
+        return b"&lt;b&gt;shown&lt;/b&gt;" in (await rest.get("/", **HTML)).body
+
+    await wait_until(is_shown)
+    name = "%3Cb%3Eshown%3C%2Fb%3E"
+    for path, text in {
+        "/": b"redis-monitor",
+        "/ui/crawls?state=running": b"&lt;b&gt;shown&lt;/b&gt;",
+        f"/ui/crawl?appid={APP}&crawlid={name}": b"127.0.0.1",
+        f"/ui/failures?appid={APP}&crawlid={name}": b"None on this page.",
+        "/ui/domains": b"default",
+        "/ui/rejected": b"Rejected",
+        "/ui/submit": b'name="maxdepth"',
+    }.items():
+        page = await rest.get(path, **HTML)
+        assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert text in page.body, path
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert (await rest.get("/ui/crawl?appid=x&crawlid=y", **HTML)).status == 404
+    table = await rest.get(f"/ui/failures.csv?appid={APP}&crawlid={name}")
+    assert table.body.startswith(b"url,reason,")
+    for name in ("live.js", "style.css", "icon.svg"):
+        assert (await rest.get(f"/static/{name}")).status == 200
+    assert (await rest.get("/static/../pages.py")).status == 404
+    assert "my_id" in (await rest.get("/", Accept="application/json, text/html")).value
