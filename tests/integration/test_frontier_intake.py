@@ -11,7 +11,7 @@ from crawlstream.errors import PositionGap
 from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss
-from support.frontier import CRAWL, KEYS, Bench, links
+from support.frontier import CRAWL, KEYS, WIDE_OPEN, Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
 
@@ -68,6 +68,23 @@ async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) 
     bench.feed.next = 1_000
     assert (await bench.feed.seeds("a/1")).applied == 1
     assert await bench.frontier.position("topic", 0) == 1_001
+
+
+async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> None:
+    """A run that was under way has its old number and is marked; all others are numbered above."""
+    lost, unknown = CRAWL, replace(CRAWL, crawlid="unknown")
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=7, runs={lost: 4})
+    positions = Positions(bench.redis, KEYS)
+    assert await positions.restore(loss) == 0
+    assert await positions.lost_until("topic", 0) == 9
+    answer = await bench.feed.seeds("a/1")
+    assert dict(answer.runs) == {0: 4}
+    assert dict((await bench.feed.seeds("b/1", crawl=unknown)).runs) == {1: 8}
+    assert await positions.known() == {("topic", 0): 2}
+    assert not await bench.worker.lease(2), "nobody knows what was sent before the loss"
+    await bench.advance(2 * int(WIDE_OPEN.window_s * 1000))
+    recovered = {hold.crawl: hold.recovered for hold in await bench.worker.lease(2)}
+    assert recovered == {lost: True, unknown: False}
 
 
 async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:
