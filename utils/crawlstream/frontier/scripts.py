@@ -26,6 +26,9 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from crawlstream.errors import FrontierFull, RedisUnavailable
 
 _INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
+_BASE = "--- include: ledger"
+"""What follows this part is a function of its own: Lua allows 200 names in one, and to make a
+closure it walks along all names of the same function that other closures use."""
 _FOLDER = files("crawlstream.frontier") / "lua"
 _PASSING = ("BUSY ", "MISCONF ", "NOREPLICAS ")
 """Beginnings of refusals that redis-py has no class for, and that end by themselves."""
@@ -35,6 +38,9 @@ _PASSING = ("BUSY ", "MISCONF ", "NOREPLICAS ")
 def source_of(operation: str) -> str:
     """The complete text of one operation."""
     text = (_FOLDER / f"{operation}.lua").read_text()
+    outer, base, inner = text.partition(_BASE)
+    if base:
+        text = f"{outer}{base}\nreturn (function(){inner}\nend)()\n"
     return _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
 
 
