@@ -11,7 +11,7 @@ from e2e.sites import Serve
 from e2e.witness import Witness
 from support.waiting import WaitUntil
 
-SLOW, QUICK = "3", "200"
+SLOW, QUICK = "1", "200"
 """Requests a host and second: while there shall be something left to lose, and after that."""
 
 
@@ -19,7 +19,7 @@ async def test_crawls_survive_the_loss_of_redis(
     serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
 ) -> None:
     """Unfinished crawls begin again and deliver all, under the same ids; what was over stays so."""
-    async with serve(hosts=3, pages=60, slow_pages=0) as served, serve(hosts=1, pages=4) as small:
+    async with serve(hosts=3, pages=90, slow_pages=0) as served, serve(hosts=1, pages=4) as small:
         number = served.web.port
         name = {"appid": "lost", "spiderid": "link"}
         under_way, ended, stopped = f"way-{number}", f"ended-{number}", f"stopped-{number}"
