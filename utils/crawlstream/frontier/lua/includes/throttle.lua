@@ -16,7 +16,7 @@ local state_cache, changed_states = {}, {}
 local rules_of, load_states, save_states, forget_later, spent_at
 local allowance, grant, next_grant, earn_bonus, report_send, end_request
 
--- What follows is nobody else's; a script has 200 names at most.
+-- What follows is nobody else's: a function in Lua has 200 names at most.
 do
 local UNREPORTED, CONCURRENT, NOT_BEFORE, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER =
   1, 2, 3, 4, 5, 6, 7, 8, 9
