@@ -16,7 +16,16 @@ from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Command, IntakeBatch, Links, Outcome, Seed, Settle
-from support.frontier import GRACE_MS, KEYS, Bench, Worker, links, open_bench, url_of
+from support.frontier import (
+    GRACE_MS,
+    KEYS,
+    Bench,
+    Worker,
+    keep_what_is_answered,
+    links,
+    open_bench,
+    url_of,
+)
 from support.frontier_audit import audit
 from support.servers import RunningServer
 
@@ -63,12 +72,9 @@ class Recording:
 
 
 async def file_of(redis: Redis) -> Path:
-    """The part of the append-only file that is being written; it holds what was answered.
-
-    A server that syncs once a second may write later than it answers.
-    """
+    """The part of the append-only file that is being written; it holds what was answered."""
     await redis.config_set("auto-aof-rewrite-percentage", 0)
-    await redis.config_set("appendfsync", "always")
+    await keep_what_is_answered(redis)
     config = await redis.config_get("dir", "appenddirname")
     folder = Path(str(config["dir"])) / str(config["appenddirname"])
     return max(folder.glob("*.incr.aof"), key=lambda path: int(path.name.split(".")[-3]))

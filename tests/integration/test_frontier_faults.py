@@ -15,7 +15,7 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle import ThrottleRule
-from support.frontier import CRAWL, KEYS, Bench, links, open_bench
+from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
 from support.servers import RunningServer
 
@@ -133,6 +133,7 @@ async def test_a_restarted_redis_has_lost_nothing(
     bench: Bench, redis_server: RunningServer
 ) -> None:
     """After a kill the queue, the holds and the ledger are as they were, in a new life."""
+    await keep_what_is_answered(bench.redis)
     rule = ThrottleRule(hits=4, window_s=1)
     await bench.rule(rule, {"long": ThrottleRule(hits=2, window_s=100, moderated=False)})
     await bench.feed.seeds(*(f"a/{i}" for i in range(5)), "long/1", "b/1")
@@ -159,6 +160,7 @@ async def test_a_redis_that_is_away_is_said_to_be_so(redis_server: RunningServer
     client = Redis(host="127.0.0.1", port=redis_server.port, retry=Retry(NoBackoff(), 0))
     async with client:
         bench = await open_bench(client)
+        await keep_what_is_answered(client)
         await bench.feed.seeds("a/1")
         redis_server.kill()
         try:
