@@ -1,7 +1,7 @@
 """The feeder: tells the frontier what happened, and leases what may be fetched next.
 
-One exchange is in flight at a time. The next leaves when the former is back and 10 ms have
-passed, or at once if no slot has anything to do. With nothing to tell and nothing due it sleeps,
+One exchange is in flight at a time. The next leaves when the former is back and 25 ms have
+passed, sooner if no slot has anything to do. With nothing to tell and nothing due it sleeps,
 until the frontier wakes it or the next domain's time has come.
 
 It runs in a task of its own. The spider's ``start()`` only reads the queue that it fills, so
@@ -26,9 +26,10 @@ from crawlstream.frontier.wake import Sleeper
 from crawlstream.model.effects import Exchanged
 
 PACE_S = 0.010
-"""Least time between two exchanges, so that several pages share one."""
-SENT_PACE_S = 0.025
-"""The same when only departures are to be told: a moderated domain waits for these."""
+"""Least time between two exchanges while no slot has anything to do."""
+BUSY_PACE_S = 0.025
+"""The same while there are downloads: several pages share an exchange, which costs this process
+as much as parsing a page. No longer, because a moderated domain waits for word of departures."""
 IDLE_S = 5.0
 """A worker looks for itself after so long, should a wake-up have been lost."""
 _NO_ANSWER_PAUSE_S = 0.25
@@ -120,12 +121,11 @@ class Feeder:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
         due_at = self._left_at + IDLE_S
-        if self._holds.owes_ends or self._finishing:
-            due_at = self._left_at + PACE_S
-        elif self._holds.owes:
-            due_at = self._left_at + SENT_PACE_S
+        starves = self._holds.is_starving
+        if self._holds.owes or self._finishing:
+            due_at = self._left_at + (PACE_S if starves or self._finishing else BUSY_PACE_S)
         if self._want() > 0:
-            pace_s = 0.0 if self._holds.is_starving else PACE_S
+            pace_s = 0.0 if starves else BUSY_PACE_S
             due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s))
         return due_at
 

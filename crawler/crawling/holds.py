@@ -282,11 +282,6 @@ class Holds:
     # To the frontier and back.
 
     @property
-    def owes_ends(self) -> bool:
-        """Whether some end has not been told yet."""
-        return bool(self._ends)
-
-    @property
     def owes(self) -> bool:
         """Whether there is anything to tell."""
         return bool(self._ends or self._sent)

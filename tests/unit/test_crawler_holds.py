@@ -213,7 +213,7 @@ def test_a_stale_hold_is_dropped_quietly(holds: Holds) -> None:
     assert holds.told(holds.take_owed(), {"1-1"}) == [page]
     assert page.phase is Phase.STALE
     holds.settle(page, Outcome.DONE, "2xx")
-    assert not holds.owes_ends
+    assert not holds.owes
     assert holds.alive() == [other.token]
     assert holds.room() == 3
 
@@ -228,7 +228,7 @@ def test_an_exchange_is_bounded(holds: Holds) -> None:
         page.links = [group]
         roomy.settle(page, Outcome.DONE, "2xx")
     sizes = []
-    while roomy.owes_ends:
+    while roomy.owes:
         sizes.append(len(list(roomy.take_owed().ends)))
     assert sizes[0] == 1
     assert sizes[1] == 100
