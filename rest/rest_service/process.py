@@ -10,6 +10,7 @@ from functools import partial
 
 import structlog
 import uvicorn
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp
 
@@ -29,6 +30,7 @@ from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from rest_service.access import is_loopback
 from rest_service.app import make_app
+from rest_service.feeder import Feeder
 from rest_service.replies import ReplyReader
 from rest_service.service import Service
 
@@ -50,11 +52,14 @@ async def run(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         process = Process(kind="rest")
-        service = await _service(settings, process.node, stack)
+        sink = _sink(settings)
+        stack.push_async_callback(sink.stop)
+        redis = await stack.enter_async_context(redis_client(settings))
+        service = _service(settings, process.node, redis=redis, feeder=Feeder(sink.send))
         reader = ReplyReader(settings, service.topics.outbound, service.replies)
         heartbeat = Heartbeat(service.redis, service.keys, process)
         helpers = await stack.enter_async_context(
-            beside(reader.run(), heartbeat.run(), _sending(service), _looking(service, reader))
+            beside(reader.run(), heartbeat.run(), _sending(sink), _looking(service, reader))
         )
         check = partial(_health, service, helpers)
         await stack.enter_async_context(serve(settings.metrics_port, check))
@@ -80,18 +85,19 @@ def _listen(settings: Settings) -> socket.socket:
         ) from error
 
 
-async def _service(settings: Settings, node: str, stack: AsyncExitStack) -> Service:
-    redis = await stack.enter_async_context(redis_client(settings))
-    keys = FrontierKeys(settings.namespace)
+def _sink(settings: Settings) -> KafkaSink:
     shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="rest", shape=shape)
-    stack.push_async_callback(sink.stop)
+    return KafkaSink(settings.KAFKA_HOSTS, client_id="rest", shape=shape)
+
+
+def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:
+    keys = FrontierKeys(settings.namespace)
     return Service(
         settings=settings,
         topics=Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC),
         keys=keys,
         redis=redis,
-        sink=sink,
+        feeder=feeder,
         frontier=Frontier(redis, keys),
         editor=ThrottleEditor(
             settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
@@ -100,9 +106,9 @@ async def _service(settings: Settings, node: str, stack: AsyncExitStack) -> Serv
     )
 
 
-async def _sending(service: Service) -> None:
+async def _sending(sink: KafkaSink) -> None:
     """Keep the sink ready: Kafka may come later than this process."""
-    await service.sink.start()
+    await sink.start()
     await asyncio.Event().wait()
 
 

@@ -14,7 +14,6 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Out
-from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys, Topics
@@ -22,6 +21,7 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
 from rest_service.access import Client
+from rest_service.feeder import MAX_RECORDS, Feeder
 from rest_service.gate import CLIENT
 from rest_service.once import Once
 from rest_service.replies import Replies
@@ -31,8 +31,6 @@ MAX_STREAMS = 20
 """At a time: each reads Kafka by a thread of its own."""
 MAX_PAGES = 8
 """Of records that are read at a time, for the same reason; more wait their turn."""
-_BATCH = 500
-"""Records between two acknowledgements."""
 
 
 @dataclass(slots=True)
@@ -56,7 +54,7 @@ class Service:
     topics: Topics
     keys: FrontierKeys
     redis: Redis
-    sink: KafkaSink
+    feeder: Feeder
     frontier: Frontier
     editor: ThrottleEditor
     node: str
@@ -86,8 +84,8 @@ class Service:
         records = [Out(topic, raw, requests.key_of(raw)) for raw in raws]
         try:
             async with asyncio.timeout(self.settings.KAFKA_FEED_TIMEOUT):
-                for start in range(0, len(records), _BATCH):
-                    await self.sink.send(records[start : start + _BATCH])
+                for start in range(0, len(records), MAX_RECORDS):
+                    await self.feeder.feed(records[start : start + MAX_RECORDS])
         except TimeoutError as error:
             raise KafkaUnavailable from error
 

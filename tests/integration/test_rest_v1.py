@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from kafka import KafkaProducer
 
 from support.monitors import MonitorCluster, Servers
 from support.rest import JSON, RestProcess, running_rest
@@ -153,22 +154,34 @@ async def test_refusals_are_the_predecessors(rest: RestProcess) -> None:
 
 
 async def test_two_hundred_who_wait_cost_nothing(cluster: MonitorCluster, tmp_path: Path) -> None:
-    """No monitor reads this topic: clients wait in vain, and the process sleeps meanwhile.
+    """The process sleeps while clients wait, and hands each its reply when it comes.
 
-    It ends in order after that: SIGTERM, exit 0.
+    No monitor reads this topic, so the replies are the test's. After that SIGTERM ends it: exit 0.
     """
-    elsewhere = {"KAFKA_INCOMING_TOPIC": cluster.topics.rejected, "WAIT_FOR_RESPONSE_TIME": "6"}
+    elsewhere = {"KAFKA_INCOMING_TOPIC": cluster.topics.rejected, "WAIT_FOR_RESPONSE_TIME": "120"}
     with running_rest(cluster, tmp_path, **elsewhere) as rest:
         assert rest.process._process is not None
         process = psutil.Process(rest.process._process.pid)
-        answers = asyncio.gather(*(_ask_in_vain(rest.port, number) for number in range(200)))
+        answers = asyncio.gather(*(_ask(rest.port, number) for number in range(200)))
         await _until_all_wait(rest)
         before, began_at = process.cpu_times(), time.monotonic()
-        assert all(b'"poll_id":"waits-' in answer for answer in await answers)
+        await _wait_until(lambda: time.monotonic() > began_at + 2, every_s=0.5)
         after, waited_s = process.cpu_times(), time.monotonic() - began_at
+        await asyncio.to_thread(_reply_to_all, cluster)
+        for number, answer in enumerate(await answers):
+            assert f'"uuid": "waits-{number}"'.encode() in answer
         spent_s = (after.user + after.system) - (before.user + before.system)
         assert spent_s < 0.5 * waited_s
         assert await asyncio.to_thread(rest.process.stop) == 0
+
+
+def _reply_to_all(cluster: MonitorCluster) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
+    for number in range(200):
+        reply = json.dumps({"uuid": f"waits-{number}"}).encode()
+        producer.send(cluster.topics.outbound, reply)
+    producer.flush(60)
+    producer.close()
 
 
 async def _until_all_wait(rest: RestProcess) -> None:
@@ -180,7 +193,7 @@ async def _until_all_wait(rest: RestProcess) -> None:
     await _wait_until(all_wait, every_s=0.1)
 
 
-async def _ask_in_vain(port: int, number: int) -> bytes:
+async def _ask(port: int, number: int) -> bytes:
     body = json.dumps({"appid": "app", "uuid": f"waits-{number}"}).encode()
     head = (
         "POST /feed HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
