@@ -131,7 +131,14 @@ class Loop:
         return None
 
     async def _place(self, topic_id: str, partition: int) -> None:
-        locate = partial(self._recovery.locate, topic_id, partition)
+        async def locate() -> int:
+            try:
+                return await self._recovery.locate(topic_id, partition)
+            except CrawlstreamError:
+                raise
+            except Exception as error:
+                raise Unavailable(f"partition {partition} cannot be located: {error}") from error
+
         self._source.seek(partition, await self.pulse.patiently(locate))
 
     async def _look_after_positions(self) -> None:
@@ -140,7 +147,12 @@ class Loop:
             return
         self._looked_at = time.monotonic()
         await self._settled()
-        for partition, topic_id in (await self.pulse.patiently(self._recovery.forgotten)).items():
+        try:
+            forgotten = await self.pulse.patiently(self._recovery.forgotten)
+        except Exception as error:  # noqa: BLE001  a frontier that is broken is told by what is put
+            log.warning("poll", outcome="not_looked", error=repr(error))
+            return
+        for partition, topic_id in forgotten.items():
             await self._place(topic_id, partition)
 
     async def _put_all(self, judged: Judged) -> None:

@@ -203,8 +203,10 @@ async def test_a_broken_frontier_is_waited_for_too(
     cluster.feed_in_order("broken", seed("sound"))
     await wait_until(lambda: has_admitted(frontier, "sound", 1))
     positions = cluster.keys.positions()
-    await redis.rename(positions, "aside")
-    await redis.set(positions, "no hash")
+    async with redis.pipeline(transaction=True) as both:
+        both.rename(positions, "aside")
+        both.set(positions, "no hash")
+        await both.execute()
     cluster.feed_in_order("broken", *(seed("broken", number) for number in range(10)))
     await wait_until(lambda: "nothing can be put" in monitor.logged())
     await redis.rename("aside", positions)
