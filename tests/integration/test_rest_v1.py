@@ -14,6 +14,7 @@ import psutil
 import pytest
 from kafka import KafkaProducer
 
+from crawlstream.cli.ports import free_block
 from support.monitors import MonitorCluster, Servers
 from support.rest import JSON, RestProcess, running_rest
 from support.servers import RunningServer
@@ -278,3 +279,26 @@ async def test_bodies_are_bounded(strict: RestProcess) -> None:
     writer.write(head.encode() + b"1000\r\n" + b" " * 4096 + b"\r\n0\r\n\r\n")
     assert b" 413 " in await reader.readline()
     writer.close()
+
+
+async def test_without_kafka_it_says_so(
+    cluster: MonitorCluster, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """It lives, and answers as the predecessor does; nothing that is fed is taken for fed."""
+    nowhere = {"KAFKA_HOSTS": f"127.0.0.1:{free_block(1)}"}
+    with running_rest(cluster, tmp_path, until="live", **nowhere) as rest:
+        for request in ({"appid": "app"}, {"appid": "app", "uuid": "uuid-of-it"}):
+            answer = await rest.post("/feed", request)
+            assert (answer.status, answer.error) == (500, {"message": "Unable to connect to Kafka"})
+
+        async def knows_redis() -> bool:
+            return bool((await rest.get("/")).value["redis_connected"])
+
+        await wait_until(knows_redis)
+        assert (await rest.get("/")).value["node_health"] == "YELLOW"
+        ready = await rest.get("/health/ready")
+        assert (ready.status, ready.error["message"]) == (503, "Waiting for Kafka.")
+        crawl = {"appid": "app", "crawlid": "crawl", "url": "http://127.0.0.1"}
+        assert (await rest.post("/v2/crawls", crawl)).status == 503
+        assert (await rest.get("/v2/events")).status == 503
+        assert b"Kafka does not answer" in (await rest.get("/", Accept="text/html")).body

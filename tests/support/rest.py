@@ -83,8 +83,10 @@ class RestProcess:
 
 
 @contextmanager
-def running_rest(cluster: MonitorCluster, folder: Path, **env: str) -> Iterator[RestProcess]:
-    """Run a service for the length of the block, beginning when it is of use."""
+def running_rest(
+    cluster: MonitorCluster, folder: Path, *, until: str = "ready", **env: str
+) -> Iterator[RestProcess]:
+    """Run a service for the length of the block, beginning when it is ``ready`` or ``live``."""
     port = free_block(1)
     settings = {**cluster._env, "CRAWLSTREAM_REST_PORT": str(port), **env}
     process = MonitorProcess("rest_service", env=settings, log=folder / f"rest-{port}.log")
@@ -92,7 +94,7 @@ def running_rest(cluster: MonitorCluster, folder: Path, **env: str) -> Iterator[
     service = RestProcess(process, port)
     try:
         deadline = time.monotonic() + _TIMEOUT_S
-        while not _is_ready(service):
+        while not _is(until, service):
             assert process._process is not None
             assert process._process.poll() is None, process.logged()
             assert time.monotonic() < deadline, process.logged()
@@ -102,8 +104,8 @@ def running_rest(cluster: MonitorCluster, folder: Path, **env: str) -> Iterator[
         process.kill()
 
 
-def _is_ready(service: RestProcess) -> bool:
+def _is(state: str, service: RestProcess) -> bool:
     try:
-        return service._call("GET", "/health/ready", None, {}).status == 200
+        return service._call("GET", f"/health/{state}", None, {}).status == 200
     except OSError:
         return False
