@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -68,6 +70,45 @@ async def test_info_and_stop_of_a_crawl_under_way(
         )
         assert len(served.fetches()) == fetched
     assert len(witness.results("held-back")) == counters["done"]
+
+
+async def test_a_person_pauses_moves_and_resumes_a_crawl(
+    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+) -> None:
+    """Nothing is fetched while it is paused, whatever it finds; then it ends complete."""
+    async with serve(hosts=1, pages=20) as served:
+        host = served.web.hosts[0]
+        await cluster.throttle("set", host, "--hits", "4", "--window", "20", "--burst")
+        name = {"appid": f"app-{served.web.port}", "spiderid": "link", "crawlid": "paused"}
+        witness.feed({"url": served.web.seed_url, **name, "maxdepth": 3})
+        await wait_until(lambda: len(witness.results("paused")) >= 3, timeout_s=90)
+
+        async def say(verb: str, *more: str) -> dict[str, Any]:
+            options = ("--appid", name["appid"], "--json")
+            done = await cluster.run(verb, "paused", *more, *options)
+            assert done.status == 0, done.err
+            reply: dict[str, Any] = json.loads(done.out)
+            return reply
+
+        assert (await say("pause"))["run"] == 1
+        await wait_until(lambda: is_quiet(say))
+        fetched = served.fetches()
+        told = await say("info")
+        assert (told["state"], told["held_back"]) == ("paused", {"paused": told["pending"]})
+        await cluster.throttle("set", host, "--hits", "100", "--window", "1", "--burst")
+        assert (await say("reprioritize", "90"))["priority"] == 90
+        assert served.fetches() == fetched
+        assert "error" not in await say("resume")
+        counters = (await witness.ended("paused"))["counters"]
+        ends = ("done", "failed", "redirected")
+        assert counters["admitted"] == sum(counters[end] for end in ends)
+        assert set(served.fetches()) > set(fetched)
+
+
+async def is_quiet(say: Callable[[str], Awaitable[dict[str, Any]]]) -> bool:
+    """Whether nothing of the crawl is in work any more."""
+    told = await say("info")
+    return bool(told["in_flight"] == 0)
 
 
 @pytest.mark.parametrize("action", ["stop", "info"])
