@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from support import servers
@@ -14,6 +15,13 @@ from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
 _names = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def logs_set_up_anew() -> Iterator[None]:
+    """A command that ran in this process sent its logs to a stream that is closed by now."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 
 from crawlstream.cli.app import run
 from crawlstream.frontier.inspection import MOST_ENTRIES, Inspector
@@ -187,13 +185,11 @@ async def test_looking_changes_nothing(bench: Bench, inspector: Inspector) -> No
 @pytest.fixture
 def environment(
     redis_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """The command finds this Redis, and no cluster in its home; logs are set up anew after it."""
+) -> None:
+    """The command finds this Redis, and no cluster in its home."""
     monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
     monkeypatch.setenv("REDIS_HOST", "127.0.0.1")
     monkeypatch.setenv("REDIS_PORT", str(redis_server.port))
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.mark.usefixtures("environment")
