@@ -8,8 +8,6 @@ import signal
 import sys
 from pathlib import Path
 
-import uvloop
-
 from crawlstream.demo.site import serve
 from crawlstream.demo.web import LOCAL_HOSTS_FROM, Web
 from crawlstream.errors import CrawlstreamError
@@ -29,7 +27,8 @@ def main() -> int:
         page_bytes=options.page_bytes,
     )
     try:
-        uvloop.run(_until_stopped(web, options.log))
+        # uvloop reads past the sockets that know when data arrived.
+        asyncio.run(_until_stopped(web, options.log))
     except CrawlstreamError as error:
         sys.stderr.write(f"crawlstream: {error}\n")
         return 1

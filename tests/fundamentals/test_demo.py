@@ -1,0 +1,40 @@
+"""What a newcomer sees first."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from crawlstream.cli.demo import environment_without_settings
+from crawlstream.demo.visits import read_visits
+
+_TIMEOUT_S = 300
+
+
+def test_the_demo_crawls_its_site_within_the_rules(tmp_path: Path) -> None:
+    """``crawlstream demo`` ends with 0: every page came, none twice, no rate was exceeded."""
+    environment = {
+        **environment_without_settings(os.environ),
+        "CRAWLSTREAM_HOME": str(tmp_path),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "crawlstream.cli", "demo"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    results = [json.loads(line) for line in Path(summary["results"]).read_text().splitlines()]
+    assert summary["pages"] == len({result["url"] for result in results}) > 100
+    assert summary["failed"] == 0
+    (log,) = tmp_path.rglob("site-visits.jsonl")
+    visits = read_visits(log)
+    # Stamps of arrival, not of a loop that does not know it.
+    assert visits[-1].mono - visits[0].mono > 1000
