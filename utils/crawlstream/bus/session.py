@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.base import MemberState
 from kafka.errors import (
     KafkaError,
     LogTruncationError,
@@ -191,6 +192,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def read(self, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
         """Poll: take part in the group's life, and return what has arrived."""
+        self._keep_joining()
         try:
             polled = self._consumer.poll(timeout_ms=timeout_ms)
         except OffsetOutOfRangeError as error:
@@ -277,6 +279,16 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             self._heard_at = time.monotonic()
         elif time.monotonic() - self._heard_at > DEAF_AFTER_S:
             raise KafkaUnavailable("the consumer's metadata is not refreshed any more")
+
+    def _keep_joining(self) -> None:
+        """Have a join that was begun brought to its end.
+
+        kafka-python joins anew when the topic's partitions have changed, but takes that for done as
+        soon as it is the leader: if the rest takes longer than one poll, nobody asks for it again.
+        """
+        coordinator = self._consumer._coordinator  # noqa: SLF001  nothing public tells
+        if coordinator.state is MemberState.REBALANCING:
+            coordinator.rejoin_needed = True
 
     def _find_topic_id(self) -> str | None:
         cluster = self._network.cluster
