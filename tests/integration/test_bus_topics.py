@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from crawlstream.bus import connect
@@ -18,6 +20,7 @@ from crawlstream.bus.topics import ensure_topics, list_topics, topic_problems
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from support.servers import RunningServer
+from support.waiting import WaitUntil
 
 MIB = 1024 * 1024
 
@@ -137,3 +140,21 @@ async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
         await end_offsets(hosts, "nothing")
     with pytest.raises(KafkaUnavailable, match="does not answer"):
         await list_topics(["127.0.0.1:1"])
+
+
+async def test_who_hears_of_metadata_may_become_more_meanwhile(
+    hosts: list[str], wait_until: WaitUntil
+) -> None:
+    """A listener that comes while others are told does not silence the client."""
+    client, network = await asyncio.to_thread(
+        connect.open_client, KafkaConsumer, **connect.common_options(hosts, "listeners")
+    )
+    heard = threading.Event()
+    network.cluster.add_listener(
+        lambda cluster: cluster.add_listener(lambda _: heard.set()),
+    )
+    try:
+        # What was added is told from the next time on, if there is one.
+        await wait_until(lambda: network.cluster.request_update() and heard.is_set())
+    finally:
+        await asyncio.to_thread(client.close, timeout_ms=1_000)

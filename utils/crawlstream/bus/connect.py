@@ -68,8 +68,11 @@ def open_client(
     made: list[KafkaNetClient] = []
 
     def remember(**configs: Any) -> KafkaNetClient:
-        made.append(network(**configs))
-        return made[0]
+        client = network(**configs)
+        cluster = client.cluster
+        cluster._listeners = _Listeners(cluster._listeners)  # noqa: SLF001  nothing public does
+        made.append(client)
+        return client
 
     try:
         return kind(*topics, kafka_client=remember, **options), made[0]
@@ -77,6 +80,18 @@ def open_client(
         for client in made:
             client.close()
         raise KafkaUnavailable(f"Kafka does not answer: {error}") from error
+
+
+class _Listeners(set[Any]):
+    """Who is told of new metadata; may grow meanwhile.
+
+    kafka-python walks along them on its own thread while the client that is being made adds to
+    them. The error would end the task that asks for metadata, unheard, and every call that waits
+    for some would wait for ever.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(tuple(super().__iter__()))
 
 
 @contextmanager
