@@ -104,15 +104,6 @@ async def test_a_full_redis_still_drains(crowded: Bench) -> None:
         assert await frontier.retire("w1") == 0
 
 
-async def test_links_of_a_page_still_enter_a_full_redis(crowded: Bench) -> None:
-    """A page under way can end, whatever it has found: nothing waits for memory for ever."""
-    async with without_memory(crowded.redis):
-        (hold,) = await crowded.worker.lease()
-        answer = await crowded.worker.settle(hold, links=[links("new", range(1_500))])
-    assert not answer.stale
-    assert (await crowded.state()).admitted == 1_002 + 1_500
-
-
 async def test_an_empty_stream_cannot_be_made_in_a_full_redis(redis: Redis) -> None:
     """A first reader is told that there is no memory, in our words."""
     async with without_memory(redis):

@@ -342,14 +342,14 @@ async def test_a_restart_between_a_page_and_its_links_repeats_them(
     put = children.put
     saved = {key: await bench.redis.dump(key) for key in await bench.redis.keys()}
 
-    async def put_and_lose(*args: Any) -> int | None:
-        life = await put(*args)
+    async def put_and_lose(*args: Any) -> tuple[int | None, bool]:
+        done = await put(*args)
         monkeypatch.undo()
         await bench.redis.flushdb()
         for key, value in saved.items():
             await bench.redis.restore(key, 0, value)
         await bench.pretend_restart()
-        return life
+        return done
 
     monkeypatch.setattr(children, "put", put_and_lose)
     answer = await bench.worker.settle(hold, links=[links("b", range(1_500))])

@@ -35,7 +35,7 @@ _PREFIX = KEYS.tag(0)
 _KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 _HEAD = struct.Struct("<IIdIB")
 
-PERMANENT = {"m", "positions", "rules", "table", "t", "totals", "outbox", "actions"}
+PERMANENT = {"m", "positions", "rules", "table", "t", "totals", "outbox", "actions", "overflow"}
 """Keys that stay when everything that was ever fed is over and forgotten."""
 
 
@@ -124,14 +124,16 @@ def _check_ledger(state: Dump) -> None:
     for parts, entries in state.named("y"):
         if len(parts) == 2:
             delayed[parts[1]] += len(entries)
+    spilled = {c: sum(map(int, names.values())) for (c,), names in state.named("spills")}
     totals: Counter[str] = Counter()
     for (c,), fields in state.named("x"):
         ledger = {name.decode(): value for name, value in fields.items()}
         counts = defaultdict(int, {k: int(v) for k, v in ledger.items() if v.isdigit()})
         ended = sum(map(counts.__getitem__, ENDS))
-        waiting = counts["queued"] + counts["delayed"] + counts["held"]
+        waiting = counts["queued"] + counts["delayed"] + counts["held"] + counts["spilled"]
         assert counts["admitted"] == ended + waiting, (c, ledger)
         assert counts["held"] == held[c], (c, ledger, held)
+        assert counts["spilled"] == spilled.get(c, 0), (c, ledger, spilled)
         if _is_running(state, c):
             assert (counts["queued"], counts["delayed"]) == (queued[c], delayed[c]), (c, ledger)
             is_idle = c.encode() in state.get("idle")
@@ -139,7 +141,7 @@ def _check_ledger(state: Dump) -> None:
             totals["running"] += 1
         else:
             assert counts["queued"] == counts["delayed"] == 0, (c, ledger)
-        for name in ("queued", "delayed", "held"):
+        for name in ("queued", "delayed", "held", "spilled"):
             totals[name] += counts[name]
     for name, value in state.get("totals").items():
         assert int(value) == totals[name.decode()], (name, value, totals)
@@ -204,14 +206,15 @@ def _check_owners(state: Dump) -> None:
     running = {c.encode() for c in numbers if _is_running(state, c)}
     for of_run in ("shifts", "revisit", "stalled", "abandon"):
         assert set(state.get(of_run)) <= running, of_run
-    for letter in "kfse":
+    for letter in (*"kfse", "spills"):
         assert {parts[0] for parts, _ in state.named(letter)} <= numbers, letter
     for c in numbers:
         fields = state.get(f"x:{c}")
         is_over = fields[b"state"] in {b"finished", b"stopped", b"expired"}
         assert (c.encode() in state.get("forget")) == is_over, (c, fields)
     workers = {worker.decode() for worker in state.get("workers")}
-    assert {":".join(parts) for parts, _ in state.named("h")} <= workers
+    for letter in ("h", "recalled"):
+        assert {":".join(parts) for parts, _ in state.named(letter)} <= workers
     for _, asleep in state.named("z"):
         assert {worker.decode() for worker in asleep} <= workers
     assert all(state.ttls[name] > 0 for name in state.values if name.startswith("stop:"))

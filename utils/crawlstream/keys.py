@@ -60,6 +60,10 @@ class FrontierKeys:
         """Next offset to apply, by topic UUID and Kafka partition."""
         return self.tag(0) + "positions"
 
+    def overflow(self) -> str:
+        """Next offset to recall of what was spilled, by topic UUID and Kafka partition."""
+        return self.tag(0) + "overflow"
+
     def lost(self) -> str:
         """What is left to be restored after a loss of Redis."""
         return self.tag(0) + "lost"
@@ -151,6 +155,11 @@ class Topics:
         """The latest state of every run, for a Redis that was lost; compacted."""
         return f"{self.prefix}.runs"
 
+    @property
+    def overflow(self) -> str:
+        """Links that wait for room in Redis; our own, no client reads or writes it."""
+        return f"{self.prefix}.overflow"
+
     @staticmethod
     def run_key(mark: RunMark) -> bytes:
         """What `runs` is compacted by: the latest state of a run, the latest stop of a crawl."""
@@ -167,4 +176,7 @@ class Topics:
 
     def all(self) -> tuple[str, ...]:
         """The topics that exist before the first record."""
-        return (self.incoming, self.crawled, self.outbound, self.events, self.rejected, self.runs)
+        return (
+            *(self.incoming, self.crawled, self.outbound, self.events, self.rejected),
+            *(self.runs, self.overflow),
+        )

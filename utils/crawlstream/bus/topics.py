@@ -19,6 +19,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
     for_code,
 )
+from kafka.structs import TopicPartition
 
 from crawlstream.bus.connect import admin
 from crawlstream.errors import ConfigError, CrawlstreamError, KafkaUnavailable
@@ -30,6 +31,7 @@ ENVELOPE_BYTES = 64 * 1024
 INCOMING_RETENTION_MS = 14 * 24 * 3600 * 1000
 """The longest crawl whose seeds can be read again after a loss of Redis: two weeks."""
 
+_KEPT_SEGMENT_BYTES = 64 * 1024 * 1024
 _KNOWN_LIMIT = 10_000
 _RETRY_AFTER_S = 60.0
 _CLIENT_ID = "crawlstream-topics"
@@ -48,7 +50,7 @@ class TopicShape:
     max_record_bytes: int = 8 * 1024 * 1024
 
     def options(
-        self, *, is_incoming: bool = False, is_compacted: bool = False
+        self, *, is_incoming: bool = False, is_compacted: bool = False, is_kept: bool = False
     ) -> Mapping[str, Any]:
         """The shape as kafka-python takes it."""
         configs = {"max.message.bytes": str(self.max_record_bytes + ENVELOPE_BYTES)}
@@ -60,6 +62,10 @@ class TopicShape:
             # A run is of no use any more when its seeds are gone.
             configs["cleanup.policy"] = "compact,delete"
             configs["retention.ms"] = str(2 * INCOMING_RETENTION_MS)
+        if is_kept:
+            # What is read is deleted by the reader, segment by segment; nothing else may be.
+            configs["retention.ms"] = configs["retention.bytes"] = "-1"
+            configs["segment.bytes"] = str(max(_KEPT_SEGMENT_BYTES, 2 * self.max_record_bytes))
         return {
             "num_partitions": self.partitions,
             "replication_factor": self.replication,
@@ -84,7 +90,11 @@ async def ensure_topics(
         partitions=partitions, replication=replication, max_record_bytes=max_record_bytes
     )
     wanted = {
-        name: shape.options(is_incoming=name == topics.incoming, is_compacted=name == topics.runs)
+        name: shape.options(
+            is_incoming=name == topics.incoming,
+            is_compacted=name == topics.runs,
+            is_kept=name == topics.overflow,
+        )
         for name in topics.all()
     }
     await asyncio.to_thread(_create_missing, hosts, wanted)
@@ -109,6 +119,12 @@ async def topic_problems(
 async def list_topics(hosts: Sequence[str]) -> Sequence[str]:
     """Names of all topics, sorted, Kafka's own left out."""
     return await asyncio.to_thread(_list_topics, hosts)
+
+
+async def forget_records(hosts: Sequence[str], topic: str, before: Mapping[int, int]) -> None:
+    """Delete the records below an offset, by partition; KafkaUnavailable if it is not done now."""
+    keys = {TopicPartition(topic, partition): offset for partition, offset in before.items()}
+    await asyncio.to_thread(_forget_records, hosts, keys)
 
 
 class TopicMaker:
@@ -170,6 +186,11 @@ def _create(client: KafkaAdminClient, name: str, shape: Mapping[str, Any]) -> No
         kind = ConfigError if error in _DENIED else KafkaUnavailable
         reason = answer["error_message"] or error.__name__
         raise kind(f"Kafka does not create topic {name}: {reason}")
+
+
+def _forget_records(hosts: Sequence[str], before: Mapping[TopicPartition, int]) -> None:
+    with admin(hosts, _CLIENT_ID) as client:
+        client.delete_records(before)
 
 
 def _size_limits(hosts: Sequence[str], names: Sequence[str]) -> dict[str, int]:

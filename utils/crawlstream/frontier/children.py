@@ -12,7 +12,7 @@ from crawlstream.model.effects import Links, Settle
 LINKS_PER_CALL = 1_000
 """Links in one script: keeps the longest call near 5 ms."""
 
-_UNKNOWN = Inheritance(0, None, None)
+_UNKNOWN = Inheritance(b"0", 0, 0, None, None)
 """Of a hold that this process does not know; Redis does not either, and takes no children of it."""
 
 
@@ -44,8 +44,10 @@ class Children:
 
     async def pack(
         self, worker: str, spiderid: str, settles: Sequence[Settle]
-    ) -> tuple[list[object], list[object]]:
+    ) -> tuple[list[object], list[object], list[str]]:
         """Settles for an exchange, those without anything found apart from the others.
+
+        The third list are tokens of settles that must not be in it: Redis has no room for links.
 
         Links beyond what fits into it are put ahead of it. Such a settle names the life of Redis
         under which the first of them were put: if Redis was restarted since, it finds another life
@@ -53,25 +55,32 @@ class Children:
         """
         packed: list[object] = []
         plain: list[Settle] = []
+        refused: list[str] = []
         room = LINKS_PER_CALL
         for settle in settles:
             links, life = settle.links, None
-            if not links and not settle.filtered:
+            if not (links or settle.filtered or settle.spilled):
                 plain.append(settle)
                 continue
             size = sum(len(group.entries) for group in links)
             if size > room:
-                life = await self.put(worker, spiderid, settle.token, links)
+                life, is_refused = await self.put(worker, spiderid, settle.token, links)
+                if is_refused:
+                    refused.append(settle.token)
+                    continue
                 links = ()
             else:
                 room -= size
             packed.append(self._pack_settle(spiderid, settle, links, life))
-        return packing.pack_ends(plain), packed
+        return packing.pack_ends(plain), packed, refused
 
     async def put(
         self, worker: str, spiderid: str, token: str, links: Sequence[Links]
-    ) -> int | None:
-        """Put links below a held page; answers the life of Redis at the first of them."""
+    ) -> tuple[int | None, bool]:
+        """Put links below a held page; the life of Redis at the first of them.
+
+        And whether Redis had no room for all of them: it may have some.
+        """
         inherited = self._inherited.get(token, _UNKNOWN)
         first_life = None
         for groups in split_links(links, LINKS_PER_CALL):
@@ -83,9 +92,15 @@ class Children:
                 inherited.pack_links(groups, spiderid),
             ]
             answer = await self._scripts.run("put", packing.pack(request))
-            life = int(packing.unpack(answer)[2])
+            life, is_refused = packing.unpack(answer)[2:]
             first_life = life if first_life is None else first_life
-        return first_life
+            if is_refused:
+                return first_life, True
+        return first_life, False
+
+    def inherited(self, token: str) -> Inheritance | None:
+        """What children of a held page inherit; None for a hold that nobody knows."""
+        return self._inherited.get(token)
 
     def _pack_settle(
         self, spiderid: str, settle: Settle, links: Sequence[Links], life: int | None
@@ -102,6 +117,7 @@ class Children:
             inherited.pack_links(links, spiderid),
             [part for pair in settle.filtered.items() for part in pair],
             packing.none_as(life),
+            [part for pair in settle.spilled.items() for part in pair],
         ]
 
 

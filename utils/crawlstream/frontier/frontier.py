@@ -12,6 +12,7 @@ from crawlstream.errors import ConfigError, FrontierFull, PositionGap
 from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import FrontierLimits, Tended
 from crawlstream.frontier.children import Children
+from crawlstream.frontier.overflow import spill
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
@@ -24,6 +25,7 @@ from crawlstream.model.effects import (
     Requeue,
     Sent,
     Settle,
+    Spill,
 )
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.throttle import ThrottleTable
@@ -113,7 +115,7 @@ class Frontier:
         One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
         more) may be sent again: holds granted by a call whose answer was lost are granted again.
         """
-        ends, with_children = await self._children.pack(worker, spiderid, settles)
+        ends, with_children, full = await self._children.pack(worker, spiderid, settles)
         request = [
             self._call,
             worker,
@@ -131,24 +133,40 @@ class Frontier:
         ]
         issued_at = time.monotonic()
         answer = packing.unpack(await self._run("exchange", packing.pack(request)))
-        granted, crawls, profiles, stale, life, next_due, rules_known, repeat = answer
+        granted, crawls, profiles, stale, life, next_due, rules_known, *rest = answer
+        repeat, refused, crowded = rest
         holds, inherited = packing.unpack_holds(granted, crawls, profiles, issued_at=issued_at)
         self._call += 1
         self._children.learn(inherited)
         gone = packing.texts(stale)
         lost = packing.texts(repeat)
+        no_room = packing.texts(refused) | frozenset(full)
         ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
-        self._children.forget(ended - lost)
+        self._children.forget(ended - lost - no_room)
         if lost:
             again = [settle for settle in settles if settle.token in lost]
-            gone |= (await self.exchange(worker, spiderid, settles=again)).stale
+            repeated = await self.exchange(worker, spiderid, settles=again)
+            gone, no_room = gone | repeated.stale, no_room | repeated.refused
         return Exchanged(
             holds=holds,
             stale=gone,
             life=life,
             next_due_ms=None if next_due < 0 else next_due,
             rules_known=rules_known,
+            refused=no_room,
+            is_crowded=True if full else None if crowded < 0 else bool(crowded),
         )
+
+    def spill(self, worker: str, spiderid: str, settle: Settle) -> Sequence[Spill]:
+        """The links of a settle as records for Kafka.
+
+        Once Kafka has them, settle without these links but with ``spilled``. None come of a hold
+        that is in other hands by now.
+        """
+        inherited = self._children.inherited(settle.token)
+        if inherited is None:
+            return ()
+        return spill(worker, spiderid, settle.token, links=settle.links, inherited=inherited)
 
     async def put_links(
         self, worker: str, spiderid: str, token: str, links: Sequence[Links]

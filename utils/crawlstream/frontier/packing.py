@@ -62,8 +62,11 @@ def crawl_from(name: bytes) -> CrawlKey:
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What the children of a held page inherit: their profile's number and page limits."""
+    """What the children of a held page inherit: crawl and run, profile's number, page limits."""
 
+    crawl: bytes
+    """The crawl's number, and its run: they say where the children belong that are spilled."""
+    run: int
     number: int
     domain_max_pages: int | None
     max_pages: int | None
@@ -131,7 +134,7 @@ def unpack_holds(
         except ValueError:
             log.exception("lease", outcome="unreadable", token=token)
             continue
-        inherited[token] = Inheritance(number, profile.domain_max_pages, profile.max_pages)
+        inherited[token] = Inheritance(c, run, number, profile.domain_max_pages, profile.max_pages)
         holds.append(
             Hold(
                 token=token,
@@ -362,6 +365,7 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         queued=number("queued"),
         delayed=number("delayed"),
         held=number("held"),
+        spilled=number("spilled"),
         done=number("done"),
         failed=number("failed"),
         redirected=number("redirected"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -13,6 +14,15 @@ from crawlstream.model.effects import Loss
 
 LOST_MS = 14 * 24 * 3600 * 1000
 """How long the runs of a lost Redis are remembered: as long as Kafka keeps their seeds."""
+
+
+def read_positions(fields: Mapping[bytes, bytes]) -> dict[tuple[str, int], int]:
+    """Offsets by topic UUID and Kafka partition, from a hash whose fields name both."""
+    positions = {}
+    for field, offset in fields.items():
+        topic_id, _, partition = field.decode().rpartition(":")
+        positions[topic_id, int(partition)] = int(offset)
+    return positions
 
 
 class Positions:
@@ -30,11 +40,7 @@ class Positions:
         """Next offset to apply, by topic UUID and Kafka partition."""
         with our_errors():
             fields = await self._redis.hgetall(self._keys.positions())
-        positions = {}
-        for field, offset in fields.items():
-            topic_id, _, partition = field.decode().rpartition(":")
-            positions[topic_id, int(partition)] = int(offset)
-        return positions
+        return read_positions(fields)
 
     async def restore(self, loss: Loss) -> int:
         """Say where a partition without a position begins; answers its position from now on."""

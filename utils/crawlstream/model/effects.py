@@ -59,6 +59,18 @@ class Settle:
     sent_ms: int | None = None
     """As in Sent; None if it was reported before or nothing was sent."""
     body_bytes: int = 0
+    spilled: Mapping[int, int] = field(default_factory=dict)
+    """Children that are in Kafka already: how many, by the ``chunk`` of each Spill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """Children of one page, or some of them, as a record on their way to ``<prefix>.overflow``."""
+
+    chunk: int
+    """Names the record below its page."""
+    links: int
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +120,11 @@ class Exchanged:
     """How long nothing more will be due unless something is put; None: nothing waits at all."""
     rules_known: bool
     """False: no throttle rules have reached Redis yet, so nothing is granted."""
+    refused: frozenset[str] = frozenset()
+    """Tokens of settles that were not done, as Redis has no room for their children: spill these,
+    then settle again."""
+    is_crowded: bool | None = None
+    """Whether children should be spilled at once; None: nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

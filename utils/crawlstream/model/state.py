@@ -43,6 +43,8 @@ class CrawlState:
     redirected: int
     stopped: int
     expired: int
+    spilled: int = 0
+    """Admitted as far as is known; waiting in Kafka until Redis has room."""
     body_bytes: int = 0
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
@@ -51,8 +53,8 @@ class CrawlState:
 
     @property
     def pending(self) -> int:
-        """Entries that wait, now or later."""
-        return self.queued + self.delayed
+        """Entries that wait, now or later, here or in Kafka."""
+        return self.queued + self.delayed + self.spilled
 
     @property
     def held_back(self) -> Mapping[str, int]:
@@ -66,7 +68,7 @@ class CrawlState:
     def residual(self) -> int:
         """What the equation of the ledger leaves over; anything but 0 is a defect."""
         ended = self.done + self.failed + self.redirected + self.stopped + self.expired
-        return self.admitted - ended - self.queued - self.delayed - self.held
+        return self.admitted - ended - self.pending - self.held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,16 @@
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
 --            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
---            life of the puts that went ahead|-1}
+--            life of the puts that went ahead|-1, spilled {chunk, links …}}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, robots}
--- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat}
+-- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
+--   refused, is Redis crowded: 1 or 0, -1 if nobody looked}
 --   hold     {token, crawl number, domain, priority, entry}
 --   crawls   crawl number -> {name, run, recovered}
 --   profiles "crawl number/profile number" -> bytes
 --   repeat   tokens whose puts may have been lost by a restart: put again, then settle
+--   refused  tokens whose children have no room: spill them, then settle; nothing was done
 -- Cost: per page about 12 commands' work; no round trip but its own.
 --- include: clock
 --- include: ledger
@@ -26,6 +28,8 @@
 --- include: admit
 --- include: holds
 --- include: lease
+--- include: memory
+--- include: spills
 
 local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases =
   unpack(cmsgpack.unpack(ARGV[1]))
@@ -107,13 +111,21 @@ for _, group in ipairs(ends) do
   end
 end
 
-local to_repeat = {}
+local to_repeat, refused, crowded = {}, {}, -1
+if #settles > 0 then
+  crowded = is_crowded(memory()) and 1 or 0
+end
 for _, settle in ipairs(settles) do
   local hold, state, rule = find(settle[1])
-  if hold and settle[10] >= 0 and settle[10] ~= life then
+  if not hold then
+    drop_spills(worker, settle[1], settle[11])
+  elseif settle[10] >= 0 and settle[10] ~= life then
     to_repeat[#to_repeat + 1] = settle[1]
-  elseif hold then
+  elseif crowded == 1 and #settle[8] > 0 then
+    refused[#refused + 1] = settle[1]
+  else
     admit_children(hold.c, settle[8], settle[6], settle[7])
+    register_spills(worker, hold, settle[11])
     local filtered = settle[9]
     for i = 1, #filtered, 2 do
       count(hold.c, 'z:' .. filtered[i], filtered[i + 1])
@@ -154,4 +166,4 @@ wake_workers()
 save_clock()
 local crawls, profiles = context_of(granted)
 return cmsgpack.pack({ granted, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat })
+  to_repeat, refused, crowded })

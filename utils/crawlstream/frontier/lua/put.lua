@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- put: children of a held page, ahead of its settle, when they are too many for one call.
--- Guarantee: nothing enters for a hold that is stale. Safe to repeat: dedupe knows them.
+-- Guarantee: nothing enters for a hold that is stale, or while Redis is crowded. Safe to repeat:
+--   dedupe knows them.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, groups as in exchange}
--- Returns: packed {is the hold still there, admitted, life}
+-- Returns: packed {is the hold still there, admitted, life, is it refused as Redis is crowded}
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: ledger
@@ -12,12 +13,17 @@
 --- include: dedupe
 --- include: admit
 --- include: holds
+--- include: memory
 
 local worker, token, domain_cap, crawl_cap, groups = unpack(cmsgpack.unpack(ARGV[1]))
 local packed = redis.call('HGET', P .. 'h:' .. worker, token)
 if not packed then
   save_clock()
-  return cmsgpack.pack({ false, 0, life })
+  return cmsgpack.pack({ false, 0, life, false })
+end
+if is_crowded(memory()) then
+  save_clock()
+  return cmsgpack.pack({ true, 0, life, true })
 end
 local c = parse_hold(token, packed).c
 local admitted = 0
@@ -32,4 +38,4 @@ end
 save_ledger()
 wake_workers()
 save_clock()
-return cmsgpack.pack({ true, admitted, life })
+return cmsgpack.pack({ true, admitted, life, false })

@@ -79,7 +79,7 @@ local function is_meant_by_stop(c, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'stopped', 'expired', 'bytes', 'expires', 'top', 'recovered' }
+  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'top', 'recovered' }
 
 -- How far each Kafka partition has taken effect: {place, offset …}.
 local function positions()
@@ -133,8 +133,9 @@ local function close_run(name, state)
     return 0, record.run
   end
   save_ledger()
-  local waiting = redis.call('HMGET', P .. 'x:' .. record.c, 'queued', 'delayed')
+  local waiting = redis.call('HMGET', P .. 'x:' .. record.c, 'queued', 'delayed', 'spilled')
   local queued, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
+  local spilled = tonumber(waiting[3] or 0)
   redis.call('HSET', P .. 'x:' .. record.c, 'state', state)
   forget_steering(record.c)
   redis.call('ZREM', P .. 'idle', record.c)
@@ -142,10 +143,12 @@ local function close_run(name, state)
   crawl.state = state
   count(record.c, 'queued', -queued)
   count(record.c, 'delayed', -delayed)
-  count(record.c, state == 'stopping' and STOPPED or 'expired', queued + delayed)
+  count(record.c, 'spilled', -spilled)
+  redis.call('UNLINK', P .. 'spills:' .. record.c)
+  count(record.c, state == 'stopping' and STOPPED or 'expired', queued + delayed + spilled)
   touched[record.c] = true
   wake_tend_by(now)
-  return queued + delayed, record.run
+  return queued + delayed + spilled, record.run
 end
 
 -- The number of a run that was under way when an earlier Redis was lost; told once.

@@ -214,6 +214,6 @@ local function forget_worker(worker)
   if S then
     redis.call('ZREM', P .. 'z:' .. S, worker)
   end
-  redis.call('DEL', P .. 'h:' .. worker)
+  redis.call('DEL', P .. 'h:' .. worker, P .. 'recalled:' .. worker)
   redis.call('ZREM', P .. 'workers', worker)
 end

@@ -1,10 +1,10 @@
 -- The ledger of a crawl's run: counters that add up at every instant, and its ending.
 -- Guarantee: admitted = done + failed + redirected + stopped + expired + queued + delayed + held
---   once `save_ledger` has run. An ending is owed to the outbox in the script that decides it.
+--   + spilled once `save_ledger` has run. An ending is owed to the outbox in the script that decides it.
 -- Record `x:<c>` of crawl number c: name, run, state, counters, expires, started, active.
--- `totals` HASH: queued, delayed and held over all crawls, and `running`, the runs under way.
+-- `totals` HASH: queued, delayed, held and spilled over all crawls, and `running`, the runs under way.
 -- States: running -> finished | stopping -> stopped | expiring -> expired.
-local TOTALS = { queued = true, delayed = true, held = true }
+local TOTALS = { queued = true, delayed = true, held = true, spilled = true }
 local deltas, touched = {}, {}
 
 -- Add to a counter of crawl c; written by save_ledger.
@@ -59,8 +59,9 @@ end
 local function note_idle()
   local due
   for c in pairs(touched) do
-    local left = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed', 'held')
-    if tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0) == 0 then
+    local left = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed', 'held', 'spilled')
+    if tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)
+      + tonumber(left[4] or 0) == 0 then
       local since = crawl_of(c).state == 'running' and now or 0
       redis.call('ZADD', P .. 'idle', 'NX', int(since), c)
       due = math.min(due or since, since)

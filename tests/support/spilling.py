@@ -1,0 +1,68 @@
+"""The topic of what was spilled, as the frontier sees it: one Kafka partition in a list."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier.overflow import Overflow, Recalled, SpillBatch, read_spill
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Exchanged, Links, Outcome, Settle
+from support.frontier import Worker
+
+
+@dataclass
+class Spills:
+    """Records in their order, and how far they were recalled."""
+
+    overflow: Overflow
+    records: list[bytes] = field(default_factory=list)
+    next: int = 0
+
+    def send(self, worker: Worker, settle: Settle) -> Settle:
+        """Kafka takes the links of a settle: what is left to tell the frontier."""
+        spills = worker.frontier.spill(worker.name, worker.spiderid, settle)
+        self.records += [spill.value for spill in spills]
+        return replace(settle, links=(), spilled={spill.chunk: spill.links for spill in spills})
+
+    async def settle(self, worker: Worker, hold: Hold, *links: Links) -> Exchanged:
+        """End a hold, its links spilled."""
+        settle = Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=links)
+        return await worker.exchange(settles=[self.send(worker, settle)])
+
+    def batch(self, start: int, end: int) -> SpillBatch:
+        """Records from ``start`` up to ``end``."""
+        return SpillBatch(
+            topic_id="spills",
+            kafka_partition=0,
+            start=start,
+            next=end,
+            records=[read_spill(at, self.records[at]) for at in range(start, end)],
+        )
+
+    async def recall(self, count: int | None = None) -> Recalled:
+        """Let the next records take effect, or all."""
+        end = len(self.records) if count is None else min(self.next + count, len(self.records))
+        await self.overflow.begin("spills", 0, 0)
+        done = [await self.overflow.recall(part) for part in self.batch(self.next, end).parts()]
+        self.next = end
+        return Recalled(
+            sum(one.applied for one in done),
+            sum(one.ignored for one in done),
+            sum(one.admitted for one in done),
+        )
+
+
+@asynccontextmanager
+async def filled(redis: Redis, share: float) -> AsyncIterator[None]:
+    """For the length of the block Redis uses this share of its memory."""
+    limit = (await redis.config_get("maxmemory"))["maxmemory"] or 0
+    used = (await redis.info("memory"))["used_memory"]
+    await redis.config_set("maxmemory", max(int(used / share), 1))
+    try:
+        yield
+    finally:
+        await redis.config_set("maxmemory", limit)

@@ -1,0 +1,58 @@
+#!lua flags=allow-oom
+-- recall: children that were spilled come back from Kafka, with the position of their records.
+-- Guarantee: each record takes effect once, whoever sends it and how often: records below the
+--   position are skipped, a gap writes nothing. A registered one leaves `spilled` and `admitted`,
+--   and its links are put: dedupe and caps are applied now. One whose parent is still held is put
+--   ahead of the settle, which will not register it. Any other is ignored: its run has ended, or its
+--   parent will be fetched again.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, {offset, record …}}
+--   record  packed {version, worker, token, chunk, crawl number, run, domain_cap|-1, crawl_cap|-1,
+--           groups as in exchange}
+-- Returns: packed {'OK', records applied, records ignored, links admitted}, or {'GAP', position}: -1
+--   where none is known, for Redis is new
+-- Cost: as the children of a settle.
+--- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: spills
+
+local topic, kafka_partition, start, next_offset, records = unpack(cmsgpack.unpack(ARGV[1]))
+local place = topic .. ':' .. int(kafka_partition)
+local position = tonumber(redis.call('HGET', P .. 'overflow', place) or -1)
+if start > position then
+  return cmsgpack.pack({ 'GAP', position })
+end
+
+local applied, ignored, admitted = 0, 0, 0
+
+local function recall(_, worker, token, chunk, c, run, domain_cap, crawl_cap, groups)
+  local crawl = crawl_of(c)
+  if crawl.state ~= 'running' or tonumber(crawl.run) ~= run
+    or not claim_spill(c, worker, token, chunk) then
+    ignored = ignored + 1
+    return
+  end
+  applied = applied + 1
+  touched[c] = true
+  for _, group in ipairs(groups) do
+    admitted = admitted + admit(c, group, domain_cap >= 0 and domain_cap or nil,
+      crawl_cap >= 0 and crawl_cap or nil)
+  end
+end
+
+if next_offset > position then
+  for i = 1, #records, 2 do
+    if records[i] >= position then
+      recall(unpack(cmsgpack.unpack(records[i + 1])))
+    end
+  end
+  redis.call('HSET', P .. 'overflow', place, int(next_offset))
+  save_ledger()
+  wake_workers()
+end
+save_clock()
+return cmsgpack.pack({ 'OK', applied, ignored, admitted })
