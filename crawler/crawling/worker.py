@@ -22,7 +22,7 @@ from scrapy.http import Response
 from crawling.endings import Endings
 from crawling.feeder import Feeder
 from crawling.holds import GrantExpired, Holds, Phase
-from crawling.lifetime import LOOK_EVERY_S, Lifetime, resident_bytes
+from crawling.lifetime import LOOK_EVERY_S, Lifetime, collect_seldom, resident_bytes
 from crawling.outcome import Outcomes
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 BEAT_EVERY_S = 5.0
+RESULTS_LINGER_MS = 30
+"""Pages come one by one; nobody waits for one of them but its own settle."""
 _BEATS_A_RECONCILE = 6
 _BEAT_AGAIN_S = 1.0
 _LAST_WORDS_S = 10.0
@@ -127,6 +129,7 @@ class Worker:
             self.is_broken = True
             log.critical("start", outcome="failed", error=str(error), exc_info=error)
             raise CloseSpider("broken") from error
+        collect_seldom()
         log.info("start", worker=self.name, spider=spider.name)
 
     async def _open(self) -> None:
@@ -263,4 +266,9 @@ def _sink(settings: Settings, spiderid: str) -> KafkaSink:
         replication=settings.replication,
         max_record_bytes=settings.max_record_bytes,
     )
-    return KafkaSink(settings.KAFKA_HOSTS, client_id=f"crawler-{spiderid}", shape=shape)
+    return KafkaSink(
+        settings.KAFKA_HOSTS,
+        client_id=f"crawler-{spiderid}",
+        shape=shape,
+        linger_ms=RESULTS_LINGER_MS,
+    )
