@@ -21,8 +21,10 @@ from twisted.web.client import HTTPConnectionPool
 
 from crawling.guard import GuardedResolver
 from crawling.holds import GrantExpired, Holds, Page
+from crawling.reactions import heard_from, heard_in
 from crawling.to_scrapy import PAGE
 from crawling.worker import Worker
+from crawlstream.model.throttle import Heard
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -58,10 +60,16 @@ class GatedHandler(HTTP11DownloadHandler):
         await self._resolver.resolve(*_goes_to(request))
         self._holds.set_out(page)
         _leaving.set(page)
+        heard: Heard | None = None
         try:
-            return await super().download_request(request)
+            response = await super().download_request(request)
+            heard = heard_in(response)
+        except Exception as error:
+            heard = heard_from(error)
+            raise
         finally:
-            self._holds.receive(page)
+            self._holds.receive(page, heard)
+        return response
 
 
 def _goes_to(request: Request) -> tuple[str, int]:

@@ -26,6 +26,7 @@ from scrapy.exceptions import IgnoreRequest
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.throttle import Heard, Reaction
 from crawlstream.model.url import entry_id, fingerprint
 
 START_BY_S = 0.5
@@ -211,18 +212,21 @@ class Holds:
         if page.phase is Phase.SENT:
             self._report(page, received=False)
 
-    def receive(self, page: Page) -> None:
+    def receive(self, page: Page, heard: Heard | None = None) -> None:
         """The response is there, or it has become clear that none will come."""
         if page.phase is Phase.SENT:
             self._move(page, Phase.RECEIVED)
             page.latency_ms = int((self._clock() - page.left_at) * 1000)
             page.received_at = time.time()
-            self._report(page, received=True)
+            self._report(page, received=True, heard=heard)
+        elif page.phase is Phase.CONNECTING and heard is not None:
+            # No request was written, but the site was asked for a connection.
+            self._report(page, received=True, heard=heard)
 
-    def _report(self, page: Page, *, received: bool) -> None:
+    def _report(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        self._sent[page.token] = Sent(page.token, page.sent_ms, received)
+        self._sent[page.token] = Sent(page.token, page.sent_ms, received, heard)
         self._on_owed()
 
     def _age_of(self, page: Page) -> float:
@@ -256,10 +260,21 @@ class Holds:
         """Another attempt later, at a lower priority."""
         self._end(page, Requeue(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
 
-    def release(self, page: Page, *, delay_ms: int = 0, robots: bool = False) -> None:
+    def release(self, page: Page, *, delay_ms: int = 0) -> None:
         """Give the page back, unmarked."""
-        end = Release(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms, robots=robots)
-        self._end(page, end)
+        self._end(page, Release(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
+
+    def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
+        """The same, where the grant has bought a robots.txt."""
+        self._end(
+            page,
+            Release(
+                token=page.token,
+                sent_ms=page.sent_ms,
+                robots=True,
+                crawl_delay_ms=crawl_delay_ms,
+            ),
+        )
 
     def release_unsent(self) -> None:
         """Give back everything whose request has not left."""
@@ -270,7 +285,8 @@ class Holds:
     def _end(self, page: Page, end: End) -> None:
         if page.is_open:
             self._move(page, Phase.ENDED)
-            self._sent.pop(page.token, None)
+            if _tells_all(end, self._sent.get(page.token)):
+                self._sent.pop(page.token, None)
             self._ends.append(end)
             self._on_owed()
 
@@ -326,6 +342,14 @@ class Holds:
         self._sent.pop(token, None)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
+
+
+def _tells_all(end: End, sent: Sent | None) -> bool:
+    """Whether an end makes the report needless: a result says that the site has answered."""
+    if sent is None or sent.heard is None:
+        return True
+    is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED
+    return is_result and sent.heard.reaction is Reaction.ANSWER
 
 
 def _identity(entry: Entry) -> str:

@@ -13,6 +13,7 @@ from crawling.endings import Endings
 from crawling.failures import RETRY_CODES, is_retryable, reason_of
 from crawling.holds import GrantExpired, Holds, Page
 from crawling.outlinks import Children
+from crawling.reactions import retry_after
 from crawling.redirects import redirect_of
 from crawling.to_scrapy import page_of
 from crawlstream.boot.settings import Settings
@@ -106,9 +107,10 @@ class Outcomes:
 
 
 def _pause_ms(retries: int, response: Response | None) -> int:
-    """How long to wait before the next attempt: doubling, or as long as the site asks."""
+    """How long a page waits before its next attempt: doubling, or as long as the site asks.
+
+    Its whole domain is left alone by the frontier; see :mod:`crawling.reactions`.
+    """
     pause_ms = min(_FIRST_PAUSE_MS << retries, _LONGEST_PAUSE_MS)
-    asked = (response.headers.get(b"Retry-After") if response else None) or b""
-    if asked.isdigit() and len(asked) < 10:
-        pause_ms = max(pause_ms, min(int(asked), _LONGEST_RETRY_AFTER_S) * 1000)
-    return pause_ms
+    asked_s = retry_after(response)[0] if response else 0
+    return max(pause_ms, int(min(asked_s, _LONGEST_RETRY_AFTER_S) * 1000))

@@ -11,7 +11,8 @@ One Redis key for each origin tells what the cluster knows; its time to live tel
 Whoever holds a page of an unknown host and sets ``fetching`` first spends that page's grant on
 robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
 grants last, and are given back after that. A host that cannot be reached at all is the page's own
-failure, so a dead host ends its pages by name and soon.
+failure, so a dead host ends its pages by name and soon. A Crawl-delay is told to the frontier with
+the buyer's return, and lowers the rate of the whole domain.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ _FIRST_LATER_S = 5
 _LONGEST_LATER_S = 900
 _MAX_LATER = 105
 """Refusals in a row until the host's pages fail: about a day."""
+_LONGEST_DELAY_S = 300.0
+"""A longer Crawl-delay is cut to this; so few pages would be no crawl."""
 _PARSED = 2_000
 """Parsed files remembered in this process."""
 
@@ -193,10 +196,12 @@ class Robots:
         known = self._known.get(origin_of(url))
         if known is None or known.until < time.monotonic():
             return Verdict.UNKNOWN
-        agent = profile.useragent or self._settings.USER_AGENT
-        if known.rules is None or known.rules.can_fetch(url, agent):
+        if known.rules is None or known.rules.can_fetch(url, self._agent_of(page)):
             return Verdict.ALLOWED
         return Verdict.FORBIDDEN
+
+    def _agent_of(self, page: Page) -> str:
+        return page.hold.profile.useragent or self._settings.USER_AGENT
 
     def _must_obey(self, profile: Profile) -> bool:
         if profile.obey_robots is None:
@@ -232,14 +237,18 @@ class Robots:
         arrived = self._under_way[origin] = asyncio.Event()
         buyer, *others = pages
         try:
-            await asyncio.gather(
+            is_slower, _ = await asyncio.gather(
                 self._fetch_for(buyer, origin, before), _within_grant(arrived, others)
             )
         finally:
             arrived.set()
             del self._under_way[origin]
+        for page in others if is_slower else ():
+            # Granted before anybody knew how slowly this host is to be asked.
+            self._holds.release(page)
 
-    async def _fetch_for(self, page: Page, origin: str, before: _Note) -> None:
+    async def _fetch_for(self, page: Page, origin: str, before: _Note) -> bool:
+        """Spend a page's grant on its robots.txt; whether that asks for pauses."""
         hops, url = _where(origin, before)
         try:
             response = await self._fetch(_request(url, page, self._settings))
@@ -248,27 +257,30 @@ class Robots:
         except GrantExpired:
             await self._book.forget(origin)
             self._holds.release(page)
-            return
+            return False
         except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
             await self._book.forget(origin)
             await self._outcomes.give_up(page, error)
-            return
+            return False
         else:
             note = _note_of(response, hops, before)
-        await self._publish(origin, note, page)
+        return await self._publish(origin, note, page)
 
-    async def _publish(self, origin: str, note: _Note, page: Page) -> None:
+    async def _publish(self, origin: str, note: _Note, page: Page) -> bool:
         """Tell the cluster, wake the pages that wait here, and give the buyer back."""
         await self._book.write(origin, note.raw or b"", note.left_s)
-        log.info("robots", origin=origin, outcome=note.word.decode())
         if note.word == b"later":
+            log.info("robots", origin=origin, outcome="later")
             await self._put_off([page], int(note.rest), _still(note))
-            return
+            return False
+        delay_ms = 0
         if note.word != b"moved":
-            self._remember(origin, note)
-        if arrived := self._under_way.get(origin):
+            delay_ms = _crawl_delay_ms(self._remember(origin, note), self._agent_of(page))
+        log.info("robots", origin=origin, outcome=note.word.decode(), crawl_delay_ms=delay_ms)
+        self._holds.release_buyer(page, delay_ms)
+        if not delay_ms and (arrived := self._under_way.get(origin)):
             arrived.set()
-        self._holds.release(page, robots=True)
+        return delay_ms > 0
 
     async def _put_off(self, pages: Iterable[Page], refusals: int, pause_s: float) -> None:
         for page in pages:
@@ -277,12 +289,19 @@ class Robots:
             else:
                 self._holds.release(page, delay_ms=int(pause_s * 1000))
 
-    def _remember(self, origin: str, note: _Note) -> None:
+    def _remember(self, origin: str, note: _Note) -> Protego | None:
         rules = _parsed(note.rest) if note.word == b"rules" else None
         self._known[origin] = _Known(rules, time.monotonic() + note.left_s)
         self._known.move_to_end(origin)
         if len(self._known) > _PARSED:
             self._known.popitem(last=False)
+        return rules
+
+
+def _crawl_delay_ms(rules: Protego | None, agent: str) -> int:
+    """The pause between two requests that a file asks an agent to keep; 0: it does not."""
+    delay_s = rules.crawl_delay(agent) if rules else None
+    return int(min(delay_s, _LONGEST_DELAY_S) * 1000) if delay_s and delay_s > 0 else 0
 
 
 def _where(origin: str, before: _Note) -> tuple[int, str]:

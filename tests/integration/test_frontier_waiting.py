@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import pytest
 
-from crawlstream.model.effects import Owed
+from crawlstream.model.effects import Owed, Release, Sent
+from crawlstream.model.throttle import Heard, Reaction
 from support.frontier import CRAWL, GRACE_MS, KEYS, Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -80,19 +80,20 @@ async def test_what_is_held_back_by_a_person_or_by_others_waits(
     assert (await bench.state()).queued == 1
 
 
-async def test_a_domain_that_is_left_alone_too_long_fails_by_name(bench: Bench) -> None:
-    """While workers live, and the domain alone holds its pages back."""
-    await bench.feed.seeds("a/1", "a/2")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.release(hold)
-    state = bytearray(await bench.redis.hget(KEYS.tag(0) + "t", "a"))
-    state[8:16] = struct.pack("<d", await bench.clock() + 9 * DAY_MS)
-    await bench.redis.hset(KEYS.tag(0) + "t", "a", bytes(state))
+async def test_a_domain_that_does_not_answer_fails_by_name(bench: Bench) -> None:
+    """While workers live, what waits in it is given up after a quarter of an hour of silence."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(30)), "b/1")
+    silence = Heard(Reaction.SILENCE)
     for _ in range(60):
-        assert await bench.worker.lease() == []
+        for hold in await bench.worker.lease():
+            if hold.domain == "a":
+                report = Sent(hold.token, 0, received=True, heard=silence)
+                await bench.worker.exchange(sent=[report], releases=[Release(token=hold.token)])
         await bench.tend()
-        await bench.advance(DAY_MS // 40)
-    assert [one.reason for one in await failures(bench)] == ["domain_unreachable"] * 2
+        await bench.advance(60_000)
+    assert {one.reason for one in await failures(bench)} == {"domain_unreachable"}
+    state = await bench.state()
+    assert (state.failed, state.queued, state.held) == (30, 0, 1)
 
 
 async def test_much_is_given_up_in_steps(bench: Bench) -> None:

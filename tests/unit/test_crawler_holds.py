@@ -8,7 +8,8 @@ import pytest
 
 from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds, Page, Phase
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
-from crawlstream.model.effects import Links, Outcome, Release, Requeue, Settle
+from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.throttle import Heard, Reaction
 
 
 class Clock:
@@ -237,12 +238,13 @@ def test_an_exchange_is_bounded(holds: Holds) -> None:
 
 def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
     """Settle, requeue and release, with what belongs to each."""
-    first, second, third = (holds.admit(hold(n)) for n in range(3))
+    first, second, third, buyer = (holds.admit(hold(n)) for n in range(4))
     first.filtered["domain"] += 2
     first.body_bytes = 7
     holds.settle(first, Outcome.REDIRECTED, "")
     holds.requeue(second, 500)
-    holds.release(third, delay_ms=9, robots=True)
+    holds.release(third, delay_ms=9)
+    holds.release_buyer(buyer, crawl_delay_ms=5)
     owed = holds.take_owed()
     assert list(owed.ends) == [
         Settle(
@@ -253,8 +255,44 @@ def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
             body_bytes=7,
         ),
         Requeue(token="1-1", delay_ms=500),
-        Release(token="1-2", delay_ms=9, robots=True),
+        Release(token="1-2", delay_ms=9),
+        Release(token="1-3", robots=True, crawl_delay_ms=5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("reaction", "outcome", "is_told"),
+    [
+        (Reaction.ANSWER, Outcome.DONE, False),
+        (Reaction.ANSWER, Outcome.FAILED, True),
+        (Reaction.REFUSAL, Outcome.DONE, True),
+        (Reaction.SILENCE, Outcome.FAILED, True),
+    ],
+)
+def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
+    *, holds: Holds, reaction: Reaction, outcome: Outcome, is_told: bool
+) -> None:
+    """Only a result, which tells of an answer by itself, makes the report needless."""
+    page = departed(holds, 1)
+    heard = Heard(reaction, wait_ms=7)
+    holds.receive(page, heard)
+    holds.settle(page, outcome, "")
+    owed = holds.take_owed()
+    expected = [Sent(page.token, 1, received=True, heard=heard)] if is_told else []
+    assert list(owed.sent) == expected
+    assert len(list(owed.ends)) == 1
+
+
+def test_a_connection_that_did_not_come_about_is_told(holds: Holds) -> None:
+    """The site was asked, though no request was written."""
+    page = holds.admit(hold(1))
+    holds.set_out(page)
+    heard = Heard(Reaction.SILENCE)
+    holds.receive(page, heard)
+    holds.requeue(page, 500)
+    owed = holds.take_owed()
+    assert list(owed.sent) == [Sent(page.token, 1, received=True, heard=heard)]
+    assert list(owed.requeues) == [Requeue(token=page.token, delay_ms=500, sent_ms=1)]
 
 
 def test_an_entry_that_cannot_be_crawled_is_held_all_the_same(holds: Holds) -> None:

@@ -13,6 +13,7 @@ from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
+from crawlstream.frontier.reports import pack_release, pack_sent
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
@@ -122,14 +123,14 @@ class Frontier:
             encode_id(spiderid),
             min(want, LEASES_PER_CALL),
             DEADLINE_MS,
-            [[s.token, s.after_ms, s.received] for s in sent],
+            [pack_sent(each) for each in sent],
             ends,
             with_children,
             [
                 [r.token, r.delay_ms, packing.none_as(r.sent_ms), RETRY_PRIORITY_STEP]
                 for r in requeues
             ],
-            [[r.token, r.delay_ms, packing.none_as(r.sent_ms), r.robots] for r in releases],
+            [pack_release(each) for each in releases],
         ]
         issued_at = time.monotonic()
         answer = packing.unpack(await self._run("exchange", packing.pack(request)))

@@ -76,7 +76,8 @@ class Inspector:
     async def domain(self, domain: str) -> DomainReport:
         """A domain's rule and state, and what waits in it."""
         answer = packing.unpack(await self._scripts.run("survey", domain, MOST_BANDS))
-        rule, unreported, under_way, not_before_ms, next_ms, queues = answer
+        rule, unreported, under_way, not_before_ms, next_ms, queues, *care = answer
+        strikes, silences, unanswered_ms, crawl_delay_ms = map(int, care)
         hits, window_ms, moderated, concurrency = map(int, rule.split()) if rule else [None] * 4
         return DomainReport(
             domain=domain,
@@ -88,6 +89,10 @@ class Inspector:
             under_way=int(under_way),
             not_before_ms=int(not_before_ms),
             next_ms=int(next_ms),
+            strikes=strikes,
+            silences=silences,
+            unanswered_ms=unanswered_ms,
+            crawl_delay_ms=crawl_delay_ms,
             queues=[_queue(queue) for queue in queues],
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.throttle import Heard
 
 
 class Outcome(StrEnum):
@@ -88,13 +89,15 @@ class Release:
 
     ``sent_ms`` None means that nothing went out; the allowance is spent all the same.
     ``delay_ms`` keeps the entry back for a while. ``robots`` says that the grant bought the
-    robots.txt of its host, which earns a domain never visited before one more grant at once.
+    robots.txt of its host, which earns a domain never visited before one more grant at once;
+    ``crawl_delay_ms`` is what that file asks to keep between two requests (0: nothing).
     """
 
     token: str
     delay_ms: int = 0
     sent_ms: int | None = None
     robots: bool = False
+    crawl_delay_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class Sent:
     after_ms: int
     received: bool = False
     """Its response has arrived too: it no longer counts against the domain's concurrency."""
+    heard: Heard | None = None
+    """What the site did, told together with ``received``; None if that tells nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,4 +105,12 @@ class DomainReport:
     """How long the domain is left alone still."""
     next_ms: int
     """When it may be asked next, as far as its state tells."""
+    strikes: int
+    """Back-offs since its last answer; with any, one request at a time tries it."""
+    silences: int
+    """Requests in a row that found no connection."""
+    unanswered_ms: int
+    """For how long it has refused or kept silent."""
+    crawl_delay_ms: int
+    """What its robots.txt asks to keep between two requests; 0: nothing."""
     queues: Sequence[QueueReport]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 DEFAULT_CONCURRENCY = 8
 """Requests under way at once to one domain, from lease to response, unless its rule says else."""
@@ -42,3 +43,23 @@ class ThrottleTable:
     def rule_for(self, domain: str) -> ThrottleRule:
         """The rule of a domain key, the default where it has none of its own."""
         return self.rules.get(domain, self.default)
+
+
+class Reaction(IntEnum):
+    """What a site did with a request; the frontier spares a site that refuses or keeps silent."""
+
+    ANSWER = 1
+    REFUSAL = 2
+    """429 or 503: not now."""
+    SILENCE = 3
+    """No connection, or none that lasted until the response was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A reaction, and how long the site asks to be left alone (0: it does not say)."""
+
+    reaction: Reaction
+    wait_ms: int = 0
+    until_ms: int = 0
+    """The same as a moment, in epoch ms, where nothing tells by which clock."""

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- abandon: one bounded step of failing, by name, what waited too long in a run that `watch` found.
+-- abandon: one bounded step of failing, by name, what waited too long in a run that `watch` found,
+--   or that asked a domain in vain (`heed`).
 -- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
 --   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
 --   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
@@ -55,8 +56,7 @@ local function cause_of(S, domain)
     return 'no_worker'
   end
   load_states({ domain })
-  local _, _, not_before = unpack(state_cache[domain], 1, 3)
-  return not_before > now and 'domain_unreachable' or nil
+  return is_unreachable(state_cache[domain]) and 'domain_unreachable' or nil
 end
 
 local function abandon_band(S, domain, priority)

@@ -5,13 +5,14 @@
 --   same holds. Children of a page and its completion are one unit of the append-only file.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases}
---   sent    {token, after_ms, received}
+--   sent    {token, after_ms, received, what the site did (see `heed`), wait_ms, epoch_ms}; the last
+--           three only if it did something
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
 --            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
 --            life of the puts that went ahead|-1, spilled {chunk, links …}}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
---   release {token, delay_ms, sent_ms|-1, robots}
+--   release {token, delay_ms, sent_ms|-1, robots, Crawl-delay in ms}
 -- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
 --   refused, is Redis crowded: 1 or 0, -1 if nobody looked}
 --   hold     {token, crawl number, domain, priority, entry}
@@ -66,14 +67,22 @@ for _, sent in ipairs(sents) do
   if hold then
     note_sent(hold, state, rule, sent[2])
     if sent[3] then
+      local is_news = sent[4] and hold.flags < 2
       note_received(hold, state, rule)
+      if is_news then
+        heed(hold, state, sent[4], sent[5], sent[6])
+      end
     end
   end
 end
 
-local function end_once(hold, state, rule, sent_ms)
+local function end_once(hold, state, rule, sent_ms, is_answer)
+  local is_news = is_answer and hold.flags < 2
   end_hold(hold, state, rule, known_ms(sent_ms))
   holds[hold.token] = nil
+  if is_news then
+    heed(hold, state, ANSWER)
+  end
 end
 
 -- Count a page by its outcome and its reason, a field of the ledger (nil: none).
@@ -105,7 +114,7 @@ for _, group in ipairs(ends) do
   for i = 1, #ended_tokens do
     local hold, state, rule = find(ended_tokens[i])
     if hold then
-      end_once(hold, state, rule, sent_ms[i])
+      end_once(hold, state, rule, sent_ms[i], outcome ~= 'failed')
       count_end(hold.c, outcome, reason, bytes[i])
     end
   end
@@ -130,7 +139,7 @@ for _, settle in ipairs(settles) do
     for i = 1, #filtered, 2 do
       count(hold.c, 'z:' .. filtered[i], filtered[i + 1])
     end
-    end_once(hold, state, rule, settle[4])
+    end_once(hold, state, rule, settle[4], settle[2] ~= 'failed')
     count_end(hold.c, settle[2], reason_field(settle[2], settle[3]), settle[5])
   end
 end
@@ -151,7 +160,7 @@ for _, release in ipairs(releases) do
   if hold then
     end_once(hold, state, rule, release[3])
     if release[4] then
-      earn_bonus(state, rule)
+      note_robots(hold.domain, state, rule, release[5])
     end
     put_back(hold, entry_of(hold), hold.priority, true, release[2])
   end

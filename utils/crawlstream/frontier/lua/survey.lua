@@ -3,7 +3,8 @@
 -- Guarantee: one moment, no effect.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 domain, 2 most bands a spider.
--- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues}
+-- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
+--   strikes, silences, ms without an answer, Crawl-delay in ms}
 --   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
 --   best standing first; `bands` is how many there are
 -- Cost: O(spiders + bands asked for).
@@ -49,4 +50,4 @@ end
 local rule = rules_known and (redis.call('HGET', P .. 'rules', domain)
   or redis.call('HGET', P .. 'rules', DEFAULT_RULE)) or ''
 return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
-  math.max(earliest(domain) - now, 0), queues })
+  math.max(earliest(domain) - now, 0), queues, care_of(state_cache[domain]) })

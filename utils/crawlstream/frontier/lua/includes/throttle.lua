@@ -3,10 +3,15 @@
 --   reported yet counts as if it were sent now; after a restart a domain is treated as if its
 --   allowance had been used up to that moment. When in doubt the answer is "later".
 -- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all
---   buckets, start of the latest bucket, sends in it; then {start, sends} of each older one, which
---   are looked at one by one as they run out. Buckets are of 1 ms for up to 128 hits, of window/32
---   beyond that; each counts whole until one window after its end. A moderated rule keeps only the
---   last send, as a latest bucket with no sends in it.
+--   buckets, start of the latest bucket, sends in it; with a not_before, its care; then {start, sends}
+--   of each older bucket, which are looked at one by one as they run out. Buckets are of 1 ms for up
+--   to 128 hits, of window/32 beyond that; each counts whole until one window after its end. A
+--   moderated rule keeps only the last send, as a latest bucket with no sends in it.
+-- care: what the site itself asks for. strikes (refusals, and silences from the 5th in a row on) since
+--   its last answer: each leaves it alone for as long as it asked, or twice as long as the one before,
+--   and then one request at a time tries it until one is answered. Only what was granted after the
+--   last strike counts as news. silences in a row; time of the last strike; time since when nothing
+--   was answered; Crawl-delay, and until when (epoch ms) it is known.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
 -- `v` ZSET: domains that ran empty, by the time when their state may be spent; `tend` forgets it.
@@ -14,7 +19,9 @@
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
 local rules_of, load_states, save_states, forget_later, spent_at
-local allowance, grant, next_grant, earn_bonus, report_send, end_request
+local allowance, grant, next_grant, report_send, end_request
+local note_robots, heed, is_unreachable, care_of
+local ANSWER, REFUSAL, SILENCE = 1, 2, 3
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
@@ -25,6 +32,14 @@ local EXACT_HITS, COARSE_BUCKETS = 128, 32
 local FIELDS_WITHOUT_DOMAIN = 2
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
 local CONCURRENCY_RECHECK_MS = 1000
+local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
+local CARE, CARE_SIZE = '<BBddI4d', 30
+local LONG_AGO = 1
+local MOST = 255
+local SILENCES_A_STRIKE = 5
+local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
+local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
+local LONGEST_DELAY_MS, DELAY_KEPT_MS = 300000, 86400000
 local rule_cache = {}
 
 -- "hits window_ms moderated concurrency" -> table; hits 0 holds the domain back.
@@ -43,7 +58,17 @@ end
 
 local default_rule, has_own_rules
 
--- Rules of many domains: one HMGET where any domain has one of its own.
+-- The rule of a domain whose robots.txt asks for a pause: the slower of the two.
+local function slowed(state, rule)
+  local spacing = math.max(rule.spacing, state[DELAY])
+  if rule.hits == 0 or state[DELAY_UNTIL] <= wall or (rule.moderated and spacing == rule.spacing) then
+    return rule
+  end
+  return { hits = 1, window = spacing, spacing = spacing, bucket = 1, moderated = true,
+    concurrency = rule.concurrency }
+end
+
+-- Rules of many domains, whose states are loaded: one HMGET where any domain has one of its own.
 function rules_of(domains)
   if not default_rule then
     default_rule = parse_rule(redis.call('HGET', P .. 'rules', DEFAULT_RULE))
@@ -52,7 +77,9 @@ function rules_of(domains)
   local rules = {}
   local texts = has_own_rules and redis.call('HMGET', P .. 'rules', unpack(domains))
   for i = 1, #domains do
-    rules[i] = texts and texts[i] and parse_rule(texts[i]) or default_rule
+    local rule = texts and texts[i] and parse_rule(texts[i]) or default_rule
+    local state = state_cache[domains[i]]
+    rules[i] = state and state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule
   end
   return rules
 end
@@ -62,12 +89,21 @@ local function decode_state(packed)
     return { 0, 0, 0, 0, NO_BONUS, 0, NEVER, 0, '', is_new = true }
   end
   local state = { struct.unpack(HEAD, packed) }
-  state[OLDER] = string.sub(packed, HEAD_SIZE + 1)
+  local older = HEAD_SIZE + 1
+  if state[NOT_BEFORE] ~= 0 then
+    state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE], state[DELAY],
+      state[DELAY_UNTIL], older = struct.unpack(CARE, packed, older)
+  end
+  state[OLDER] = string.sub(packed, older)
   return state
 end
 
 local function encode_state(state)
-  return struct.pack(HEAD, unpack(state, UNREPORTED, IN_LATEST)) .. state[OLDER]
+  local head = struct.pack(HEAD, unpack(state, UNREPORTED, IN_LATEST))
+  if state[NOT_BEFORE] == 0 then
+    return head .. state[OLDER]
+  end
+  return head .. struct.pack(CARE, unpack(state, STRIKES, DELAY_UNTIL)) .. state[OLDER]
 end
 
 -- Read the throttle states of many domains: one HMGET.
@@ -196,10 +232,14 @@ end
 -- How many requests may go to the domain now; if none, when to ask again.
 function allowance(state, rule)
   charge_restart(state, rule)
-  if state[NOT_BEFORE] > now then
-    return 0, state[NOT_BEFORE]
-  end
   local room = rule.concurrency - state[CONCURRENT]
+  if state[NOT_BEFORE] ~= 0 then
+    if state[NOT_BEFORE] > now then
+      return 0, state[NOT_BEFORE]
+    elseif state[STRIKES] > 0 then
+      room = 1 - state[CONCURRENT]
+    end
+  end
   if room <= 0 then
     return 0, now + CONCURRENCY_RECHECK_MS
   end
@@ -227,12 +267,90 @@ function grant(domain, state, amount)
   changed_states[domain] = state
 end
 
--- The first request to a domain was for a robots.txt: the page may follow at once. Together they
--- count as two, which the double pause after them pays for.
-function earn_bonus(state, rule)
+-- Begin to take care of a domain.
+local function take_care(state)
+  if state[NOT_BEFORE] == 0 then
+    state[NOT_BEFORE] = LONG_AGO
+    state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE] = 0, 0, 0, 0
+    state[DELAY], state[DELAY_UNTIL] = 0, 0
+  end
+end
+
+-- A grant has bought a robots.txt that asks for `delay` ms between requests (0: it does not). Of a
+-- domain's several hosts the slowest counts. The first request to a domain was for it: then the page
+-- may follow at once. Together they count as two, which the double pause after them pays for.
+function note_robots(domain, state, rule, delay)
+  if delay > 0 then
+    take_care(state)
+    local known = state[DELAY_UNTIL] > wall and state[DELAY] or 0
+    state[DELAY] = math.min(math.max(known, delay), LONGEST_DELAY_MS)
+    state[DELAY_UNTIL] = wall + DELAY_KEPT_MS
+    rule = slowed(state, rule)
+  end
   if state[BONUS] == FIRST_OUT and rule.moderated and rule.hits > 1 then
     state[BONUS] = BONUS_DUE
   end
+  changed_states[domain] = state
+end
+
+local function strike(state, pause)
+  state[STRIKES] = math.min(state[STRIKES] + 1, MOST)
+  state[STRUCK_AT] = now
+  if pause == 0 then
+    pause = math.min(FIRST_PAUSE_MS * 2 ^ (state[STRIKES] - 1), LONGEST_PAUSE_MS)
+  end
+  state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + pause)
+end
+
+-- Whether a domain has not answered for so long that nothing of it is worth waiting for.
+function is_unreachable(state)
+  if state[NOT_BEFORE] == 0 or state[STRIKES] == 0 then
+    return false
+  end
+  local too_long = state[SILENCES] > 0 and SILENT_TOO_LONG_MS or REFUSED_TOO_LONG_MS
+  return now - state[SINCE] >= too_long
+end
+
+-- What a site did with the request of a hold: answer, refuse (and ask to be left alone for `wait` ms,
+-- or until `moment` in epoch ms; 0: it did not say how long), or keep silent.
+function heed(hold, state, what, wait, moment)
+  if what == ANSWER and state[NOT_BEFORE] == 0 then
+    return
+  end
+  take_care(state)
+  changed_states[hold.domain] = state
+  local is_news = hold.since >= state[STRUCK_AT]
+  if what == ANSWER then
+    if is_news then
+      state[STRIKES], state[SILENCES], state[SINCE] = 0, 0, 0
+      state[NOT_BEFORE] = state[DELAY_UNTIL] > wall and LONG_AGO or 0
+    end
+    return
+  end
+  state[SINCE] = state[SINCE] > 0 and state[SINCE] or now
+  state[SILENCES] = what == SILENCE and math.min(state[SILENCES] + 1, MOST) or 0
+  if what == SILENCE and state[SILENCES] < SILENCES_A_STRIKE then
+    return
+  end
+  local asked = math.min(math.max(wait, moment > 0 and moment - wall or 0, 0), LONGEST_ASKED_MS)
+  if is_news then
+    strike(state, asked)
+  else
+    state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + asked)
+  end
+  if is_news and is_unreachable(state) and crawl_of(hold.c).state == 'running' then
+    redis.call('HSETNX', P .. 'abandon', hold.c, '0')
+    wake_tend_by(now)
+  end
+end
+
+-- For people: strikes, silences, ms without an answer, Crawl-delay in ms while it is known.
+function care_of(state)
+  if state[NOT_BEFORE] == 0 then
+    return 0, 0, 0, 0
+  end
+  return state[STRIKES], state[SILENCES], state[SINCE] > 0 and now - state[SINCE] or 0,
+    state[DELAY_UNTIL] > wall and state[DELAY] or 0
 end
 
 -- The earliest time of the next grant, after a grant that left `left` of the allowance.
@@ -266,7 +384,12 @@ function spent_at(state, rule)
     return now + math.max(CONCURRENCY_RECHECK_MS, rule.spacing)
   end
   local holds_back = rule.moderated and 2 * rule.spacing or rule.window + rule.bucket
-  return math.max(state[NOT_BEFORE], state[LATEST] + holds_back)
+  local spent = state[LATEST] + holds_back
+  if state[NOT_BEFORE] ~= 0 then
+    local remembered = state[STRIKES] > 0 and LONGEST_PAUSE_MS or 0
+    spent = math.max(spent, state[NOT_BEFORE] + remembered, now + state[DELAY_UNTIL] - wall)
+  end
+  return spent
 end
 
 -- A domain ran empty: let `tend` look when its state is spent.

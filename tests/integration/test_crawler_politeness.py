@@ -1,0 +1,182 @@
+"""What a site asks for, and what it gets: crawler processes judged by the site's own log."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.frontier.inspection import Inspector
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.throttle import ThrottleRule
+from support.crawler_cluster import CrawlerCluster, counted
+from support.crawler_site import Answer, CrawlerSite, Visit, page, serving
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+
+STAMP_S = 0.001
+"""The site's stamps may be so much off."""
+
+
+@pytest.fixture
+async def cluster(
+    redis: Redis,
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> CrawlerCluster:
+    """A frontier without limits of rate, and topics of its own."""
+    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
+    await cluster.prepare()
+    return cluster
+
+
+@pytest.fixture
+def site() -> Iterator[CrawlerSite]:
+    """An empty web: each test adds its pages."""
+    with serving({}) as site:
+        yield site
+
+
+def gaps(visits: Sequence[Visit]) -> list[float]:
+    """Seconds between consecutive arrivals."""
+    times = sorted(visit.at for visit in visits)
+    return [later - earlier for earlier, later in itertools.pairwise(times)]
+
+
+def retry_after(kind: str, seconds: int) -> dict[str, str]:
+    """The header in one of its forms; a date by the site's clock, which is an hour fast."""
+    if kind == "seconds":
+        return {"Retry-After": str(seconds)}
+    now = time.time()
+    if kind == "date":
+        # A date has whole seconds: one more, so that it is never less than meant.
+        return {"Retry-After": formatdate(now + seconds + 1, usegmt=True)}
+    fast = now + 3600
+    return {
+        "Date": formatdate(fast, usegmt=True),
+        "Retry-After": formatdate(fast + seconds, usegmt=True),
+    }
+
+
+async def test_nobody_comes_before_retry_after(cluster: CrawlerCluster, site: CrawlerSite) -> None:
+    """After a 429 a domain is left alone, by both workers, as long as it asked in its own way."""
+    kinds = {"127.0.0.1": "seconds", "127.0.0.2": "date", "127.0.0.3": "date of a fast clock"}
+    refused: dict[str, float] = {}
+
+    def busy(visit: Visit) -> Answer:
+        if visit.host in refused:
+            return page()
+        refused[visit.host] = visit.at
+        return Answer(status=429, headers=retry_after(kinds[visit.host], 2))
+
+    paths = [f"/{n}" for n in range(20)]
+    site.pages |= {path: page() for path in paths} | {"/busy": busy}
+    with cluster.worker(), cluster.worker():
+        await cluster.feed(*(site.url("/busy", host=host) for host in kinds), priority=90)
+        crawl = await cluster.feed(*(site.url(path, host=host) for path in paths for host in kinds))
+        await cluster.end_of(crawl, timeout_s=90)
+    assert site.paths().count("/busy") == 6
+    for host, at in refused.items():
+        since = [visit.at - at for visit in site.visits if visit.host == host]
+        # What was granted before the word came is on its way; that is over within a fraction.
+        assert [s for s in since if 0.5 < s < 2] == []
+        assert max(since) >= 2
+
+
+async def test_refusals_without_a_word_double_the_pause(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """503, 503, then pages: the site sees one request after 1 s, and the next after 2 s more."""
+    visits = itertools.count()
+    site.pages |= {
+        f"/{n}": lambda _: Answer(status=503) if next(visits) < 2 else page() for n in range(6)
+    }
+    await cluster.set_rules(ThrottleRule(hits=10, window_s=1, concurrency=1), {})
+    with cluster.worker(), cluster.worker():
+        crawl = await cluster.feed(*(site.url(f"/{n}") for n in range(6)))
+        state = await cluster.end_of(crawl, timeout_s=90)
+    first, second, *others = gaps(site.visits)
+    assert first >= 1 - STAMP_S
+    assert second >= 2 - STAMP_S
+    assert sorted(others)[len(others) // 2] < 1
+    assert state.done == 6
+    assert set(counted(cluster.results()).values()) == {1}
+
+
+async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """After five cut connections in a row, single trials, ever fewer; an answer, and all comes."""
+    is_dead = True
+    under_way: list[int] = [0]
+    most_at_once: list[int] = []
+
+    def cut(visit: Visit) -> Answer:
+        if not is_dead:
+            return page()
+        under_way[0] += 1
+        most_at_once.append(under_way[0])
+        time.sleep(0.1)
+        under_way[0] -= 1
+        return Answer(raw=b"")
+
+    site.pages |= {f"/{n}": cut for n in range(30)}
+    inspector = Inspector(redis, FrontierKeys())
+    with cluster.worker(RETRY_TIMES="20"), cluster.worker(RETRY_TIMES="20"):
+        crawl = await cluster.feed(*(site.url(f"/{n}") for n in range(30)))
+
+        async def strikes() -> bool:
+            return (await inspector.domain("127.0.0.1")).strikes >= 3
+
+        await wait_until(strikes, timeout_s=60)
+        is_dead = False
+        state = await cluster.end_of(crawl, timeout_s=90)
+    pauses = [n for n, gap in enumerate(gaps(site.visits)) if gap > 0.8]
+    trials = most_at_once[pauses[0] + 1 :]
+    assert len(trials) >= 2
+    assert set(trials) == {1}, "more than one trial at a time"
+    assert state.done == 30
+    assert len(most_at_once) < 40
+
+
+async def test_crawl_delay_is_kept_by_all_workers(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """One fetch of robots.txt slows the whole domain down, though its rule is wide open."""
+    site.pages |= {
+        "/robots.txt": Answer(b"User-agent: *\nCrawl-delay: 0.5\n"),
+        **{f"/{n}": page() for n in range(8)},
+    }
+    with cluster.worker(ROBOTSTXT_OBEY="true"), cluster.worker(ROBOTSTXT_OBEY="true"):
+        crawl = await cluster.feed(*(site.url(f"/{n}") for n in range(8)))
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.done == 8
+    assert [visit.path for visit in site.visits].count("/robots.txt") == 1
+    assert min(gaps(site.visits)) >= 0.5 - STAMP_S
+
+
+async def test_robots_txt_is_paid_for_like_a_page(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """A window with its robots.txt holds no more than its hits, on every host of a domain."""
+    hosts = [f"127.0.0.{n}" for n in range(1, 5)]
+    site.pages |= {"/robots.txt": Answer(b""), **{f"/{n}": page() for n in range(6)}}
+    await cluster.set_rules(ThrottleRule(hits=4, window_s=1), {})
+    with cluster.worker(ROBOTSTXT_OBEY="true"), cluster.worker(ROBOTSTXT_OBEY="true"):
+        crawl = await cluster.feed(
+            *(site.url(f"/{n}", host=host) for n in range(6) for host in hosts)
+        )
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.done == 24
+    for host in hosts:
+        times = sorted(visit.at for visit in site.visits if visit.host == host)
+        assert len(times) == 7
+        windows = zip(times, times[4:], strict=False)
+        assert all(fifth - first >= 1 - STAMP_S for first, fifth in windows)
