@@ -159,7 +159,9 @@ class Feeder:
 
     def _hear(self, call: _Call, answer: Exchanged) -> None:
         self._holds.heard(self._left_at)
-        for page in self._holds.told(call.owed, answer.stale):
+        if answer.is_crowded is not None:
+            self._holds.is_crowded = answer.is_crowded
+        for page in self._holds.told(call.owed, answer.stale, answer.refused):
             log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
         if self._life not in {None, answer.life}:
             log.warning("lease", outcome="redis_restarted", life=answer.life)

@@ -51,6 +51,8 @@ class Phase(Enum):
     CONNECTING = auto()
     SENT = auto()
     RECEIVED = auto()
+    SPILLING = auto()
+    """It is over but for its links, which go to Kafka: Redis has no room for them."""
     ENDED = auto()
     STALE = auto()
     """The frontier does not know the hold any more."""
@@ -97,7 +99,7 @@ class Page:
     @property
     def is_open(self) -> bool:
         """Whether its end is still to come from here."""
-        return self.phase not in {Phase.ENDED, Phase.STALE}
+        return self.phase not in {Phase.SPILLING, Phase.ENDED, Phase.STALE}
 
 
 End = Settle | Requeue | Release
@@ -139,6 +141,10 @@ class Holds:
         self._downloading = self._waiting = 0
         self._window = min(float(slots), _FIRST_WINDOW)
         self._narrowed_at = 0.0
+        self.is_crowded = False
+        """Whether Redis has no room for links, as far as is known."""
+        self.on_spill: Callable[[Settle], None] | None = None
+        """Called with a settle whose links have no room; ``spilled`` ends what it begins."""
         self._heard_at = clock()
 
     # Coming in.
@@ -243,18 +249,27 @@ class Holds:
 
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
         """The page has its result, its failure or its redirect, acknowledged by Kafka."""
-        self._end(
-            page,
-            Settle(
-                token=page.token,
-                outcome=outcome,
-                reason=reason,
-                links=page.links,
-                filtered=dict(page.filtered),
-                sent_ms=page.sent_ms,
-                body_bytes=page.body_bytes,
-            ),
+        settle = Settle(
+            token=page.token,
+            outcome=outcome,
+            reason=reason,
+            links=page.links,
+            filtered=dict(page.filtered),
+            sent_ms=page.sent_ms,
+            body_bytes=page.body_bytes,
         )
+        if self.is_crowded and settle.links and self.on_spill and page.is_open:
+            self._move(page, Phase.SPILLING)
+            self.on_spill(settle)
+        else:
+            self._end(page, settle)
+
+    def spilled(self, settle: Settle) -> None:
+        """Kafka has the links of a page, and this is left to tell of it."""
+        if page := self._pages.get(settle.token):
+            self._move(page, Phase.ENDED)
+        self._ends.append(settle)
+        self._on_owed()
 
     def requeue(self, page: Page, delay_ms: int) -> None:
         """Another attempt later, at a lower priority."""
@@ -322,10 +337,20 @@ class Holds:
         sent, self._sent = tuple(self._sent.values()), {}
         return Owed(settles, requeues, releases, sent)
 
-    def told(self, owed: Owed, stale: Collection[str]) -> Sequence[Page]:
-        """The frontier has answered; the pages that it does not know any more come back."""
+    def told(
+        self, owed: Owed, stale: Collection[str], refused: Collection[str] = ()
+    ) -> Sequence[Page]:
+        """The frontier has answered; the pages that it does not know any more come back.
+
+        What it ``refused`` has not ended: its links are to be spilled.
+        """
         for end in owed.ends:
-            self._forget(end.token)
+            if end.token not in refused:
+                self._forget(end.token)
+        for settle in owed.settles:
+            if settle.token in refused and self.on_spill:
+                self._pages[settle.token].phase = Phase.SPILLING
+                self.on_spill(settle)
         return self.lose(stale)
 
     def lose(self, tokens: Collection[str]) -> Sequence[Page]:

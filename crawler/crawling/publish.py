@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -71,6 +71,14 @@ class Publisher:
     async def failure(self, event: PageFailed) -> None:
         """Publish that a page will have no result."""
         await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
+
+    async def spill(self, values: Sequence[bytes]) -> Collection[bytes]:
+        """Keep links in Kafka that Redis has no room for; answers those that are too large."""
+        try:
+            await self._send([Out(self._topics.overflow, value) for value in values])
+        except RecordTooLarge as error:
+            return {record.value for record in error.records}
+        return ()
 
     def _records(self, result: CrawlResult, value: bytes) -> Sequence[Out]:
         key = result.id.encode()

@@ -27,6 +27,7 @@ from crawling.outcome import Outcomes
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
 from crawling.robots import Robots, RobotsBook
+from crawling.spill import Spiller
 from crawling.tasks import Tasks
 from crawling.to_scrapy import to_scrapy
 from crawling.traps import Traps
@@ -82,6 +83,15 @@ class Worker:
         self.recorder = Recorder(Path(settings.home) / "recorder", encode_id(self._process.spider))
         self.publisher = Publisher(self._sink, settings)
         self.holds = Holds(settings.CONCURRENT_REQUESTS, self._news)
+        spiller = Spiller(
+            self._frontier,
+            self.publisher,
+            self.holds,
+            self._tasks,
+            worker=self.name,
+            spiderid=self._process.spider,
+        )
+        self.holds.on_spill = spiller.begin
         self.endings = Endings(self.holds, self.publisher, self._tasks)
         self.outcomes = Outcomes(self.endings, self.holds, settings, self._count)
         self.traps = Traps(settings.max_path_segments, settings.max_path_repeats)

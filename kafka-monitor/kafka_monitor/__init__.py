@@ -12,6 +12,7 @@ What is always true
     * A record is behind the position only if it took effect or is on ``<prefix>.rejected``.
     * A service that does not answer is waited for, with the group kept; nothing is skipped.
     * A second monitor with a late copy of a batch changes nothing.
+    * What workers had to spill comes back from ``<prefix>.overflow`` likewise (``recall``).
     * A Redis that was lost is noticed within seconds, and told by Kafka what it forgot
       (``recovery``).
 """

@@ -21,6 +21,7 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.request import RequestLimits
@@ -35,6 +36,7 @@ from kafka_monitor.plugins.door import Router, installed
 from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.plugins.stats import StatsHandler
 from kafka_monitor.plugins.zookeeper import ZookeeperHandler
+from kafka_monitor.recall import Recall
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejects
 
@@ -65,10 +67,13 @@ async def run(settings: Settings) -> None:
         async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:
             intake = Intake(frontier, _router(settings), recovery)
             loop = Loop(source, intake, Rejects(sink, topics), recovery=recovery, tally=tally)
+            recall = Recall(
+                Overflow(redis, keys), Rejects(sink, topics), topics=topics, settings=settings
+            )
             heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
             async with (
-                serve(settings.metrics_port, partial(_health, loop)),
-                beside(tally.run(), heartbeat.run()),
+                serve(settings.metrics_port, partial(_health, loop, recall)),
+                beside(tally.run(), heartbeat.run(), recall.run()),
             ):
                 log.info("start", node=heartbeat.process.node, topic=topics.incoming)
                 await _until(stop, loop.run(stop))
@@ -131,5 +136,6 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         working.result()
 
 
-def _health(loop: Loop) -> Health:
-    return Health(alive=not loop.pulse.is_stuck, waiting_for=loop.pulse.waiting_for)
+def _health(loop: Loop, recall: Recall) -> Health:
+    is_stuck = loop.pulse.is_stuck or recall.pulse.is_stuck
+    return Health(alive=not is_stuck, waiting_for=loop.pulse.waiting_for)

@@ -1,0 +1,98 @@
+"""A crawler whose pages lead to more than Redis has room for, and what brings it back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.frontier.overflow import Overflow
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.tasks import beside
+from kafka_monitor.recall import Recall
+from kafka_monitor.rejects import Rejects
+from support.crawler_cluster import CrawlerCluster, counted
+from support.crawler_site import Answer, CrawlerSite, page, serving
+from support.frontier_audit import audit
+from support.servers import RunningServer
+from support.spilling import filled
+from support.waiting import WaitUntil
+
+LINKS = 40
+
+
+@pytest.fixture
+async def cluster(
+    redis: Redis,
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> CrawlerCluster:
+    """A frontier without limits of rate, and topics of its own."""
+    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
+    await cluster.prepare()
+    return cluster
+
+
+@pytest.fixture
+def site() -> Iterator[CrawlerSite]:
+    """A front page with forty others."""
+    links = [f"/{number}" for number in range(LINKS)]
+    pages = {link: Answer(b"<p>") for link in links}
+    with serving({"/": page(*links), **pages}) as site:
+        yield site
+
+
+@asynccontextmanager
+async def recalling(cluster: CrawlerCluster, redis: Redis) -> AsyncIterator[None]:
+    """What a kafka-monitor does beside intake, for the length of the block."""
+    env = cluster.env
+    settings = load_settings(KAFKA_HOSTS=env["KAFKA_HOSTS"], KAFKA_GROUP=cluster.topics.prefix)
+    sink = KafkaSink(settings.KAFKA_HOSTS)
+    await sink.start()
+    try:
+        recall = Recall(
+            Overflow(redis, FrontierKeys()),
+            Rejects(sink, cluster.topics),
+            topics=cluster.topics,
+            settings=settings,
+        )
+        async with beside(recall.run()):
+            yield
+    finally:
+        await sink.stop()
+
+
+async def is_spilled(cluster: CrawlerCluster, crawl: CrawlKey, links: int) -> bool:
+    """Whether so many links wait in Kafka."""
+    return (await cluster.state_of(crawl)).spilled == links
+
+
+async def test_a_worker_that_dies_after_it_has_spilled_costs_no_link(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """Its page is fetched again, and the first record says nothing; with room all drains."""
+    crawl = await cluster.feed(site.url("/"), maxdepth=1)
+    async with filled(redis, 0.95):
+        with cluster.worker(FAILPOINT="after_spill:kill") as worker:
+            await wait_until(lambda: not worker.is_running())
+        assert (await cluster.state_of(crawl)).held == 1
+        with cluster.worker():
+            await wait_until(lambda: is_spilled(cluster, crawl, LINKS))
+            state = await cluster.state_of(crawl)
+            assert (state.done, state.admitted, state.queued) == (1, LINKS + 1, 0)
+    with cluster.worker():
+        async with recalling(cluster, redis):
+            state = await cluster.end_of(crawl, timeout_s=90)
+    assert (state.done, state.admitted) == (LINKS + 1, LINKS + 1)
+    results = counted(cluster.results())
+    assert len(results) == LINKS + 1
+    assert {url: times for url, times in results.items() if times > 1} == {site.url("/"): 2}
+    await audit(redis)
