@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from crawlstream.frontier.packing import none_as
-from crawlstream.model.effects import Release, Sent
+from crawlstream.model.effects import Release, Requeue, Sent
+
+RETRY_PRIORITY_STEP = -10
+"""What one retry costs in priority."""
 
 
 def pack_sent(sent: Sent) -> list[object]:
@@ -12,6 +15,11 @@ def pack_sent(sent: Sent) -> list[object]:
     if (heard := sent.heard) is None:
         return told
     return [*told, heard.reaction.value, heard.wait_ms, heard.until_ms]
+
+
+def pack_requeue(requeue: Requeue) -> list[object]:
+    """A page whose download failed."""
+    return [requeue.token, requeue.delay_ms, none_as(requeue.sent_ms), RETRY_PRIORITY_STEP]
 
 
 def pack_release(release: Release) -> list[object]:
