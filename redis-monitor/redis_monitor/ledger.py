@@ -19,6 +19,7 @@ from crawlstream.model.runs import RUNNING, RunMark
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, runs
+from redis_monitor.audit import check_ending
 from redis_monitor.dead_letters import dead_letter
 from redis_monitor.outbound import Outbound
 
@@ -71,6 +72,7 @@ class Ledger:
             return self._outbound.reply(owed.crawl.appid, body)
         if owed.hold is not None:
             return dead_letter(owed, owed.hold, self._outbound.topics)
+        check_ending(owed)
         ending = CrawlEvent(
             event=owed.kind,
             crawl=owed.crawl,

@@ -33,6 +33,7 @@ from crawlstream.throttle.watch import ThrottleWatch
 from redis_monitor.actions import load_actions
 from redis_monitor.actions.door import Context
 from redis_monitor.answers import Answers
+from redis_monitor.audit import Audit
 from redis_monitor.duty import Duty
 from redis_monitor.ledger import Ledger
 from redis_monitor.outbound import Outbound
@@ -86,6 +87,7 @@ async def run(settings: Settings) -> None:
             _publishing(plant),
             await stack.enter_async_context(_tending(plant)),
             await stack.enter_async_context(_copying_rules(plant)),
+            _auditing(plant),
             _forgetting(plant),
         ]
         heartbeat = Heartbeat(plant.redis, plant.keys, process)
@@ -207,6 +209,10 @@ async def _copying_rules(plant: Plant) -> AsyncIterator[Duty]:
         yield Duty(Pulse("rules"), rules.step)
     finally:
         await rules.stop()
+
+
+def _auditing(plant: Plant) -> Duty:
+    return Duty(Pulse("audit"), Audit(plant.frontier, plant.redis, plant.keys).step)
 
 
 def _forgetting(plant: Plant) -> Duty:

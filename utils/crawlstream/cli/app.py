@@ -44,6 +44,8 @@ VERBS = {
     "rejected": Verb("rejected:rejected", "Show what took no effect, and feed it again."),
     "recover": Verb("recover:recover", "Say what would be done if Redis were lost."),
     "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
+    "crawls": Verb("crawls:crawls", "List the crawls that are remembered."),
+    "stats": Verb("stats:stats", "Tell what the cluster has done."),
     "stop": Verb("stop:stop", "End a crawl."),
     "pause": Verb("steer:pause", "Hold a crawl back."),
     "resume": Verb("steer:resume", "Let a paused crawl go on."),

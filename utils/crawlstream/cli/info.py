@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import orjson
 import typer
-from redis.exceptions import RedisError
 from rich.console import Console
 from rich.table import Table
 
-from crawlstream.boot.clients import redis_client
-from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.errors import CrawlstreamError, RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import FrontierKeys
-from crawlstream.model.state import CrawlState
+from crawlstream.cli.crawls import read_crawls, show_crawls
+from crawlstream.errors import CrawlstreamError
 
 
 def info(
@@ -40,7 +35,7 @@ def info(
     """
     settings = load_settings()
     if crawlid is None:
-        _show_all(asyncio.run(_all(settings)), as_json=as_json)
+        show_crawls(asyncio.run(read_crawls(settings)), as_json=as_json)
         return
     request = {"action": "info", "appid": appid, "spiderid": spider, "crawlid": crawlid}
     reply = asyncio.run(ask(settings, request))
@@ -50,41 +45,6 @@ def info(
         sys.stdout.write(orjson.dumps(reply).decode() + "\n")
     else:
         _show_one(reply)
-
-
-async def _all(settings: Settings) -> Sequence[CrawlState]:
-    redis = redis_client(settings)
-    keys = FrontierKeys(settings.namespace)
-    try:
-        return await Frontier(redis, keys).crawls()
-    except (RedisError, RedisUnavailable) as error:
-        raise RedisUnavailable(
-            f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"
-            " start a cluster with `./crawlstream up -d`, or set REDIS_HOST"
-        ) from error
-    finally:
-        await redis.aclose()
-
-
-def _show_all(crawls: Sequence[CrawlState], *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(orjson.dumps([asdict(crawl) for crawl in crawls]).decode() + "\n")
-        return
-    table = Table(box=None, header_style="bold")
-    for name in ("crawl", "app", "spider", "run", "state"):
-        table.add_column(name, overflow="fold")
-    for name in ("pending", "held", "done", "failed"):
-        table.add_column(name, justify="right")
-    for state in crawls:
-        table.add_row(
-            state.crawl.crawlid,
-            state.crawl.appid,
-            state.crawl.spiderid,
-            str(state.run),
-            state.state,
-            *map(str, (state.pending, state.held, state.done, state.failed)),
-        )
-    Console().print(table if crawls else "Nothing is being crawled.")
 
 
 def _show_one(reply: Mapping[str, Any]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -17,10 +19,12 @@ from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.supervisor import ProcessInfo
+from crawlstream.cli.times import duration
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.state import FrontierState
+from crawlstream.stats.heartbeat import Process, living
 
 _NOT_RUNNING = 3
 """As service managers say it."""
@@ -28,32 +32,48 @@ _NOT_RUNNING = 3
 _PATIENCE_S = 3.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What Redis tells of the cluster."""
+
+    counters: FrontierState
+    heard: Sequence[Process]
+    """Every process that was heard of lately, on this machine or another."""
+
+    def of(self, process: ProcessInfo) -> Process | None:
+        """What a process of this machine tells of itself."""
+        place = (socket.gethostname(), process.pid)
+        return next((one for one in self.heard if (one.host, one.pid) == place), None)
+
+
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """Show the processes of the cluster in CRAWLSTREAM_HOME, and what the frontier holds.
 
-    Exits 3 if no cluster runs there.
+    Processes of other machines that work with the same Redis are shown too, as they tell of
+    themselves. Exits 3 if no cluster runs here.
     """
     cluster = LocalCluster()
     processes = cluster.processes()
-    counters = asyncio.run(_counters()) if processes else None
+    told = asyncio.run(_ask()) if processes else None
     if as_json:
-        print(json.dumps(_as_json(cluster, processes, counters)))
+        print(json.dumps(_as_json(cluster, processes, told)))
     else:
-        _show(Console(), cluster, processes, counters)
+        _show(Console(), cluster, processes, told)
     if not processes:
         raise typer.Exit(_NOT_RUNNING)
 
 
-async def _counters() -> FrontierState | None:
-    """What the frontier tells, None if Redis does not answer in time."""
+async def _ask() -> _Told | None:
+    """What Redis tells, None if it does not answer in time."""
     settings = load_settings()
     redis = redis_client(settings)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             keys = FrontierKeys(settings.namespace)
-            return await Frontier(redis, keys).state()
+            heard = await living(redis, keys)
+            return _Told(await Frontier(redis, keys).state(), sorted(heard, key=lambda p: p.name))
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
     finally:
@@ -61,7 +81,7 @@ async def _counters() -> FrontierState | None:
 
 
 def _as_json(
-    cluster: LocalCluster, processes: Sequence[ProcessInfo], counters: FrontierState | None
+    cluster: LocalCluster, processes: Sequence[ProcessInfo], told: _Told | None
 ) -> Mapping[str, object]:
     return {
         "home": str(cluster.home.path),
@@ -74,31 +94,52 @@ def _as_json(
                 "pid": process.pid,
                 "state": process.state,
                 "uptime_s": process.uptime_s,
+                **_says(told.of(process) if told else None),
             }
             for process in processes
         ],
-        "counters": asdict(counters) if counters else None,
+        "heard": [asdict(process) for process in told.heard] if told else [],
+        "counters": asdict(told.counters) if told else None,
+    }
+
+
+def _says(process: Process | None) -> Mapping[str, str | None]:
+    """Null for the servers, which say nothing, and for who was not heard of yet."""
+    return {
+        "version": process.version if process else None,
+        "host": process.host if process else None,
     }
 
 
 def _show(
-    console: Console,
-    cluster: LocalCluster,
-    processes: Sequence[ProcessInfo],
-    counters: FrontierState | None,
+    console: Console, cluster: LocalCluster, processes: Sequence[ProcessInfo], told: _Told | None
 ) -> None:
     if not processes:
         console.print(f"no cluster runs in {cluster.home.path}", highlight=False)
         if left := cluster.leftovers():
             console.print(f"{left} processes are left of an earlier one: ./crawlstream down")
         return
-    table = Table("process", "state", "pid", "up", box=None, header_style="dim")
+    others = list(told.heard) if told else []
+    table = Table("process", "state", "pid", "up", "version", "host", box=None, header_style="dim")
     for process in processes:
         colour = "green" if process.state == "RUNNING" else "red"
-        state = f"[{colour}]{process.state.lower()}[/]"
-        table.add_row(process.name, state, str(process.pid or ""), _duration(process.uptime_s))
+        state, pid = f"[{colour}]{process.state.lower()}[/]", str(process.pid or "")
+        itself = told.of(process) if told else None
+        if itself:
+            others.remove(itself)
+        says = (itself.version, itself.host) if itself else ()
+        table.add_row(process.name, state, pid, duration(process.uptime_s), *says)
+    for other in others:
+        table.add_row(*_elsewhere(other))
     console.print(table)
-    console.print(_in_words(counters), highlight=False)
+    console.print(_in_words(told.counters if told else None), highlight=False)
+
+
+def _elsewhere(process: Process) -> Sequence[str]:
+    """The row of a process that this supervisor did not start."""
+    name = process.spider or process.kind
+    up = duration(max(time.time() - process.started, 0))
+    return name, "[green]heard[/]", str(process.pid), up, process.version, process.host
 
 
 def _in_words(counters: FrontierState | None) -> str:
@@ -108,6 +149,7 @@ def _in_words(counters: FrontierState | None) -> str:
         f"{counters.crawls} crawls under way, {counters.queued} pages queued, "
         f"{counters.delayed} delayed, {counters.held} in work by {counters.workers} workers"
         + (f"; {_fullness(counters)}" if counters.is_full else "")
+        + (f"; {_imbalance(counters)}" if counters.residual else "")
     )
 
 
@@ -116,7 +158,5 @@ def _fullness(counters: FrontierState) -> str:
     return f"Redis is {share:.0%} full, seeds wait in Kafka until it is below 75%"
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"
+def _imbalance(counters: FrontierState) -> str:
+    return f"THE LEDGERS DO NOT ADD UP by {counters.residual} pages: please report this as a defect"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from crawlstream.frontier import packing
+from crawlstream.model.crawl import CrawlKey
 
 DOMAINS_PER_CALL = 200
 """Domains listed, swept or given up in one script: keeps the longest call near 5 ms."""
@@ -17,7 +18,7 @@ ENDINGS_PER_CALL = 50
 ENTRIES_PER_CALL = 200
 """Entries given up in one script."""
 RUNS_PER_CALL = 200
-"""Runs looked at in one script, whether anything happens in them."""
+"""Runs looked at in one script, whether anything happens in them, or whether they add up."""
 _LONGER_WORKS = ("sweep", "revise", "revisit", "abandon", "watch")
 """Operations that ``tend`` reports as due, in its order."""
 
@@ -94,3 +95,20 @@ def _sizes(limits: FrontierLimits) -> Mapping[str, Sequence[int]]:
     }
     watch = {"watch": (limits.max_wait_ms, RUNS_PER_CALL)} if limits.max_wait_ms else {}
     return {**sizes, **watch}
+
+
+async def balance(run: Run) -> Mapping[CrawlKey | None, int]:
+    """What the equation of the ledger leaves over, by crawl, where that is not 0.
+
+    Under None: how many more pages the ledgers say are held than the workers hold.
+    """
+    found: dict[CrawlKey | None, int] = {}
+    cursor = b"0"
+    while True:
+        so_far = sum(map(abs, found.values()))
+        answer = await run("balance", cursor, RUNS_PER_CALL, so_far)
+        cursor, flat = packing.unpack(answer)
+        for name, residual in zip(flat[::2], flat[1::2], strict=True):
+            found[packing.crawl_from(name) if name else None] = residual
+        if cursor == b"0":
+            return found

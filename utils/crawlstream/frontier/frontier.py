@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -13,7 +13,8 @@ from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
-from crawlstream.frontier.reports import pack_release, pack_requeue, pack_sent
+from crawlstream.frontier.questions import state_of
+from crawlstream.frontier.reports import pack_release, pack_sent
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
@@ -28,7 +29,7 @@ from crawlstream.model.effects import (
     Settle,
     Spill,
 )
-from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
+from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.model.throttle import ThrottleTable
 
 __all__ = ["Frontier", "FrontierLimits", "Tended"]
@@ -39,6 +40,8 @@ MAX_HOLD_MS = 600_000
 """Even a live worker loses a hold after this."""
 SETTLED_MS = 15_000
 """A hold younger than this may still be on its way to the worker that holds it."""
+RETRY_PRIORITY_STEP = -10
+"""What one retry costs in priority."""
 LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
 INTAKE_PER_CALL = 200
@@ -124,7 +127,10 @@ class Frontier:
             [pack_sent(each) for each in sent],
             ends,
             with_children,
-            [pack_requeue(each) for each in requeues],
+            [
+                [r.token, r.delay_ms, packing.none_as(r.sent_ms), RETRY_PRIORITY_STEP]
+                for r in requeues
+            ],
             [pack_release(each) for each in releases],
         ]
         issued_at = time.monotonic()
@@ -134,7 +140,8 @@ class Frontier:
         holds, inherited = packing.unpack_holds(granted, crawls, profiles, issued_at=issued_at)
         self._call += 1
         self._children.learn(inherited)
-        gone, lost = packing.texts(stale), packing.texts(repeat)
+        gone = packing.texts(stale)
+        lost = packing.texts(repeat)
         no_room = packing.texts(refused) | frozenset(full)
         ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
         self._children.forget(ended - lost - no_room)
@@ -210,6 +217,10 @@ class Frontier:
         """One bounded step: end what is over, reap dead workers, sweep and revisit crawls."""
         return await care.tend(self._run, self._limits)
 
+    async def unbalanced(self) -> Mapping[CrawlKey | None, int]:
+        """Add up the ledgers of all crawls; the residual by crawl where it is not 0, a defect."""
+        return await care.balance(self._run)
+
     async def copy_rules(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
         """Let a throttle table rule; False: it is older than the one in force, or of another node.
 
@@ -230,20 +241,8 @@ class Frontier:
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
         """The ledger of a crawl's latest run; None where no such crawl is remembered."""
-        return await self._state_of(FrontierKeys.crawl_field(crawl), with_domains=with_domains)
-
-    async def _state_of(self, name: str, *, with_domains: bool) -> CrawlState | None:
-        cursor = "0" if with_domains else ""
-        domains: dict[str, DomainBacklog] = {}
-        while True:
-            answer = packing.unpack(await self._run("info", name, cursor, care.DOMAINS_PER_CALL))
-            if not answer or not answer[2]:
-                return None
-            # A scan may show a domain twice.
-            domains.update((domain.domain, domain) for domain in packing.backlog(answer[4]))
-            cursor = answer[3].decode()
-            if cursor == "0":
-                return packing.crawl_state(packing.pairs(answer[2]), list(domains.values()))
+        name = FrontierKeys.crawl_field(crawl)
+        return await state_of(self._run, name, with_domains=with_domains)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
@@ -257,7 +256,9 @@ class Frontier:
                     self._keys.names(), match=":".join([*wanted, "*"]), count=1000
                 )
             }
-        states = [await self._state_of(name, with_domains=with_domains) for name in sorted(names)]
+        states = [
+            await state_of(self._run, name, with_domains=with_domains) for name in sorted(names)
+        ]
         return [state for state in states if state is not None]
 
     async def state(self) -> FrontierState:

@@ -328,7 +328,7 @@ def why_full(used: int, limit: int) -> str:
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
     """The frontier at a glance."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
-    workers, outbox, actions, memory_used, memory_limit, is_full, spiders = rest
+    workers, outbox, actions, memory_used, memory_limit, is_full, residual, spiders = rest
     domains = zip(spiders[::2], spiders[1::2], strict=True)
     return FrontierState(
         life=life,
@@ -344,6 +344,7 @@ def frontier_state(answer: Sequence[Any]) -> FrontierState:
         memory_used=int(memory_used),
         memory_limit=int(memory_limit),
         is_full=bool(is_full),
+        residual=residual,
         backlog={unquote(name.decode()): {"domains": n} for name, n in sorted(domains)},
     )
 

@@ -92,5 +92,8 @@ class FrontierState:
     """Its ``maxmemory``; 0: none."""
     is_full: bool = False
     """Whether seeds wait in Kafka until Redis uses less."""
+    residual: int = 0
+    """What the equations of all ledgers left over when they were last added up; anything but 0 is a
+    defect."""
     backlog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Spider name -> ``domains`` ready or waiting."""

@@ -1,0 +1,110 @@
+"""``crawlstream crawls``: every crawl that is remembered, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import orjson
+import typer
+from redis.exceptions import RedisError
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.cli.times import ago
+from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.state import CrawlState
+
+UNDER_WAY = ("running", "paused", "stopping", "expiring")
+_COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
+
+
+def crawls(
+    appid: Annotated[str | None, typer.Option(help="Only those of one application.")] = None,
+    spider: Annotated[
+        str | None, typer.Option("--spider", "-s", help="Only those of one spider.")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only those in one state: running, paused, finished ...")
+    ] = None,
+    under_way: Annotated[
+        bool, typer.Option("--under-way", "-u", help="Only those that have not ended.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+) -> None:
+    """List the crawls that are remembered: those under way, and those that ended lately.
+
+    They are read from the frontier; counters only, so that it takes no longer for large ones.
+
+    Example: crawlstream crawls --under-way
+    """
+    found = asyncio.run(read_crawls(load_settings(), appid=appid, spiderid=spider))
+    fitting = [
+        crawl
+        for crawl in found
+        if state in (None, crawl.state) and (not under_way or crawl.state in UNDER_WAY)
+    ]
+    show_crawls(fitting, as_json=as_json)
+
+
+async def read_crawls(
+    settings: Settings, *, appid: str | None = None, spiderid: str | None = None
+) -> Sequence[CrawlState]:
+    """All crawls of an application and spider, the latest activity first."""
+    redis = redis_client(settings)
+    frontier = Frontier(redis, FrontierKeys(settings.namespace))
+    try:
+        found = await frontier.crawls(appid=appid, spiderid=spiderid)
+    except (RedisError, RedisUnavailable) as error:
+        raise RedisUnavailable(
+            f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"
+            " start a cluster with `./crawlstream up -d`, or set REDIS_HOST"
+        ) from error
+    finally:
+        await redis.aclose()
+    return sorted(found, key=lambda crawl: -crawl.last_activity)
+
+
+def show_crawls(found: Sequence[CrawlState], *, as_json: bool) -> None:
+    """A table for people, or a list of objects."""
+    if as_json:
+        sys.stdout.write(orjson.dumps([_as_json(crawl) for crawl in found]).decode() + "\n")
+    elif found:
+        Console().print(_table(found))
+    else:
+        sys.stdout.write("No such crawl is remembered.\n")
+
+
+def _as_json(crawl: CrawlState) -> Mapping[str, Any]:
+    return {**asdict(crawl), "pending": crawl.pending, "residual": crawl.residual}
+
+
+def _table(found: Sequence[CrawlState]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for name in ("crawl", "app", "spider", "run", "state"):
+        table.add_column(name, overflow="fold")
+    for name in ("waits", "in work", "done", "failed", "filtered", "active"):
+        table.add_column(name, justify="right")
+    now = time.time()
+    for crawl in found:
+        colour = _COLOURS.get(crawl.state, "dim")
+        table.add_row(
+            escape(crawl.crawl.crawlid),
+            escape(crawl.crawl.appid),
+            escape(crawl.crawl.spiderid),
+            str(crawl.run),
+            f"[{colour}]{crawl.state}[/]",
+            *map(str, (crawl.pending, crawl.held, crawl.done, crawl.failed)),
+            str(sum(crawl.filtered_by_reason.values())),
+            ago(now - crawl.last_activity),
+        )
+    return table

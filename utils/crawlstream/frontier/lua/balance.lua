@@ -1,0 +1,53 @@
+#!lua flags=allow-oom
+-- balance: whether the ledger adds up, for some of the crawls that are remembered.
+-- Guarantee: reads counters, never entries; all of a crawl are of one moment.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 cursor of the crawls ('0' begins a round), 2 crawls a step, 3 what the round has found so far.
+-- `totals` field `residual`: what the last whole round found; anything but 0 is a defect.
+-- Returns: packed {next cursor, {name, residual …}}: where `admitted` is not the sum of what became of
+--   the pages; under the name '' where the workers hold another number than the ledgers say.
+-- Cost: one HMGET a crawl; in the first step of a round two commands a worker.
+local P = KEYS[1]
+local COUNTERS = { 'admitted', 'done', 'failed', 'redirected', 'stopped', 'expired', 'queued',
+  'delayed', 'held', 'spilled' }
+local cursor, page, residual = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local found = {}
+
+local function note(name, amount)
+  if amount ~= 0 then
+    found[#found + 1], found[#found + 2] = name, amount
+    residual = residual + math.abs(amount)
+  end
+end
+
+local function left_over(c)
+  local x = redis.call('HMGET', P .. 'x:' .. c, unpack(COUNTERS))
+  local left = tonumber(x[1] or 0)
+  for i = 2, #x do
+    left = left - tonumber(x[i] or 0)
+  end
+  return left
+end
+
+-- Two fields of a worker's hash are not holds.
+local function held_by_workers()
+  local held = 0
+  for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
+    local key = P .. 'h:' .. worker
+    local others = redis.call('HMGET', key, '!', '@')
+    held = held + redis.call('HLEN', key) - (others[1] and 1 or 0) - (others[2] and 1 or 0)
+  end
+  return held
+end
+
+if cursor == '0' then
+  note('', tonumber(redis.call('HGET', P .. 'totals', 'held') or 0) - held_by_workers())
+end
+local scanned = redis.call('HSCAN', P .. 'names', cursor, 'COUNT', page)
+for i = 1, #scanned[2], 2 do
+  note(scanned[2][i], left_over(string.match(scanned[2][i + 1], '^%d+')))
+end
+if scanned[1] == '0' then
+  redis.call('HSET', P .. 'totals', 'residual', string.format('%d', residual))
+end
+return cmsgpack.pack({ scanned[1], found })
