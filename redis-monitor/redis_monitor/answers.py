@@ -21,7 +21,7 @@ from redis_monitor.actions.door import Action, Reply
 from redis_monitor.outbound import Outbound
 
 COUNT = 20
-"""Few, so that all are answered before another monitor takes their reader for dead."""
+"""Few, so that several monitors share a crowd, and one that dies leaves few tried in vain."""
 
 BLOCK_MS = 1000
 """Longest wait for actions, and so for the notice of a stop."""
@@ -65,7 +65,8 @@ class Answers:
         pending = await self._streams.actions(count=COUNT, block_ms=BLOCK_MS)
         names = {action.name for action in pending}
         lanes = [[action for action in pending if action.name == name] for name in names]
-        await asyncio.gather(*map(self._serve, lanes))
+        async with self._streams.keeping([action.id for action in pending]):
+            await asyncio.gather(*map(self._serve, lanes))
         return 0.0
 
     async def _serve(self, lane: Sequence[PendingAction]) -> None:

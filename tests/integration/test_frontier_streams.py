@@ -72,20 +72,49 @@ async def test_the_work_of_the_dead_is_taken_over(bench: Bench) -> None:
     await asyncio.sleep(0.05)
     for attempt in (2, 3):
         heir = Streams(bench.redis, KEYS, f"heir{attempt}")
-        left = await heir.actions(block_ms=0)
+        left = [*await heir.actions(block_ms=0), *await heir.actions(block_ms=0)]
         assert [action.id for action in left] == [action.id for action in unfinished[1:]]
         assert {action.attempts for action in left} == {attempt}
         await asyncio.sleep(0.05)
 
 
 @pytest.mark.usefixtures("hurried")
-async def test_a_large_legacy_is_taken_over_in_parts(bench: Bench) -> None:
-    """A reader takes what the dead left as fast as it can finish it."""
+async def test_an_action_that_ends_its_readers_blames_nobody_else(bench: Bench) -> None:
+    """What a dead reader left comes one by one; only what was taken counts as tried again."""
+    await bench.feed.put(*(bench.feed.command("info") for _ in range(3)))
+    await Streams(bench.redis, KEYS, "dead").actions(block_ms=0)
+    for attempt in (2, 3, 4):
+        await asyncio.sleep(0.05)
+        (poison,) = await Streams(bench.redis, KEYS, f"heir{attempt}").actions(block_ms=0)
+        assert poison.attempts == attempt
+    reader = Streams(bench.redis, KEYS, "reader")
+    beside = [*await reader.actions(block_ms=0), *await reader.actions(block_ms=0)]
+    assert [action.attempts for action in beside] == [2, 2]
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_work_that_takes_long_is_not_taken_over(bench: Bench) -> None:
+    """While a living reader keeps its actions nobody else gets them, nor does it count as a try."""
+    await bench.feed.put(*(bench.feed.command("info") for _ in range(3)))
+    reader, other = Streams(bench.redis, KEYS, "reader"), Streams(bench.redis, KEYS, "other")
+    read = await reader.actions(block_ms=0)
+    async with reader.keeping([action.id for action in read]):
+        for _ in range(5):
+            await asyncio.sleep(0.05)
+            assert not await other.actions(block_ms=0)
+    await asyncio.sleep(0.05)
+    (taken,) = await other.actions(block_ms=0)
+    assert (taken.id, taken.attempts) == (read[0].id, 2)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_large_legacy_is_taken_over_at_once(bench: Bench) -> None:
+    """A reader takes what the dead left as fast as it can finish it, without pauses."""
     await bench.feed.put(*(bench.feed.command("info") for _ in range(25)))
     await Streams(bench.redis, KEYS, "dead").actions(count=100, block_ms=0)
     await asyncio.sleep(0.05)
     heir, taken = Streams(bench.redis, KEYS, "heir"), 0
-    for _ in range(3):
+    for _ in range(25):
         part = await heir.actions(count=10, block_ms=0)
         taken += len(part)
         await heir.answered([action.id for action in part])

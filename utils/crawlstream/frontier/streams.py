@@ -6,19 +6,22 @@ that died is taken over. What is read is deleted only when it is said to be answ
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from crawlstream.frontier import packing
 from crawlstream.frontier.scripts import our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.tasks import beside
 from crawlstream.wire import stored
 
 GROUP = "redis-monitor"
@@ -51,7 +54,8 @@ class Streams:
     async def actions(self, *, count: int = 50, block_ms: int = 2_000) -> Sequence[PendingAction]:
         """Actions to answer: those of a dead reader first, then new ones.
 
-        Waits up to ``block_ms`` for them (0: not at all).
+        What a dead reader left comes one by one, so that an action that ends whoever tries it does
+        not count as a try of those beside it. Waits up to ``block_ms`` (0: not at all).
         """
         return await self._read(self._keys.actions(), count, block_ms, _pending_action)
 
@@ -66,6 +70,29 @@ class Streams:
     async def published(self, ids: Sequence[str]) -> None:
         """These records are in Kafka."""
         await self._finish(self._keys.outbox(), ids)
+
+    @contextlib.asynccontextmanager
+    async def keeping(self, ids: Sequence[str]) -> AsyncIterator[None]:
+        """For the length of the block nobody takes these actions over, however long they take."""
+        async with beside(self._keep(self._keys.actions(), ids)):
+            yield
+
+    async def _keep(self, stream: str, ids: Sequence[str]) -> None:
+        """Touch what is still ours; it does not count as another try."""
+        while ids:
+            await asyncio.sleep(TAKE_OVER_MS / 4000)
+            with contextlib.suppress(RedisError):
+                ours = await self._redis.xpending_range(
+                    stream,
+                    GROUP,
+                    min=ids[0],
+                    max=ids[-1],
+                    count=len(ids),
+                    consumername=self._consumer,
+                )
+                kept = [item["message_id"] for item in ours]
+                if kept:
+                    await self._redis.xclaim(stream, GROUP, self._consumer, 0, kept, justid=True)
 
     async def _read(
         self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
@@ -83,7 +110,8 @@ class Streams:
         self, stream: str, count: int, block_ms: int, build: Callable[[bytes, Fields, int], T]
     ) -> Sequence[T]:
         if time.monotonic() >= self._look_at.get(stream, 0):
-            left_over = await self._take_over(stream, count)
+            at_once = 1 if stream == self._keys.actions() else count
+            left_over = await self._take_over(stream, at_once)
             if left_over:
                 attempts = await self._attempts(stream, left_over)
                 return [build(id_, fields, attempts.get(id_, 1)) for id_, fields in left_over]
