@@ -14,7 +14,7 @@ from crawlstream.frontier.care import FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
 from crawlstream.frontier.questions import state_of
-from crawlstream.frontier.reports import pack_release, pack_sent
+from crawlstream.frontier.reports import pack_release, pack_requeue, pack_sent
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
@@ -40,8 +40,6 @@ MAX_HOLD_MS = 600_000
 """Even a live worker loses a hold after this."""
 SETTLED_MS = 15_000
 """A hold younger than this may still be on its way to the worker that holds it."""
-RETRY_PRIORITY_STEP = -10
-"""What one retry costs in priority."""
 LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
 INTAKE_PER_CALL = 200
@@ -127,10 +125,7 @@ class Frontier:
             [pack_sent(each) for each in sent],
             ends,
             with_children,
-            [
-                [r.token, r.delay_ms, packing.none_as(r.sent_ms), RETRY_PRIORITY_STEP]
-                for r in requeues
-            ],
+            [pack_requeue(each) for each in requeues],
             [pack_release(each) for each in releases],
         ]
         issued_at = time.monotonic()
@@ -140,8 +135,7 @@ class Frontier:
         holds, inherited = packing.unpack_holds(granted, crawls, profiles, issued_at=issued_at)
         self._call += 1
         self._children.learn(inherited)
-        gone = packing.texts(stale)
-        lost = packing.texts(repeat)
+        gone, lost = packing.texts(stale), packing.texts(repeat)
         no_room = packing.texts(refused) | frozenset(full)
         ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
         self._children.forget(ended - lost - no_room)
@@ -241,8 +235,7 @@ class Frontier:
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
         """The ledger of a crawl's latest run; None where no such crawl is remembered."""
-        name = FrontierKeys.crawl_field(crawl)
-        return await state_of(self._run, name, with_domains=with_domains)
+        return await state_of(self._run, FrontierKeys.crawl_field(crawl), with_domains=with_domains)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
