@@ -34,7 +34,7 @@ class Rejects:
             await self._sink.send(records)
         except RecordTooLarge as error:
             log.warning("decode", outcome="cut", error=str(error))
-            cut = [replace(one, record=replace(one.record, value=None)) for one in rejected]
+            cut = [replace(one, record=one.record._replace(value=None)) for one in rejected]
             await self._sink.send([record for one in cut for record in self._records(one)])
 
     def _records(self, rejected: Rejected) -> list[Out]:

@@ -47,6 +47,18 @@ class Handler(ABC):
         del limits
         return self.schema.filled(fields)
 
+    def recall(self, raw: bytes) -> Any:
+        """The request in a record, told without reading it; None: it has to be read.
+
+        Only the kind that comes before all others is asked.
+        """
+        del raw
+        return None
+
+    def learn(self, raw: bytes, request: Any, limits: RequestLimits) -> None:
+        """A record was read as this request: ``recall`` may know the next one like it."""
+        del raw, request, limits
+
     @abstractmethod
     async def handle(self, request: Any, record: Record) -> Effect | None:
         """What the request does to the frontier; None: nothing, all was done in here.
@@ -84,10 +96,15 @@ class Router:
         InvalidRequest tells why it is none; the problems are told as of the built-in kind that it
         most likely was meant to be.
         """
+        first = self._handlers[0]
+        if raw and (request := first.recall(raw)) is not None:
+            return first, request
         fields = parse_object(raw, self._limits)
         for handler in self._handlers:
             if handler.schema.fits(fields):
-                return handler, handler.build(fields, self._limits)
+                request = handler.build(fields, self._limits)
+                handler.learn(raw or b"", request, self._limits)
+                return handler, request
         requests.decode(raw, limits=self._limits)
         raise InvalidRequest("bad_request", ["$: no kind of request is installed for it"])
 

@@ -55,6 +55,9 @@ _SAFE = re.compile(
 )
 """Path, query and fragment in which nothing is to be encoded: most seeds."""
 
+_PLAIN_SEED = re.compile(rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE})?)")
+"""A seed that is its own canonical form but for its host: most of them."""
+
 _SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
 """The bundled list, ICANN section; never the network."""
 
@@ -102,6 +105,21 @@ def seed_url(text: str) -> str:
         raise InvalidUrl("the URL holds characters that cannot be encoded") from error
 
 
+def look_up_seed(text: str) -> tuple[str, str, str | None]:
+    """A seed's URL, domain key, and its fingerprint by GET where that costs nothing more.
+
+    As ``seed_url``, ``domain_key`` and ``fingerprint`` tell them one by one, in a third of the
+    time for the plain ones.
+    """
+    match = _PLAIN_SEED.fullmatch(text)
+    if match is None or "/." in match[3]:
+        url = seed_url(text)
+        return url, domain_key(host_of(url)), None
+    netloc, domain = _place_of(match[1], match[2])
+    url = _checked_length(f"{match[1]}://{netloc}{match[3]}")
+    return url, domain, _digest(f"GET {url} 0  ".encode())
+
+
 def host_of(url: str) -> str:
     """The host of a canonical or seed URL, without port and without the brackets of IPv6."""
     return _host_and_port(url)[0].strip("[]")
@@ -138,8 +156,7 @@ def fingerprint(url: str, method: str = "GET", body: bytes = b"", salt: str = ""
     Requests that differ only in spelling share it; ``salt`` sets apart what must not be deduped.
     """
     text = f"{method} {canonical(url)} {len(salt)} {salt} "
-    digest = blake2b(text.encode("utf-8", "surrogatepass") + body, digest_size=8).digest()
-    return str(int.from_bytes(digest, "big", signed=True))
+    return _digest(text.encode("utf-8", "surrogatepass") + body)
 
 
 def entry_id(crawl: CrawlKey, run: int, fingerprint: str, origin: str | None) -> str:
@@ -150,6 +167,11 @@ def entry_id(crawl: CrawlKey, run: int, fingerprint: str, origin: str | None) ->
     parts = (crawl.spiderid, crawl.appid, crawl.crawlid, str(run), fingerprint, origin or "")
     sized = "".join(f"{len(part)}:{part}" for part in parts)
     return blake2b(sized.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _digest(identity: bytes) -> str:
+    digest = blake2b(identity, digest_size=8).digest()
+    return str(int.from_bytes(digest, "big", signed=True))
 
 
 def _take_apart(url: str) -> tuple[str, str, str]:
@@ -206,6 +228,13 @@ def _canonical_authority(scheme: str, authority: str) -> str:
     if not 0 < port < 65536:
         raise InvalidUrl(f"{port} is not a port")
     return f"{host}:{port}"
+
+
+@lru_cache(_HOSTS_REMEMBERED)
+def _place_of(scheme: str, authority: str) -> tuple[str, str]:
+    """The canonical authority of a URL, and the domain key of its host."""
+    netloc = _canonical_authority(scheme, authority)
+    return netloc, domain_key(host_of(f"{scheme}://{netloc}/"))
 
 
 def _canonical_host(host: str) -> str:

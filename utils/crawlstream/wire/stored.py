@@ -106,7 +106,7 @@ def encode_seed(url: str, origin: str) -> bytes:
     That is what nearly every record of a feed is; ``url`` is absolute, http or https.
     """
     scheme, text = (1, url[7:]) if url.startswith("http://") else (2, url[8:])
-    extras = jsontext.dumps({_EXTRAS["origin"]: origin})
+    extras = b'{"o":%b}' % jsontext.dumps(origin)
     head = bytearray((_VERSION, scheme | _HAS_EXTRAS, 0))
     _add_varint(head, len(extras))
     head += extras
