@@ -12,13 +12,14 @@
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, {'FULL', used, limit in bytes}
 --   where a seed must wait, or {'GAP', position}: -1 where
 --   none is known, for Redis is new (`restore` tells one)
--- Cost: about 8 commands' work a seed.
+-- Cost: about two commands' work a seed, eight where caps or times apply.
 --- include: clock
 --- include: ledger
 --- include: throttle
 --- include: bands
 --- include: dedupe
 --- include: admit
+--- include: seeds
 --- include: crawls
 --- include: steer
 --- include: memory
@@ -63,6 +64,7 @@ local opened = {}
 local function run_for(name, expires, timestamp, offset)
   local found = opened[name]
   if not found or expires ~= 0 then
+    flush_seeds()
     -- A run that begins here begins with this record.
     redis.call('HSET', P .. 'positions', place, int(offset))
     local c, run = open_run(name, expires)
@@ -80,6 +82,12 @@ local function set_expiry(c, expires)
   wake_tend_by(now + expires * 1000 - wall)
 end
 
+-- Whether nothing can refuse a seed or delay it.
+local function may_gather(domain_cap, crawl_cap, not_before)
+  local caps = caps_on_queues()
+  return domain_cap < 0 and crawl_cap < 0 and not_before <= wall and caps[1] == 0 and caps[2] == 0
+end
+
 local function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
     domain_cap, crawl_cap, expires, not_before, uuid)
   if was_stopped_after(name, place, timestamp) then
@@ -94,16 +102,22 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
     set_expiry(c, expires)
   end
   local entry = profile_number(c, profile) .. ',' .. body
-  local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
-  local due = not_before > wall and now + not_before - wall or nil
   touched[c] = true
   note_seed_priority(c, priority)
-  local entered, reason = admit(c, group, domain_cap >= 0 and domain_cap or nil,
-    crawl_cap >= 0 and crawl_cap or nil, due)
   runs[#runs + 1], runs[#runs + 2] = offset, run
-  if entered == 0 then
-    refuse(offset, reason)
-  elseif uuid ~= '' then
+  if may_gather(domain_cap, crawl_cap, not_before) then
+    gather_seed(c, domain, priority, S, fingerprint, entry)
+  else
+    flush_seeds()
+    local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
+    local due = not_before > wall and now + not_before - wall or nil
+    local entered, reason = admit(c, group, domain_cap >= 0 and domain_cap or nil,
+      crawl_cap >= 0 and crawl_cap or nil, due)
+    if entered == 0 then
+      return refuse(offset, reason)
+    end
+  end
+  if uuid ~= '' then
     owe('accepted', c, { uuid = uuid })
   end
 end
@@ -130,6 +144,7 @@ end
 
 local function command(_, timestamp, action, request, name, priority)
   opened = {}
+  flush_seeds()
   local purged, run
   if name ~= '' and action == 'stop' then
     purged, run = stop(name, timestamp)
@@ -157,6 +172,7 @@ for i = 1, #records do
     applied = applied + 1
   end
 end
+flush_seeds()
 redis.call('HSET', P .. 'positions', place, int(next_offset))
 save_ledger()
 wake_workers()

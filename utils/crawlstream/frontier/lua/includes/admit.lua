@@ -10,9 +10,12 @@ local function parse_domain_record(text)
   return { counted = tonumber(counted), slab = tonumber(slab), own = tonumber(own), bands = bands }
 end
 
+local function domain_record_text(record)
+  return string.format('%d %d %d %s', record.counted, record.slab, record.own, record.bands)
+end
+
 local function save_domain_record(c, domain, record)
-  redis.call('HSET', P .. 'k:' .. c, domain, string.format('%d %d %d %s', record.counted, record.slab,
-    record.own, record.bands))
+  redis.call('HSET', P .. 'k:' .. c, domain, domain_record_text(record))
 end
 
 local kinds = {}
@@ -42,12 +45,18 @@ end
 
 local queue_caps
 
--- How many more entries may wait, by the operator's caps, and the reason when it is none.
-local function queue_room(c)
+-- The operator's caps on what waits, of a crawl and in all; 0: none.
+local function caps_on_queues()
   if not queue_caps then
     local caps = redis.call('HMGET', P .. 'm', 'most_of_crawl', 'most_of_all')
     queue_caps = { tonumber(caps[1] or 0), tonumber(caps[2] or 0) }
   end
+  return queue_caps
+end
+
+-- How many more entries may wait, by the operator's caps, and the reason when it is none.
+local function queue_room(c)
+  caps_on_queues()
   local room, reason = 1e9, nil
   if queue_caps[1] > 0 then
     local waits = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed')

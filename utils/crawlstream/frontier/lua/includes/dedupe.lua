@@ -105,6 +105,18 @@ local function seat(c)
   return slab
 end
 
+-- Mark fingerprints that are not known yet in the domain's own sets.
+local function mark_own(c, domain, record, fingerprints)
+  local before, after = sets_for(record.own), sets_for(record.own + #fingerprints)
+  if after > before then
+    split_sets(c, domain, before, after)
+  end
+  record.own = record.own + #fingerprints
+  for set, part in pairs(spread(fingerprints, after)) do
+    redis.call('SADD', own_key(c, domain, set), unpack(part))
+  end
+end
+
 -- Mark fingerprints that are not known yet.
 local function mark(c, domain, record, fingerprints)
   if #fingerprints == 0 then
@@ -120,12 +132,5 @@ local function mark(c, domain, record, fingerprints)
       return
     end
   end
-  local before, after = sets_for(record.own), sets_for(record.own + #fingerprints)
-  if after > before then
-    split_sets(c, domain, before, after)
-  end
-  record.own = record.own + #fingerprints
-  for set, part in pairs(spread(fingerprints, after)) do
-    redis.call('SADD', own_key(c, domain, set), unpack(part))
-  end
+  mark_own(c, domain, record, fingerprints)
 end

@@ -1,0 +1,139 @@
+-- Seeds of a bulk feed on their way in, by the hundred: `admit` for many domains at once.
+-- Guarantee: as if each had been admitted alone, in its order. Here are only those that nothing can
+--   refuse (no cap of their crawl or of the operator) and nothing delays; `flush_seeds` must run
+--   before anything else is done to their crawls, and before `save_ledger`.
+-- Needs: clock, ledger, throttle, bands, dedupe, admit. Cost: per seed one RPUSH; per crawl HMGET and
+--   HSET of its domains; per slab SCARD and SADD; two more commands a domain with sets of its own.
+local gather_seed, flush_seeds
+
+do
+local gathered, order = {}, {}
+
+-- Keep a seed of crawl c for the next flush.
+function gather_seed(c, domain, priority, S, fingerprint, entry)
+  local of = gathered[c]
+  if not of then
+    of = { domains = {}, groups = {}, by_domain = {} }
+    gathered[c], order[#order + 1] = of, c
+  end
+  local groups = of.by_domain[domain]
+  if not groups then
+    groups = {}
+    of.by_domain[domain], of.domains[#of.domains + 1] = groups, domain
+  end
+  local group
+  for i = 1, #groups do
+    if groups[i][2] == priority and groups[i][3] == S then
+      group = groups[i]
+    end
+  end
+  if not group then
+    group = { domain, priority, S, true, {}, {}, seed = true }
+    groups[#groups + 1], of.groups[#of.groups + 1] = group, group
+  end
+  local n = #group[5] + 1
+  group[5][n], group[6][n] = fingerprint, entry
+end
+
+-- The newest slab of crawl c, the seats taken in it, and what goes into the slabs.
+local function open_slabs(c)
+  local x = redis.call('HMGET', P .. 'x:' .. c, 'slab', 'seats')
+  return { last = tonumber(x[1] or 0), seats = tonumber(x[2] or SLAB_SEATS), sizes = {}, marks = {} }
+end
+
+local function size_of_slab(c, slabs, slab)
+  slabs.sizes[slab] = slabs.sizes[slab] or redis.call('SCARD', slab_key(c, { slab = slab }))
+  return slabs.sizes[slab]
+end
+
+-- Seat a new domain where there is room for `size` fingerprints.
+local function seat_for(c, slabs, size)
+  if slabs.seats >= SLAB_SEATS or size_of_slab(c, slabs, slabs.last) + size > SLAB_MEMBERS then
+    slabs.last, slabs.seats = slabs.last + 1, 0
+  end
+  slabs.seats, slabs.changed = slabs.seats + 1, true
+  return slabs.last
+end
+
+-- Those of the fingerprints that nothing knows, each once.
+local function unknown(c, domain, record, fingerprints)
+  local seen, new = known(c, domain, record, fingerprints), {}
+  for i = 1, #fingerprints do
+    if not seen[fingerprints[i]] then
+      seen[fingerprints[i]], new[#new + 1] = true, fingerprints[i]
+    end
+  end
+  return new
+end
+
+-- Mark the fingerprints of a group, known or not.
+local function mark_group(c, slabs, record, group)
+  local domain, fingerprints = group[1], group[5]
+  if record.slab == 0 and record.own == 0 and #fingerprints <= SLAB_MEMBERS then
+    record.slab = seat_for(c, slabs, #fingerprints)
+  end
+  if record.own > 0 or record.slab == 0
+    or size_of_slab(c, slabs, record.slab) + #fingerprints > SLAB_MEMBERS then
+    local new = unknown(c, domain, record, fingerprints)
+    if #new > 0 then
+      mark_own(c, domain, record, new)
+    end
+    return
+  end
+  local marks = slabs.marks[record.slab] or {}
+  slabs.marks[record.slab] = marks
+  slabs.sizes[record.slab] = slabs.sizes[record.slab] + #fingerprints
+  for i = 1, #fingerprints do
+    marks[#marks + 1] = fingerprints[i]
+  end
+end
+
+local function save_slabs(c, slabs)
+  if slabs.changed then
+    redis.call('HSET', P .. 'x:' .. c, 'slab', int(slabs.last), 'seats', int(slabs.seats))
+  end
+  for slab, marks in pairs(slabs.marks) do
+    redis.call('SADD', slab_key(c, { slab = slab }), unpack(marks))
+  end
+end
+
+-- Records of the domains of crawl c; the throttle states of those that are new to it are loaded.
+local function load_records(c, domains)
+  local texts = redis.call('HMGET', P .. 'k:' .. c, unpack(domains))
+  local records, new = {}, {}
+  for i, domain in ipairs(domains) do
+    records[domain] = parse_domain_record(texts[i])
+    if not texts[i] then
+      new[#new + 1] = domain
+    end
+  end
+  load_states(new)
+  return records
+end
+
+local function flush_crawl(c, of)
+  local records, slabs, fields = load_records(c, of.domains), open_slabs(c), {}
+  for _, group in ipairs(of.groups) do
+    local record, size = records[group[1]], #group[6]
+    mark_group(c, slabs, record, group)
+    record.counted = record.counted + size
+    count(c, 'counted', size)
+    note_band(c, record, group[3], group[2])
+    enqueue(c, group, group[6])
+  end
+  save_slabs(c, slabs)
+  for i, domain in ipairs(of.domains) do
+    fields[2 * i - 1], fields[2 * i] = domain, domain_record_text(records[domain])
+  end
+  redis.call('HSET', P .. 'k:' .. c, unpack(fields))
+end
+
+-- Let all kept seeds enter.
+function flush_seeds()
+  for _, c in ipairs(order) do
+    flush_crawl(c, gathered[c])
+  end
+  gathered, order = {}, {}
+end
+
+end
