@@ -14,7 +14,8 @@ from crawlstream.model.effects import Links
 
 DOMAINS = 1_000
 PAGES = 3_000
-BATCH = 100
+BATCH = 50
+"""Pages a call: a worker sends at most a thousand links in one."""
 OWN_LINKS, FOREIGN_LINKS = 12, 8
 DUPLICATES = 0.7
 
