@@ -1,7 +1,7 @@
 """Every kind of reply of a live cluster, key by key and type by type.
 
 ``KEPT`` is what records of the predecessor hold, quirks included; ``ADDED`` is what this cluster
-tells beside it. A reply with a key that stands in neither, or that docs/wire.md does not name, fails.
+tells beside it. A reply with a key that is in neither, or not named in docs/wire.md, fails.
 """
 
 from __future__ import annotations
@@ -154,24 +154,28 @@ ROWS = {
 def problems(shape: Any, value: Any, path: str = "$") -> Iterator[str]:
     """Where a value has not the shape."""
     if shape is Count:
-        yield from problems(dict.fromkeys((f"{window}?" for window in WINDOWS), int), value, path)
-    elif isinstance(shape, list) and isinstance(value, list):
+        shape = dict.fromkeys((f"{window}?" for window in WINDOWS), int)
+    if isinstance(shape, list) and isinstance(value, list):
         for number, item in enumerate(value):
             yield from problems(shape[0], item, f"{path}[{number}]")
     elif isinstance(shape, Mapping) and isinstance(value, dict):
-        named = {name.rstrip("?"): inner for name, inner in shape.items() if name != OTHER}
-        for name in shape:
-            if name != OTHER and not name.endswith("?") and name not in value:
-                yield f"{path}.{name} is missing"
-        for name, item in value.items():
-            if name in named:
-                yield from problems(named[name], item, f"{path}.{name}")
-            elif OTHER in shape:
-                yield from problems(shape[OTHER], item, f"{path}.{name}")
-            else:
-                yield f"{path}.{name} is unheard of"
+        yield from problems_of_object(shape, value, path)
     elif type(value) is not shape:
         yield f"{path} is {value!r}, not {shape}"
+
+
+def problems_of_object(
+    shape: Mapping[str, Any], value: Mapping[str, Any], path: str
+) -> Iterator[str]:
+    """Where keys are missing, unheard of, or have other values."""
+    named = {name.rstrip("?"): inner for name, inner in shape.items() if name != OTHER}
+    required = {name for name in shape if name != OTHER and not name.endswith("?")}
+    yield from (f"{path}.{name} is missing" for name in required - value.keys())
+    for name, item in value.items():
+        if name in named or OTHER in shape:
+            yield from problems(named.get(name, shape.get(OTHER)), item, f"{path}.{name}")
+        else:
+            yield f"{path}.{name} is unheard of"
 
 
 def documented(kind: str) -> set[str]:
@@ -206,7 +210,7 @@ def ask(witness: Witness) -> Ask:
 async def test_replies_about_crawls(
     serve: Serve, witness: Witness, ask: Ask, cluster: Cluster, wait_until: WaitUntil
 ) -> None:
-    """info of an application and of a crawl, stop, pause, resume, reprioritize, accepted."""
+    """The info of an application and of a crawl, stop, pause, resume, reprioritize, accepted."""
     async with serve(hosts=1, pages=12) as served:
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
         name = {"spiderid": "link", "crawlid": f"slow-{served.web.port}"}
