@@ -133,9 +133,11 @@ def _bytes(answer: Answer) -> bytes:
 
 
 @contextmanager
-def serving(pages: Mapping[str, Page]) -> Iterator[CrawlerSite]:
+def serving(
+    pages: Mapping[str, Page], kind: type[CrawlerSite] = CrawlerSite
+) -> Iterator[CrawlerSite]:
     """Serve some pages for the length of the block."""
-    site = CrawlerSite(pages)
+    site = kind(pages)
     thread = threading.Thread(target=site.serve, daemon=True)
     thread.start()
     try:
