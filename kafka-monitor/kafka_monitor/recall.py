@@ -29,7 +29,7 @@ from kafka_monitor.rejects import Rejects
 POLL_S = 0.5
 LOOK_EVERY_S = 2.0
 """How soon it is noticed that something was spilled, and that Redis lost what it had recalled."""
-ROOM_EVERY_S = 0.5
+ROOM_EVERY_S = 0.1
 """How often Redis is asked for room while it has none."""
 LINGER_S = 30.0
 """A consumer is kept for so long when nothing is spilled any more."""

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.boot.settings import load_settings
-from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.overflow import Overflow
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.tasks import beside
-from kafka_monitor.recall import Recall
-from kafka_monitor.rejects import Rejects
 from support.crawler_cluster import CrawlerCluster, counted
 from support.crawler_site import Answer, CrawlerSite, page, serving
 from support.frontier_audit import audit
 from support.servers import RunningServer
-from support.spilling import filled
+from support.spilling import filled, recalling
 from support.waiting import WaitUntil
 
 LINKS = 40
@@ -50,26 +42,6 @@ def site() -> Iterator[CrawlerSite]:
         yield site
 
 
-@asynccontextmanager
-async def recalling(cluster: CrawlerCluster, redis: Redis) -> AsyncIterator[None]:
-    """What a kafka-monitor does beside intake, for the length of the block."""
-    env = cluster.env
-    settings = load_settings(KAFKA_HOSTS=env["KAFKA_HOSTS"], KAFKA_GROUP=cluster.topics.prefix)
-    sink = KafkaSink(settings.KAFKA_HOSTS)
-    await sink.start()
-    try:
-        recall = Recall(
-            Overflow(redis, FrontierKeys()),
-            Rejects(sink, cluster.topics),
-            topics=cluster.topics,
-            settings=settings,
-        )
-        async with beside(recall.run()):
-            yield
-    finally:
-        await sink.stop()
-
-
 async def is_spilled(cluster: CrawlerCluster, crawl: CrawlKey, links: int) -> bool:
     """Whether so many links wait in Kafka."""
     return (await cluster.state_of(crawl)).spilled == links
@@ -89,7 +61,7 @@ async def test_a_worker_that_dies_after_it_has_spilled_costs_no_link(
             state = await cluster.state_of(crawl)
             assert (state.done, state.admitted, state.queued) == (1, LINKS + 1, 0)
     with cluster.worker():
-        async with recalling(cluster, redis):
+        async with recalling(redis, cluster.env["KAFKA_HOSTS"], cluster.topics):
             state = await cluster.end_of(crawl, timeout_s=90)
     assert (state.done, state.admitted) == (LINKS + 1, LINKS + 1)
     results = counted(cluster.results())

@@ -1,4 +1,4 @@
-"""The topic of what was spilled, as the frontier sees it: one Kafka partition in a list."""
+"""The topic of what was spilled: one Kafka partition in a list, or the real one as it is read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from redis.asyncio import Redis
 
+from crawlstream.boot.settings import load_settings
+from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.overflow import Overflow, Recalled, SpillBatch, read_spill
+from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Exchanged, Links, Outcome, Settle
-from support.frontier import Worker
+from crawlstream.tasks import beside
+from kafka_monitor.recall import Recall
+from kafka_monitor.rejects import Rejects
+from support.frontier import KEYS, Worker
 
 
 @dataclass
@@ -66,3 +72,18 @@ async def filled(redis: Redis, share: float) -> AsyncIterator[None]:
         yield
     finally:
         await redis.config_set("maxmemory", limit)
+
+
+@asynccontextmanager
+async def recalling(redis: Redis, kafka_hosts: str, topics: Topics) -> AsyncIterator[None]:
+    """What a kafka-monitor does beside intake, for the length of the block."""
+    settings = load_settings(KAFKA_HOSTS=kafka_hosts, KAFKA_GROUP=topics.prefix)
+    sink = KafkaSink(settings.KAFKA_HOSTS)
+    await sink.start()
+    try:
+        rejects = Rejects(sink, topics)
+        recall = Recall(Overflow(redis, KEYS), rejects, topics=topics, settings=settings)
+        async with beside(recall.run()):
+            yield
+    finally:
+        await sink.stop()

@@ -28,6 +28,8 @@ from crawlstream.model.effects import Links, Spill
 LINKS_PER_RECORD = 500
 BYTES_PER_RECORD = 256 * 1024
 """Of a record, unless one entry alone is larger: several come back in one script."""
+BYTES_PER_CALL = 512 * 1024
+"""Of the records in one script, so that a small Redis is not filled by one."""
 _VERSION = 1
 _FIELDS = (int, bytes, bytes, int, bytes, int, int, int, list)
 _GROUP_FIELDS = (bytes, int, bytes, bool, list, list)
@@ -113,13 +115,13 @@ class SpillBatch:
 
     def parts(self) -> Iterator[SpillBatch]:
         """Cut into batches that a script takes at once; they leave no offset uncovered."""
-        start, part, links = self.start, list[Spilled](), 0
+        start, part, links, size = self.start, list[Spilled](), 0, 0
         for record in self.records:
-            if part and links + record.links > LINKS_PER_CALL:
+            links, size = links + record.links, size + len(record.value)
+            if part and (links > LINKS_PER_CALL or size > BYTES_PER_CALL):
                 yield self._part(start, record.offset, part)
-                start, part, links = record.offset, [], 0
+                start, part, links, size = record.offset, [], record.links, len(record.value)
             part.append(record)
-            links += record.links
         yield self._part(start, self.next, part)
 
     def _part(self, start: int, end: int, records: Sequence[Spilled]) -> SpillBatch:
