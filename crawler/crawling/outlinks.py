@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -24,14 +24,15 @@ from crawling.traps import NO_TRAPS, Traps
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
-from crawlstream.model.url import canonical, domain_key, fingerprint, host_of
-from crawlstream.wire.stored import encode_entry
+from crawlstream.model.url import canonical, domain_key, fingerprint, host_of, look_up_link
+from crawlstream.wire.stored import encode_entry, encode_link
 
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
 
 _LINKS_REMEMBERED = 32_768
 """The pages of a site share most of their links; some 15 MB."""
+_looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
 
 _SCRAPYS = frozenset(
     {
@@ -76,22 +77,16 @@ class Children:
     def follow(self, urls: Iterable[str], response: Response) -> None:
         """Add plain links."""
         page, entry = self._page, self._page.hold.entry
-        depth, priority = entry.depth + 1, page.hold.priority + LEVEL_STEP
-        parent, callback = response.url, entry.callback
-        referrer_of = referrers(response)
+        priority = page.hold.priority + LEVEL_STEP
+        stored = _encoder(response, entry.depth + 1, entry.callback)
         for url in urls:
             try:
-                clean, identity, domain = _identified(url)
+                clean, domain, identity = _looked_up(url)
             except InvalidUrl:
                 page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
                 continue
-            if self._is_refused(clean) or self._is_duplicate(identity):
-                continue
-            headers = referrer_of(clean)
-            child = Entry(
-                url=clean, depth=depth, parent_url=parent, callback=callback, headers=headers
-            )
-            self._put(child, identity, (domain, priority, None, True))
+            if not self._is_refused(clean) and not self._is_duplicate(identity):
+                self._put(stored(clean), identity, (domain, priority, None, True))
 
     def request(self, request: Request, response: Response) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
@@ -128,7 +123,7 @@ class Children:
         identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
         if not self._is_duplicate(identity):
             domain = domain_key(host_of(entry.url))
-            self._put(entry, identity, (domain, priority, spiderid, counts))
+            self._put(encode_entry(entry), identity, (domain, priority, spiderid, counts))
 
     def _is_refused(self, url: str) -> bool:
         trap = self._traps.refuses(url)
@@ -143,14 +138,14 @@ class Children:
         self._seen.add(identity)
         return False
 
-    def _put(self, entry: Entry, identity: str, key: tuple[str, int, str | None, bool]) -> None:
+    def _put(self, entry: bytes, identity: str, key: tuple[str, int, str | None, bool]) -> None:
         group = self._groups.get(key)
         if group is None:
             domain, priority, spiderid, counts = key
             group = Links(domain=domain, priority=priority, spiderid=spiderid, counts=counts)
             self._groups[key] = group
         group.fingerprints.append(identity)
-        group.entries.append(encode_entry(entry))
+        group.entries.append(entry)
 
     def _salt(self, request: Request, url: str) -> str:
         """What sets an undeduplicated request apart, the same when its page is fetched again."""
@@ -158,13 +153,6 @@ class Children:
         plain = fingerprint(url, request.method, request.body)
         text = f"{self._page.id} {plain} {self._ordinal}"
         return blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-@lru_cache(_LINKS_REMEMBERED)
-def _identified(url: str) -> tuple[str, str, str]:
-    """A link's canonical URL, its fingerprint and its domain; InvalidUrl if it has none."""
-    clean = canonical(url)
-    return clean, fingerprint(clean), domain_key(host_of(clean))
 
 
 def _name_of(request: Request) -> str | None:
@@ -209,6 +197,22 @@ def _is_json(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_json, value))
     return value is None or isinstance(value, str | int | float)
+
+
+def _encoder(response: Response, depth: int, callback: str | None) -> Callable[[str], bytes]:
+    """How a link of a page is stored: the short way where it has no more than its URL."""
+    parent, referrer_of = response.url, referrers(response)
+    if callback is None and referrer_of is _as_usual:
+        return partial(encode_link, depth=depth, parent=parent.encode())
+    return lambda url: encode_entry(
+        Entry(
+            url=url,
+            depth=depth,
+            parent_url=parent,
+            callback=callback,
+            headers=referrer_of(url),
+        )
+    )
 
 
 def referrers(response: Response) -> Callable[[str], dict[str, str]]:

@@ -16,6 +16,7 @@ from crawlstream.model.url import (
     entry_id,
     fingerprint,
     host_of,
+    look_up_link,
     origin_of,
     seed_url,
 )
@@ -191,6 +192,23 @@ def test_canonical_is_a_fixed_point_that_scrapy_agrees_with(rest: str) -> None:
     assert canonical(once) == once
     assert canonicalize_url(once) == canonicalize_url(url)
     assert safe_url_string(once) == once
+
+
+@quick
+@given(st.sampled_from(["http://Example.com:80", "https://127.0.0.1:8443"]), _RESTS)
+@example("http://example.co.uk", "/a/b.html?q=1")
+@example("http://example.co.uk.", "/a/../b")
+@example("http://0x7f.1", "/")
+def test_looking_a_link_up_at_once_tells_the_same(place: str, rest: str) -> None:
+    """The short way to canonical URL, domain and fingerprint ends where the long one does."""
+    try:
+        clean = canonical(f"{place}/{rest}")
+    except InvalidUrl:
+        with pytest.raises(InvalidUrl):
+            look_up_link(f"{place}/{rest}")
+    else:
+        found = look_up_link(f"{place}/{rest}")
+        assert found == (clean, domain_key(host_of(clean)), fingerprint(clean))
 
 
 @quick

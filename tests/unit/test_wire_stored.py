@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.wire.stored import decode_entry, decode_profile, encode_entry, encode_profile
+from crawlstream.wire.stored import (
+    decode_entry,
+    decode_profile,
+    encode_entry,
+    encode_link,
+    encode_profile,
+)
 
 quick = settings(deadline=None, max_examples=50)
 
@@ -74,6 +80,14 @@ _PROFILES = st.builds(
 def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
     """Whatever the fields hold, decoding gives the entry that was encoded."""
     assert decode_entry(encode_entry(entry)) == entry
+
+
+@quick
+@given(_URLS, st.integers(0, 300), _URLS)
+def test_a_link_is_stored_like_any_entry(url: str, depth: int, parent: str) -> None:
+    """The short way to a stored link ends at the same bytes."""
+    entry = Entry(url=url, depth=depth, parent_url=parent)
+    assert encode_link(url, depth, parent.encode()) == encode_entry(entry)
 
 
 @quick

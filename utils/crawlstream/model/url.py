@@ -55,8 +55,8 @@ _SAFE = re.compile(
 )
 """Path, query and fragment in which nothing is to be encoded: most seeds."""
 
-_PLAIN_SEED = re.compile(rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE})?)")
-"""A seed that is its own canonical form but for its host: most of them."""
+_PLAIN_URL = re.compile(rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE})?)")
+"""A URL that is its own canonical form but for its host: most of them."""
 
 _SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
 """The bundled list, ICANN section; never the network."""
@@ -111,13 +111,28 @@ def look_up_seed(text: str) -> tuple[str, str, str | None]:
     As ``seed_url``, ``domain_key`` and ``fingerprint`` tell them one by one, in a third of the
     time for the plain ones.
     """
-    match = _PLAIN_SEED.fullmatch(text)
+    match = _PLAIN_URL.fullmatch(text)
     if match is None or "/." in match[3]:
         url = seed_url(text)
         return url, domain_key(host_of(url)), None
     netloc, domain = _place_of(match[1], match[2])
     url = _checked_length(f"{match[1]}://{netloc}{match[3]}")
     return url, domain, _digest(f"GET {url} 0  ".encode())
+
+
+def look_up_link(url: str) -> tuple[str, str, str]:
+    """An absolute link's canonical URL, its domain key, and its fingerprint by GET.
+
+    As ``canonical``, ``domain_key`` and ``fingerprint`` tell them one by one, in a third of the
+    time for the plain ones. InvalidUrl says in a sentence why it cannot be crawled.
+    """
+    match = _PLAIN_URL.fullmatch(url)
+    if match is None or "/." in match[3]:
+        clean = canonical(url)
+        return clean, domain_key(host_of(clean)), fingerprint(clean)
+    netloc, domain = _place_of(match[1], match[2])
+    clean = _checked_length(f"{match[1]}://{netloc}{match[3]}")
+    return clean, domain, _digest(f"GET {clean} 0  ".encode())
 
 
 def host_of(url: str) -> str:

@@ -77,27 +77,16 @@ _PROFILE_DEFAULTS = _defaults(Profile)
 
 def encode_entry(entry: Entry) -> bytes:
     """An entry as bytes: about 3 B and three quarters of its URL, a little more with a parent."""
-    url = entry.url.encode()
-    scheme = 1 if url.startswith(b"http://") else 2 if url.startswith(b"https://") else 0
-    text = url[len(_SCHEMES[scheme]) :]
-    head = bytearray((_VERSION, scheme))
-    _add_varint(head, entry.depth)
-    if entry.parent_url is not None:
-        head[1] |= _HAS_PARENT
-        prefix, suffix, rest = _unshared(entry.parent_url.encode(), url)
-        for length in (prefix, suffix, len(rest)):
-            _add_varint(head, length)
-        text = rest + text
+    extras = b""
     if _rare(entry) != _RARE_DEFAULTS:
-        head[1] |= _HAS_EXTRAS
         extras = jsontext.dumps(_extras_of(entry), sort_keys=True)
-        _add_varint(head, len(extras))
-        head += extras
-    packed = _pack(text)
-    if packed is None:
-        return bytes(head) + text
-    head[1] |= _IS_PACKED
-    return bytes(head) + packed
+    parent = None if entry.parent_url is None else entry.parent_url.encode()
+    return _encode(entry.url.encode(), entry.depth, parent, extras)
+
+
+def encode_link(url: str, depth: int, parent: bytes) -> bytes:
+    """As ``encode_entry`` of an entry that has no more than this, as most; ``parent``: its URL."""
+    return _encode(url.encode(), depth, parent)
 
 
 def encode_seed(url: str, origin: str) -> bytes:
@@ -145,6 +134,28 @@ def decode_profile(body: bytes) -> Profile:
         return Profile(**values)
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"this is not a stored profile: {body[:40]!r}") from error
+
+
+def _encode(url: bytes, depth: int, parent: bytes | None, extras: bytes = b"") -> bytes:
+    scheme = 1 if url.startswith(b"http://") else 2 if url.startswith(b"https://") else 0
+    text = url[len(_SCHEMES[scheme]) :]
+    head = bytearray((_VERSION, scheme))
+    _add_varint(head, depth)
+    if parent is not None:
+        head[1] |= _HAS_PARENT
+        prefix, suffix, rest = _unshared(parent, url)
+        for length in (prefix, suffix, len(rest)):
+            _add_varint(head, length)
+        text = rest + text
+    if extras:
+        head[1] |= _HAS_EXTRAS
+        _add_varint(head, len(extras))
+        head += extras
+    packed = _pack(text)
+    if packed is None:
+        return bytes(head) + text
+    head[1] |= _IS_PACKED
+    return bytes(head) + packed
 
 
 def _decode_entry(body: bytes) -> Entry:
