@@ -126,6 +126,7 @@ class Loop:
             topic_id = judged.batch.topic_id
             await self._place(topic_id, partition)
             return partition
+        self._recovery.note_reached(partition, judged.batch.next)
         if not self._recovery.is_past(partition, judged.batch.next):
             self._applied[partition] = judged.batch.next
         return None
@@ -181,8 +182,8 @@ class Loop:
         """
         begun = time.monotonic()
         await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))
-        note_stops = partial(self._recovery.note_stops, judged.batch, judged.effects)
-        await self.pulse.patiently(note_stops)
+        note = partial(self._recovery.note_steering, judged.batch, judged.effects)
+        await self.pulse.patiently(note)
         answer = await self.pulse.patiently(partial(self._put, judged))
         await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))
         self._count(judged, answer)

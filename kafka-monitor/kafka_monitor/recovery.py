@@ -4,10 +4,16 @@ A frontier without a position of a partition that the group has committed was lo
 read again from the oldest: below the committed offset only the crawl requests take effect whose
 crawl has not come to its end, as ``<prefix>.runs`` tells; above it everything does. What had been
 refused, answered or stopped is not refused, answered or stopped again.
+
+A position below the committed one is that of an old copy of Redis (or of a log that lost its last
+second): the frontier is told what became of its runs since, and the records from its position on
+are read again in the same way.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +28,11 @@ from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss
 from crawlstream.model.event import Rejection
-from crawlstream.model.runs import STOP, Past, RunMark
+from crawlstream.model.runs import STEERING, Past, RunMark
 from crawlstream.wire import rejects, runs
+
+HELD_FOR_S = 1.0
+"""How long an answer of Kafka's about its partitions is good; the group commits as often."""
 
 log = structlog.get_logger()
 
@@ -55,14 +64,20 @@ class Recovery:
         self._held = partial(held, hosts, topics.incoming, group=group)
         self._everything = partial(everything, hosts, topics.runs)
         self._located: dict[int, str] = {}
+        self._reached: dict[int, int] = {}
         self._replays: dict[int, Replay] = {}
+        self._asking = asyncio.Lock()
+        self._last_held: dict[int, Held] = {}
+        self._held_at = -HELD_FOR_S
 
     async def locate(self, topic_id: str, partition: int) -> int:
         """The offset to read a partition from; Unavailable where a service does not answer."""
         position = (await self._positions.known()).get((topic_id, partition))
         if position is None:
             position = await self._begin(topic_id, partition)
-        self._located[partition] = topic_id
+        else:
+            await self._check(topic_id, partition, position)
+        self._located[partition], self._reached[partition] = topic_id, position
         until = await self._positions.lost_until(topic_id, partition)
         self._replays.pop(partition, None)
         if until is not None and position < until:
@@ -71,10 +86,18 @@ class Recovery:
             log.warning("recover", partition=partition, position=position, until=until)
         return position
 
+    def note_reached(self, partition: int, position: int) -> None:
+        """The frontier has moved a position."""
+        self._reached[partition] = position
+
     async def forgotten(self) -> dict[int, str]:
-        """Topic UUID by partition, of those that the frontier has forgotten: Redis was lost."""
+        """Topic UUID by partition, of those that the frontier has forgotten, wholly or in part."""
         known = await self._positions.known()
-        return {p: topic_id for p, topic_id in self._located.items() if (topic_id, p) not in known}
+        return {
+            partition: topic_id
+            for partition, topic_id in self._located.items()
+            if known.get((topic_id, partition), -1) < self._reached[partition]
+        }
 
     def is_past(self, partition: int, offset: int) -> bool:
         """Whether a record had taken effect already, in a Redis that was lost."""
@@ -87,22 +110,49 @@ class Recovery:
         place = f"{replay.topic_id}:{record.partition}"
         return replay.past.is_over(crawl, place, offset=record.offset, at_ms=record.timestamp_ms)
 
-    async def note_stops(self, batch: Batch, effects: Sequence[object]) -> None:
-        """Have Kafka remember the stops of a batch before they take effect."""
+    async def note_steering(self, batch: Batch, effects: Sequence[object]) -> None:
+        """Have Kafka remember stops, pauses and resumes of a batch before they take effect."""
         place = f"{batch.topic_id}:{batch.partition}"
         marks = [
             RunMark(
                 crawl=effect.crawl,
-                state=STOP,
+                state=effect.name,
                 positions={place: effect.offset + 1},
                 at_ms=effect.timestamp_ms,
             )
             for effect in effects
-            if isinstance(effect, Command) and effect.name == "stop" and effect.crawl is not None
+            if isinstance(effect, Command) and effect.crawl and effect.name in STEERING
         ]
         if marks:
             topic = self._topics.runs
             await self._sink.send([Out(topic, runs.encode(m), Topics.run_key(m)) for m in marks])
+
+    async def _check(self, topic_id: str, partition: int, position: int) -> None:
+        """Tell a frontier that went back in time what became of its runs since."""
+        found = (await self._held_lately())[partition]
+        committed = found.committed or 0
+        # More than there is was committed for a topic of this name that is gone.
+        until = committed if committed <= found.end else 0
+        if self._located.get(partition) == topic_id:
+            until = max(until, self._reached[partition])
+        told = await self._positions.lost_until(topic_id, partition)
+        if position >= until or (told or 0) >= until:
+            return
+        past, crawls = Past(await self._marks()), await self._positions.crawls()
+        fates = [fate for fate in past.fates() if not fate.is_over or fate.crawl in crawls]
+        log.error(
+            "recover", outcome="old_copy", partition=partition, position=position, until=until
+        )
+        await self._positions.restore(
+            Loss(
+                topic_id=topic_id,
+                kafka_partition=partition,
+                offset=position,
+                until=until,
+                floor=past.floor,
+                fates=fates,
+            )
+        )
 
     async def _begin(self, topic_id: str, partition: int) -> int:
         """Where a partition begins that the frontier has no position of."""
@@ -110,19 +160,21 @@ class Recovery:
         if not records:
             # Before the first effect, so that a loss is told from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
-        found = (await self._held())[partition]
+        found = (await self._held_lately())[partition]
         topics = {topic for topic, _ in await self._positions.known()}
-        if topics and topic_id not in topics:
+        is_another = bool(topics) and topic_id not in topics
+        if is_another:
             await self._tell_of_another_topic(topic_id, partition, found)
-        if found.committed is None or not records:
-            offset = found.oldest if found.committed is None else found.committed
+        if is_another or found.committed is None or not records:
+            # What was committed for another topic says nothing of this one.
+            begin = None if is_another else found.committed
+            offset = found.oldest if begin is None else begin
             return await self._positions.restore(
                 Loss(topic_id=topic_id, kafka_partition=partition, offset=offset)
             )
         past = Past(await self._marks())
-        log.error(
-            "recover", partition=partition, until=found.committed, unfinished=len(past.unfinished())
-        )
+        unfinished = [fate for fate in past.fates() if not fate.is_over]
+        log.error("recover", partition=partition, until=found.committed, unfinished=len(unfinished))
         return await self._positions.restore(
             Loss(
                 topic_id=topic_id,
@@ -130,7 +182,7 @@ class Recovery:
                 offset=found.oldest,
                 until=found.committed,
                 floor=past.floor,
-                runs=past.unfinished(),
+                fates=unfinished,
             )
         )
 
@@ -150,6 +202,13 @@ class Recovery:
         )
         key = f"{self._topics.incoming}-{partition}-{topic_id}".encode()
         await self._sink.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
+
+    async def _held_lately(self) -> dict[int, Held]:
+        """As of this second: partitions that are assigned together share the question."""
+        async with self._asking:
+            if time.monotonic() - self._held_at > HELD_FOR_S:
+                self._last_held, self._held_at = await self._held(), time.monotonic()
+            return self._last_held
 
     async def _marks(self) -> list[RunMark]:
         return marks_of(await self._everything())

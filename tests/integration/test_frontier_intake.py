@@ -11,6 +11,7 @@ from crawlstream.errors import PositionGap
 from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss
+from crawlstream.model.runs import Fate
 from support.frontier import CRAWL, KEYS, WIDE_OPEN, Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -73,7 +74,8 @@ async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) 
 async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> None:
     """A run that was under way has its old number and is marked; all others are numbered above."""
     lost, unknown = CRAWL, replace(CRAWL, crawlid="unknown")
-    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=7, runs={lost: 4})
+    fates = [Fate(crawl=lost, run=4, is_over=False)]
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=7, fates=fates)
     positions = Positions(bench.redis, KEYS)
     assert await positions.restore(loss) == 0
     assert await positions.lost_until("topic", 0) == 9
@@ -85,6 +87,48 @@ async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> 
     await bench.advance(2 * int(WIDE_OPEN.window_s * 1000))
     recovered = {hold.crawl: hold.recovered for hold in await bench.worker.lease(2)}
     assert recovered == {lost: True, unknown: False}
+
+
+async def test_a_crawl_that_was_paused_begins_again_paused(bench: Bench) -> None:
+    """After a loss nobody has to say it again; what resumes it resumes it."""
+    fates = [Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True)]
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=2, fates=fates)
+    await Positions(bench.redis, KEYS).restore(loss)
+    await bench.feed.seeds("a/1")
+    state = await bench.state()
+    assert (state.run, state.state) == (2, "paused")
+    await bench.feed.say("resume")
+    assert (await bench.state()).state == "running"
+
+
+async def test_an_old_copy_of_redis_is_told_what_became_of_its_runs(bench: Bench) -> None:
+    """What was over ends without a second word; what went on is marked; numbers never go back."""
+    over, on, later, away = (replace(CRAWL, crawlid=name) for name in ("over", "on", "later", "x"))
+    for crawl in (over, on, later):
+        await bench.feed.seeds("a/1", crawl=crawl)
+    told = {record.kind for record in await bench.owed()}
+    assert told == {"crawl_started"}
+    loss = Loss(
+        topic_id="topic",
+        kafka_partition=0,
+        offset=0,
+        until=90,
+        floor=5,
+        fates=[
+            Fate(crawl=over, run=3, is_over=True),
+            Fate(crawl=on, run=1, is_over=False, is_paused=True),
+            Fate(crawl=later, run=2, is_over=False),
+            Fate(crawl=away, run=4, is_over=False),
+        ],
+    )
+    for _ in range(2):
+        assert await Positions(bench.redis, KEYS).restore(loss) == 3
+    await bench.tend()
+    assert not await bench.owed(), "an ending was told a second time"
+    states = [(await bench.state(crawl)).state for crawl in (over, on, later)]
+    assert states == ["stopped", "paused", "stopped"]
+    runs = [(await bench.feed.seeds("b/1", crawl=c)).runs for c in (over, on, later, away)]
+    assert [next(iter(numbers.values())) for numbers in runs] == [4, 1, 2, 4]
 
 
 async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.runs import RUNNING, STOP, Past, RunMark
+from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, Fate, Past, RunMark
 from crawlstream.wire.runs import decode, encode
 
 CRAWL = CrawlKey("link", "app:1", "one")
@@ -72,3 +72,23 @@ def test_a_mark_comes_back_as_it_was() -> None:
     for garbage in (b"[]", b"{}", b'{"run": null}'):
         with pytest.raises(ValueError, match="no state of a run"):
             decode(garbage)
+
+
+def test_a_pause_holds_until_it_is_taken_back() -> None:
+    """It means the run that was under way when it was told, and the latest word counts."""
+    running, pause = mark(RUNNING, 2, here=7), mark(PAUSE, here=9, at_ms=1000)
+    assert Past([running, pause]).fates() == [
+        Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True)
+    ]
+    (resumed,) = Past([running, pause, mark(RESUME, here=11, at_ms=2000)]).fates()
+    assert not resumed.is_paused
+    (later,) = Past([pause, mark(RUNNING, 3, here=9)]).fates()
+    assert not later.is_paused, "the pause was of an earlier run"
+
+
+def test_a_pause_is_kept_beside_the_stop_and_the_run() -> None:
+    """Compaction keeps the latest word of each sort; a resume replaces the pause before it."""
+    marks = [mark(state) for state in (RUNNING, STOP, PAUSE, RESUME)]
+    keys = [Topics.run_key(one) for one in marks]
+    assert len(set(keys[:3])) == 3
+    assert keys[2] == keys[3]

@@ -10,7 +10,11 @@ from redis.asyncio import Redis
 from crawlstream.frontier import packing
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss
+
+FATES_A_CALL = 200
+"""Crawls whose fate is told at once, so that no call takes long."""
 
 LOST_MS = 14 * 24 * 3600 * 1000
 """How long the runs of a lost Redis are remembered: as long as Kafka keeps their seeds."""
@@ -42,16 +46,30 @@ class Positions:
             fields = await self._redis.hgetall(self._keys.positions())
         return read_positions(fields)
 
+    async def crawls(self) -> dict[CrawlKey, int]:
+        """Latest run by crawl, of those that the frontier knows."""
+        with our_errors():
+            names = await self._redis.hgetall(self._keys.names())
+        return {packing.crawl_from(name): int(text.split()[1]) for name, text in names.items()}
+
     async def restore(self, loss: Loss) -> int:
-        """Say where a partition without a position begins; answers its position from now on."""
-        runs = [
-            part
-            for crawl, run in loss.runs.items()
-            for part in (FrontierKeys.crawl_field(crawl), run)
-        ]
+        """Say where a partition begins, and what became of runs; answers its position from now on.
+
+        Partitions without a position, and those that an older Redis was restored for.
+        """
         place = [loss.topic_id, loss.kafka_partition, loss.offset]
-        packed = packing.pack([*place, packing.none_as(loss.until), loss.floor, runs, LOST_MS])
-        return int(cast(int, await self._run("restore", packed)))
+        told = [*place, packing.none_as(loss.until), loss.floor]
+        fates = [
+            [FrontierKeys.crawl_field(fate.crawl), fate.run, fate.is_over, fate.is_paused]
+            for fate in loss.fates
+        ]
+        position = 0
+        for start in range(0, max(len(fates), 1), FATES_A_CALL):
+            part = fates[start : start + FATES_A_CALL]
+            is_last = start + FATES_A_CALL >= len(fates)
+            packed = packing.pack([*told, part, LOST_MS, is_last])
+            position = int(cast(int, await self._run("restore", packed)))
+        return position
 
     async def lost_until(self, topic_id: str, kafka_partition: int) -> int | None:
         """The offset below which a partition's records are the past of a lost Redis; None: none."""

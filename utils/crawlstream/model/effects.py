@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.runs import Fate
 from crawlstream.model.throttle import Heard
 
 
@@ -199,17 +200,19 @@ class IntakeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Where a Kafka partition begins that the frontier has no position of, and why it has none."""
+    """Where a Kafka partition begins that the frontier has no position of, or an old one."""
 
     topic_id: str
     kafka_partition: int
     offset: int
+    """Where it begins if the frontier knows no position at all."""
     until: int | None = None
     """The records before this offset had taken effect in a Redis that was lost; None: none was."""
     floor: int = 0
     """The highest run number that was ever given."""
-    runs: Mapping[CrawlKey, int] = field(default_factory=dict)
-    """The runs that were under way: they begin again under their numbers, marked as recovered."""
+    fates: Sequence[Fate] = ()
+    """What was over stays over; runs that were under way go on, or begin again under their numbers,
+    marked as recovered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

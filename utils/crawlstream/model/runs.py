@@ -7,23 +7,36 @@ from dataclasses import dataclass, field
 
 from crawlstream.model.crawl import CrawlKey
 
-RUNNING, STOP = "running", "stop"
+RUNNING, STOP, PAUSE, RESUME = "running", "stop", "pause", "resume"
+STEERING = frozenset({STOP, PAUSE, RESUME})
+"""What a crawl was told, beside the states of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMark:
-    """What became of a run, or that a crawl was told to stop."""
+    """What became of a run, or what a crawl was told: to stop, to pause, to resume."""
 
     crawl: CrawlKey
     state: str
-    """``running``, how a run ended (``finished``, ``stopped``, ``expired``), or ``stop``."""
+    """``running``, how a run ended (``finished``, ``stopped``, ``expired``), or what was told."""
     run: int = 0
-    """0 for ``stop``, which means whatever ran before it."""
+    """0 for what was told, which means whatever ran before it."""
     positions: Mapping[str, int] = field(default_factory=dict)
     """By ``<topic UUID>:<partition>``: of a running run the first offsets that can be its own; of
-    an ended one and of a stop the offsets behind the last that it covers."""
+    an ended one and of what was told the offsets behind the last that it covers."""
     at_ms: int = 0
-    """Time of the record of a stop."""
+    """Time of the record that told it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What a new or restored Redis is told of a crawl."""
+
+    crawl: CrawlKey
+    run: int
+    """The latest that Kafka knows of."""
+    is_over: bool
+    is_paused: bool = False
 
 
 class Past:
@@ -32,8 +45,10 @@ class Past:
     def __init__(self, marks: Iterable[RunMark]) -> None:
         self._latest: dict[CrawlKey, RunMark] = {}
         self._stops: dict[CrawlKey, RunMark] = {}
+        self._pauses: dict[CrawlKey, RunMark] = {}
+        of_state = {STOP: self._stops, PAUSE: self._pauses, RESUME: self._pauses}
         for mark in marks:
-            kept = self._stops if mark.state == STOP else self._latest
+            kept = of_state.get(mark.state, self._latest)
             former = kept.get(mark.crawl)
             if former is None or (mark.run, mark.at_ms) >= (former.run, former.at_ms):
                 kept[mark.crawl] = mark
@@ -45,11 +60,19 @@ class Past:
 
     def unfinished(self) -> dict[CrawlKey, int]:
         """Number of the run under way, by crawl."""
-        return {
-            crawl: mark.run
+        return {fate.crawl: fate.run for fate in self.fates() if not fate.is_over}
+
+    def fates(self) -> list[Fate]:
+        """What became of each crawl that Kafka remembers a run of."""
+        return [
+            Fate(
+                crawl=crawl,
+                run=mark.run,
+                is_over=mark.state != RUNNING or self._was_stopped(mark),
+                is_paused=self._is_paused(mark),
+            )
             for crawl, mark in self._latest.items()
-            if mark.state == RUNNING and not self._was_stopped(mark)
-        }
+        ]
 
     def is_over(self, crawl: CrawlKey, place: str, *, offset: int, at_ms: int) -> bool:
         """Whether a seed's run has come to its end, so that the seed is not to be crawled again.
@@ -65,6 +88,14 @@ class Past:
         return latest is not None and offset < latest.positions.get(place, 0)
 
     def _was_stopped(self, mark: RunMark) -> bool:
-        stop = self._stops.get(mark.crawl)
-        places = stop.positions.items() if stop else ()
-        return any(mark.positions.get(place, 0) < until for place, until in places)
+        return _comes_after(self._stops.get(mark.crawl), mark)
+
+    def _is_paused(self, mark: RunMark) -> bool:
+        told = self._pauses.get(mark.crawl)
+        return told is not None and told.state == PAUSE and _comes_after(told, mark)
+
+
+def _comes_after(told: RunMark | None, running: RunMark) -> bool:
+    """Whether a run was under way when its crawl was told something."""
+    places = told.positions.items() if told else ()
+    return any(running.positions.get(place, 0) < until for place, until in places)

@@ -1,24 +1,84 @@
-#!lua
--- restore: tell a new Redis where a Kafka partition goes on, and which runs an old one was amid.
--- Guarantee: what is known already stays; safe to repeat. After a loss every domain is treated as if
---   its allowance had been used up now, for nobody knows what was sent before.
+#!lua flags=allow-oom
+-- restore: tell a Redis that is new, or was restored from an old copy, where a Kafka partition goes
+--   on, and what became of the runs that Kafka knows.
+-- Guarantee: safe to repeat. A run that is over is closed without a word, for its ending was told; one
+--   that was under way goes on, or begins again under its number with its next seed, and stays paused.
+--   Run numbers never go back. Every domain is treated as if its allowance had been used up now, for
+--   nobody knows what was sent before.
 -- KEYS: 1 prefix of the partition.
--- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor, {name, run …}, ttl_ms}
---   until: the offset below which the records are the past of a Redis that was lost; -1: none was.
--- Returns: the position that holds from now on.
--- Cost: O(runs).
+-- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
+--   {{name, run, is over, is paused} …}, ttl_ms, is this the last of several calls}
+--   offset: where the partition begins if it has no position. until: the offset below which the
+--   records are the past of a Redis that was lost; -1: none was.
+-- Returns: the position that holds from now on; -1 before the last call.
+-- Cost: O(runs), at most 200.
 --- include: clock
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: crawls
+--- include: steer
 
-local topic, kafka_partition, offset, until_offset, floor, runs, ttl = unpack(cmsgpack.unpack(ARGV[1]))
+local topic, kafka_partition, offset, until_offset, floor, fates, ttl, is_last =
+  unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
-if redis.call('HSETNX', P .. 'positions', place, int(offset)) == 1 and until_offset >= 0 then
+
+-- Let the run under way end without a second word, and no later run have a number of the past.
+local function let_end(name, record, run)
+  if record.live and crawl_of(record.c).state == 'running' then
+    redis.call('HSET', P .. 'x:' .. record.c, 'told', '1')
+    close_run(name, 'stopping')
+  end
+  if record.run < run then
+    record.run = run
+    save_name(name, record)
+  end
+end
+
+local function go_on(c, is_paused)
+  redis.call('HSET', P .. 'x:' .. c, 'recovered', '1')
+  if is_paused then
+    steer.pause(c)
+  else
+    steer.resume(c)
+  end
+end
+
+local function decide(name, run, is_over, is_paused)
+  local record = load_name(name)
+  if record and record.run > run then
+    return
+  elseif is_over then
+    if record then
+      let_end(name, record, run)
+    end
+  elseif record and record.run == run and record.live and crawl_of(record.c).state == 'running' then
+    go_on(record.c, is_paused)
+  else
+    if record then
+      let_end(name, record, run - 1)
+    end
+    redis.call('HSET', P .. 'lost', name, int(run) .. (is_paused and ' paused' or ''))
+  end
+end
+
+for _, fate in ipairs(fates) do
+  decide(unpack(fate))
+end
+local position = -1
+if is_last then
+  redis.call('HSETNX', P .. 'positions', place, int(offset))
+  position = tonumber(redis.call('HGET', P .. 'positions', place))
+  if until_offset >= 0 then
+    redis.call('HSET', P .. 'lost', '#' .. place, int(until_offset))
+  end
+end
+if until_offset >= 0 then
   local known = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0)
   redis.call('HSET', P .. 'm', 'run_floor', int(math.max(known, floor)), 'restart', int(now))
-  redis.call('HSET', P .. 'lost', '#' .. place, int(until_offset))
-  for i = 1, #runs, 2 do
-    redis.call('HSETNX', P .. 'lost', runs[i], int(runs[i + 1]))
-  end
   redis.call('PEXPIRE', P .. 'lost', int(ttl))
-  save_clock()
 end
-return tonumber(redis.call('HGET', P .. 'positions', place))
+save_ledger()
+wake_workers()
+save_clock()
+return position

@@ -88,7 +88,7 @@ end
 
 -- Begin a run: the counters of the former one are dropped, caps and dedupe stay. One that was lost
 -- with an earlier Redis begins again under its own number.
-local function begin_run(c, name, run, is_lost)
+local function begin_run(c, name, run, lost)
   local key = P .. 'x:' .. c
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.find(field, '^[nfz]:') or string.find(field, '^from:') then
@@ -98,8 +98,8 @@ local function begin_run(c, name, run, is_lost)
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
-  if is_lost then
-    redis.call('HSET', key, 'recovered', 1)
+  if lost then
+    redis.call('HSET', key, 'recovered', 1, unpack(lost.is_paused and { 'paused', '1' } or {}))
   end
   redis.call('ZREM', P .. 'forget', c)
   redis.call('HINCRBY', P .. 'totals', 'running', 1)
@@ -151,12 +151,12 @@ local function close_run(name, state)
   return queued + delayed + spilled, record.run
 end
 
--- The number of a run that was under way when an earlier Redis was lost; told once.
-local function lost_run(name)
-  local run = redis.call('HGET', P .. 'lost', name)
+-- The run that was under way when an earlier Redis was lost, and is above `latest`; told once.
+local function lost_run(name, latest)
+  local run, paused = string.match(redis.call('HGET', P .. 'lost', name) or '', '^(%d+)(.*)$')
   if run then
     redis.call('HDEL', P .. 'lost', name)
-    return tonumber(run)
+    return tonumber(run) > latest and { run = tonumber(run), is_paused = paused ~= '' } or nil
   end
 end
 
@@ -175,14 +175,14 @@ local function open_run(name, expires)
     redis.call('ZREM', P .. 'idle', record.c)
     return record.c, record.run
   end
-  local lost = not record and lost_run(name)
+  local lost = lost_run(name, record and record.run or 0)
   if not record then
-    record = { run = lost and lost - 1 or tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0) }
+    record = { run = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0) }
   end
   if not record.live then
     record.c, record.live = int(redis.call('HINCRBY', P .. 'm', 'crawls', 1)), true
   end
-  record.run = record.run + 1
+  record.run = lost and lost.run or record.run + 1
   save_name(name, record)
   begin_run(record.c, name, record.run, lost)
   return record.c, record.run
@@ -203,5 +203,8 @@ local function end_run(c, remember_ms)
     redis.call('UNLINK', P .. 'f:' .. c)
   end
   crawl.state = ending
-  owe('crawl_' .. ending, c, { fields = fields, positions = positions() })
+  -- An ending that was told before an old copy of Redis was restored is not told again.
+  if redis.call('HDEL', P .. 'x:' .. c, 'told') == 0 then
+    owe('crawl_' .. ending, c, { fields = fields, positions = positions() })
+  end
 end
