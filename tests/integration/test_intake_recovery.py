@@ -1,0 +1,202 @@
+"""Redis is disposable: lost wholly, or restored from an old copy, with crawls in all states."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.effects import Outcome, Settle
+from crawlstream.model.throttle import ThrottleRule
+from crawlstream.throttle.edit import ThrottleEditor
+from e2e.witness import ENDINGS, Witness
+from support import servers
+from support.monitors import MonitorCluster, MonitorProcess, Servers
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+
+APP = "recovered"
+SEEDS = 12
+WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
+DEFAULT = ThrottleRule(hits=100_000, window_s=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cluster whose Redis is this test's own."""
+
+    cluster: MonitorCluster
+    server: RunningServer
+    witness: Witness
+    monitor: MonitorProcess
+
+    @property
+    def editor(self) -> ThrottleEditor:
+        """The rules in ZooKeeper."""
+        path = f"/scrapy-cluster/crawler/{self.cluster.prefix}"
+        return ThrottleEditor([self.cluster.zookeeper_hosts], path, default=DEFAULT)
+
+    def feed(self, crawlid: str, count: int = SEEDS) -> None:
+        """Seeds of a crawl whose spider has its name, so that each is worked on by itself."""
+        self.cluster.feed_in_order(crawlid, *(seed(crawlid, number) for number in range(count)))
+
+    def ask(self, crawlid: str, action: str) -> str:
+        """An action about a crawl, behind its seeds; its uuid."""
+        uuid = f"{crawlid}-{action}"
+        name = {"appid": APP, "spiderid": crawlid, "crawlid": crawlid}
+        self.cluster.feed_in_order(crawlid, {**name, "uuid": uuid, "action": action})
+        return uuid
+
+    def endings(self, crawlid: str) -> list[str]:
+        """Every record of an ending, repeats included."""
+        events = [seen.value["event"] for seen in self.witness.records("events", crawlid=crawlid)]
+        return [event for event in events if event in ENDINGS]
+
+
+@pytest.fixture
+def place(
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> Iterator[Place]:
+    """Both monitors at work."""
+    home = tmp_path / "monitors"
+    home.mkdir()
+    with servers.redis(tmp_path / "redis") as server:
+        used = Servers(server, kafka_server, zookeeper_server)
+        cluster = MonitorCluster(used, name=f"lost{fresh_name}", home=home)
+        witness = Witness(cluster.kafka_hosts, cluster.prefix)
+        options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN}
+        with cluster.kafka_monitor(**WIDE_OPEN) as monitor, cluster.redis_monitor(**options):
+            yield Place(cluster, server, witness, monitor)
+        witness.close()
+
+
+def seed(crawlid: str, number: int) -> dict[str, Any]:
+    """A crawl request."""
+    url = f"http://site{number}.example.com/{crawlid}"
+    return {"appid": APP, "crawlid": crawlid, "spiderid": crawlid, "url": url}
+
+
+async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) -> list[Hold]:
+    """Lease so many pages of a spider and settle them as done."""
+    done: list[Hold] = []
+    async with Redis(port=place.cluster.redis_port) as redis:
+        frontier, worker = Frontier(redis, place.cluster.keys), f"worker-{spider}"
+
+        async def step() -> bool:
+            leased = await frontier.exchange(worker, spider, want=count - len(done))
+            ends = [
+                Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
+                for hold in leased.holds
+            ]
+            assert not (await frontier.exchange(worker, spider, settles=ends)).stale
+            done.extend(leased.holds)
+            return len(done) == count
+
+        await wait_until(step)
+        await frontier.retire(worker)
+    return done
+
+
+async def state_of(place: Place, crawlid: str) -> tuple[int, str] | None:
+    """Run and state of a crawl."""
+    async with Redis(port=place.cluster.redis_port) as redis:
+        frontier = Frontier(redis, place.cluster.keys)
+        state = await frontier.crawl_state(CrawlKey(crawlid, APP, crawlid), with_domains=False)
+    return None if state is None else (state.run, state.state)
+
+
+def copy_of(server: RunningServer, to: Path) -> None:
+    """What is in the files of a Redis at this moment."""
+    server.signal(signal.SIGSTOP)
+    try:
+        shutil.copytree(server.server.folder / "data", to)
+    finally:
+        server.signal(signal.SIGCONT)
+
+
+def restore_copy(server: RunningServer, copy: Path) -> None:
+    """Start the Redis again from files of an earlier moment."""
+    server.kill()
+    shutil.rmtree(server.server.folder / "data")
+    shutil.copytree(copy, server.server.folder / "data")
+    server.start()
+
+
+@pytest.mark.parametrize("how", ["restored", "emptied"])
+async def test_what_was_over_stays_over_and_the_rest_completes(
+    place: Place, how: str, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """Whatever happened since the copy: no second ending, no old stop or edit, the same ids."""
+    witness = place.witness
+    for name in ("before", "since", "amid", "held", "ended"):
+        place.feed(name)
+    await crawl(place, "before", SEEDS, wait_until)
+    await wait_until(lambda: place.endings("before"))
+    await wait_until(lambda: state_of(place, "ended"))
+    copy_of(place.server, tmp_path / "copy")
+
+    await crawl(place, "since", SEEDS, wait_until)
+    first = await crawl(place, "amid", SEEDS // 2, wait_until)
+    place.feed("young")
+    first += await crawl(place, "young", SEEDS // 2, wait_until)
+    rule = {"appid": APP, "domain": "edited.com", "hits": 7, "window": 60}
+    edit = witness.ask(action="domain-update", **rule)
+    asked = [place.ask("held", "pause"), place.ask("ended", "stop"), edit]
+    for uuid in asked:
+        await witness.answered(uuid)
+    await place.editor.set_rule("edited.com", hits=9)
+    await wait_until(lambda: place.endings("since") and place.endings("ended"))
+
+    if how == "restored":
+        restore_copy(place.server, tmp_path / "copy")
+    else:
+        async with Redis(port=place.cluster.redis_port) as redis:
+            await redis.flushall()
+    sign = '"outcome":"old_copy"' if how == "restored" else '"event":"recover"'
+    await wait_until(lambda: sign in place.monitor.logged())
+    second = await crawl(place, "young", SEEDS, wait_until)
+    second += await crawl(place, "amid", SEEDS, wait_until)
+    await wait_until(lambda: place.endings("amid") and place.endings("young"))
+
+    assert all(hold.recovered for hold in second)
+    assert {identity(hold) for hold in first} <= {identity(hold) for hold in second}
+    await wait_until(lambda: is_state(place, "held", (1, "paused")))
+    for name, ending in {"before": "finished", "since": "finished", "ended": "stopped"}.items():
+        assert place.endings(name) == [f"crawl_{ending}"]
+        assert not await leased(place, name)
+    replies = Counter(seen.value.get("uuid") for seen in witness.records("outbound_firehose"))
+    assert [replies[uuid] for uuid in asked] == [1, 1, 1]
+    assert (await place.editor.read()).rules["edited.com"].hits == 9
+    place.feed("since", 1)
+    await wait_until(lambda: is_state(place, "since", (2, "running")))
+
+
+def identity(hold: Hold) -> tuple[object, ...]:
+    """What a result's id is made of."""
+    return hold.crawl, hold.run, hold.entry.url, hold.entry.origin
+
+
+async def is_state(place: Place, crawlid: str, wanted: tuple[int, str]) -> bool:
+    """Whether a crawl has come to this run and state."""
+    return await state_of(place, crawlid) == wanted
+
+
+async def leased(place: Place, spider: str) -> list[Hold]:
+    """What a worker of a spider is given now."""
+    async with Redis(port=place.cluster.redis_port) as redis:
+        frontier = Frontier(redis, place.cluster.keys)
+        holds = (await frontier.exchange("curious", spider, want=50)).holds
+        await frontier.retire("curious")
+    return list(holds)
