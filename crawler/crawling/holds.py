@@ -6,9 +6,9 @@ it is written, *sent* until its response is there, *received* while it is parsed
 or said that the hold is stale: then it is in other hands, and whatever still happens to it here is
 nobody's business.
 
-How many holds may wait at once is found out: one more for every two that set out in time, half
-as many when one was too late. A process whose CPU is the bottleneck would else lease more than it
-can send within the half second that a grant lasts, and give most of it back.
+How many holds may wait at once is found out: more while they set out at once, fewer the longer
+they waited, half as many when one was too late. A process whose CPU is the bottleneck would else
+lease more than it can send within the half second that a grant lasts, and give most of it back.
 
 Everything here is plain state, on one thread; :mod:`crawling.feeder` carries it to the frontier.
 """
@@ -62,7 +62,11 @@ _UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING})
 _DOWNLOADING = _UNSENT | {Phase.SENT}
 
 _FIRST_WINDOW = 16.0
-_WINDOW_GROWTH = 0.5
+_WINDOW_GROWTH = 0.25
+"""What one hold that did not wait adds to how many may wait."""
+_FAIR_WAIT_S = 0.1
+"""A hold that waited so long adds nothing, a longer wait takes away. It bridges several exchanges,
+and is a small part of the spacing of a domain that is asked once a second."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +76,8 @@ class Page:
     hold: Hold
     id: str
     """The entry's name for ever: Kafka key and ``id`` of its records."""
+    admitted_at: float = 0
+    """When this process took it on, by its monotonic clock."""
     phase: Phase = Phase.WAITING
     sent_ms: int | None = None
     """When its request left, counted from the call that asked for the grant."""
@@ -151,7 +157,8 @@ class Holds:
 
     def admit(self, hold: Hold) -> Page:
         """Take on a hold that the frontier granted."""
-        page = Page(hold, entry_id(hold.crawl, hold.run, _identity(hold.entry), hold.entry.origin))
+        name = entry_id(hold.crawl, hold.run, _identity(hold.entry), hold.entry.origin)
+        page = Page(hold, name, self._clock())
         self._pages[hold.token] = page
         self._by_id[page.id] = page
         self._downloading += 1
@@ -197,7 +204,7 @@ class Holds:
         if self._age_of(page) > START_BY_S:
             self._narrow()
             raise GrantExpired
-        self._window = min(float(self._slots), self._window + _WINDOW_GROWTH)
+        self._widen(self._clock() - page.admitted_at)
         self._move(page, Phase.CONNECTING)
 
     def depart(self, page: Page) -> None:
@@ -239,8 +246,13 @@ class Holds:
         """Seconds since the page's grant was asked for."""
         return self._clock() - page.hold.issued_at
 
+    def _widen(self, waited_s: float) -> None:
+        """Let more wait, or fewer, by how long one of them did."""
+        window = self._window + _WINDOW_GROWTH * (1 - waited_s / _FAIR_WAIT_S)
+        self._window = min(max(window, 1.0), float(self._slots))
+
     def _narrow(self) -> None:
-        """Let fewer wait; once for all that were leased together."""
+        """Let half as many wait; once for all that were leased together."""
         if self._clock() - self._narrowed_at > START_BY_S:
             self._narrowed_at = self._clock()
             self._window = max(self._window / 2, 1.0)

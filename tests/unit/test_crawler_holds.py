@@ -108,6 +108,27 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
     assert holds.room() == 64
 
 
+def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
+    """Where holds wait long in this process, fewer are leased; how far Redis is does not matter."""
+    holds = Holds(64, lambda: None, clock)
+    first = holds.room()
+    for number in range(100):
+        page = holds.admit(hold(number, issued_at=clock.now - 0.2))
+        clock.now += 0.2
+        holds.set_out(page)
+        holds.depart(page)
+        holds.settle(page, Outcome.DONE, "2xx")
+        holds.told(holds.take_owed(), ())
+    assert holds.room() == 1
+    for number in range(100, 200):
+        page = holds.admit(hold(number, issued_at=clock.now - 0.2))
+        holds.set_out(page)
+        holds.depart(page)
+        holds.settle(page, Outcome.DONE, "2xx")
+        holds.told(holds.take_owed(), ())
+    assert holds.room() > first
+
+
 def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> None:
     """At 25 s of silence the worker stops sending; at 30 s its holds go to others."""
     clock.now += FENCE_S
