@@ -30,6 +30,7 @@ from support import frontier as support
 from support.frontier import GRACE_MS, KEYS, Bench, Feed, Worker, open_bench
 from support.frontier_audit import audit, left_over
 from support.frontier_model import DEADLINE_MS, Generation, Held, Item, Model
+from support.frontier_spilling import Spilling, children_of
 from support.frontier_world import (
     CAPS,
     COMMANDS,
@@ -60,6 +61,7 @@ class Machine:
         self.default = support.WIDE_OPEN
         self.last: tuple[Feed, IntakeBatch] | None = None
         self.reaped: list[tuple[str, int]] = []
+        self.spilling = Spilling(bench, random, self.model)
         self._watch_reaping()
 
     def _watch_reaping(self) -> None:
@@ -89,6 +91,8 @@ class Machine:
             (3, self.restart),
             (3, self.step_clock),
             (2, self.repeat_feed),
+            (8, self.recall),
+            (2, self.spilling.repeat),
         ]
         await self._limit()
         weights = [weight for weight, _ in actions]
@@ -224,7 +228,8 @@ class Machine:
             delay_ms = self.random.choice((0, 0, 700))
             fate = chance()
             if fate < 0.4:
-                told.settles.append(self._settle(token, held))
+                settle = self.spilling.maybe(worker, held, self._settle(token, held))
+                told.settles += [settle] if settle else []
             elif fate < 0.5:
                 told.requeues.append(Requeue(token=token, delay_ms=delay_ms, sent_ms=sent_ms))
             elif fate < 0.6:
@@ -287,13 +292,8 @@ class Machine:
     def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
         generation = self.model.holds[worker][settle.token].item.of
         for group in settle.links:
-            assert group.spiderid is not None
-            children = []
-            for mark, entry in zip(group.fingerprints, group.entries, strict=True):
-                url, _ = support.entry_of(entry)
-                item = Item(url, None, group.spiderid, group.domain, group.priority, generation)
-                children.append((mark, item))
-            self.model.admit_links(children, counts=group.counts)
+            self.model.admit_links(children_of(group, generation), counts=group.counts)
+        self.model.register(worker, settle.token, settle.spilled)
         generation.filtered.update(settle.filtered)
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1
@@ -325,6 +325,13 @@ class Machine:
 
     # What else may happen.
 
+    async def recall(self) -> None:
+        """The next records of what was spilled come back."""
+        await self.spilling.recall()
+        now, _ = await self._times()
+        self.model.note_idle(now)
+        await self._take_events()
+
     async def pass_time(self) -> None:
         """Some time passes; seldom very much."""
         await self.bench.advance(self.random.choice((50, 300, 1_100, 3_500, 16_000, 70_000)))
@@ -354,7 +361,7 @@ class Machine:
         assert await worker.frontier.retire(name) == len(tokens)
         now, _ = await self._times()
         self.model.retire(name, now, tokens)
-        self.model.deadlines.pop(name, None)
+        self.model.forget_worker(name)
         self.model.note_idle(now)
 
     async def reconcile(self) -> None:
@@ -473,6 +480,8 @@ class Machine:
         self.default, self.rules = support.WIDE_OPEN, {}
         await self._rule()
         await self._resume_all()
+        while self.spilling.is_left:
+            await self.recall()
         await self.bench.advance(70_000)
         await self.tend()
         for spider in DOMAINS:

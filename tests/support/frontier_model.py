@@ -7,7 +7,7 @@ against what it knows and then takes the entry from its own queues. Times are of
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from crawlstream.model.crawl import CrawlKey, Hold
@@ -52,6 +52,8 @@ class Generation:
     counted: Counter[str] = field(default_factory=Counter)
     ledger: Counter[str] = field(default_factory=Counter)
     filtered: Counter[str] = field(default_factory=Counter)
+    spills: dict[str, int] = field(default_factory=dict)
+    """Links of ended pages that wait in Kafka, by the name of their record."""
     first_seeds: dict[int, int] = field(default_factory=dict)
     """Timestamp of the run's first seed, by Kafka partition."""
 
@@ -73,7 +75,25 @@ class Generation:
     @property
     def left(self) -> int:
         """Entries that have not come to their end."""
-        return sum(self.ledger[name] for name in ("queued", "delayed", "held"))
+        return sum(self.ledger[name] for name in ("queued", "delayed", "held", "spilled"))
+
+
+@dataclass
+class Spilled:
+    """A record that was sent to Kafka: links of a page, as they were found."""
+
+    of: Generation
+    run: int
+    worker: str
+    token: str
+    chunk: int
+    groups: list[tuple[list[tuple[str, Item]], bool]]
+    """Fingerprints and items, and whether they count."""
+
+    @property
+    def name(self) -> str:
+        """What it is registered by."""
+        return f"{self.worker} {self.token} {self.chunk}"
 
 
 @dataclass
@@ -143,6 +163,8 @@ class Model:
         self.domains: dict[str, Domain] = {}
         self.stops: dict[CrawlKey, tuple[int, int]] = {}
         self.default = rule
+        self.recalled: dict[str, set[str]] = {}
+        """Names of records that came back before their page was settled, by worker."""
         self.owed: Counter[tuple[str, CrawlKey, int]] = Counter()
         self.restarted_at = -1_000_000
         self.most_of_crawl = self.most_of_all = 0
@@ -221,10 +243,14 @@ class Model:
         """Let links of one domain and priority in, as far as they are new and there is room."""
         if not group:
             return
-        generation, domain = group[0][1].of, group[0][1].domain
-        if not generation.is_open:
+        generation = group[0][1].of
+        if generation.is_open:
+            self._admit_open(group, counts=counts)
+        else:
             generation.filtered["ended_run"] += len(group)
-            return
+
+    def _admit_open(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
+        generation, domain = group[0][1].of, group[0][1].domain
         room, reason = self._room(generation, domain) if counts else (10**9, "")
         for fingerprint, item in group:
             if (domain, fingerprint) in generation.known:
@@ -236,6 +262,44 @@ class Model:
                 generation.known.add((domain, fingerprint))
                 generation.counted[domain] += counts
                 self._enqueue(item, None)
+
+    def register(self, worker: str, token: str, spilled: Mapping[int, int]) -> None:
+        """A page has ended whose links were spilled, so many by chunk."""
+        generation = self.holds[worker][token].item.of
+        for chunk, links in spilled.items():
+            name = f"{worker} {token} {chunk}"
+            if name in self.recalled.get(worker, ()):
+                self.recalled[worker].remove(name)
+            elif generation.is_open:
+                generation.spills[name] = links
+                generation.ledger["admitted"] += links
+                generation.ledger["spilled"] += links
+            else:
+                generation.filtered["ended_run"] += links
+
+    def recall(self, record: Spilled) -> bool:
+        """A record comes back; whether it says anything."""
+        of, worker = record.of, record.worker
+        if of.state != "running" or of.run != record.run:
+            return False
+        if record.name in of.spills:
+            links = of.spills.pop(record.name)
+            of.ledger["admitted"] -= links
+            of.ledger["spilled"] -= links
+        elif record.token in self.holds.get(worker, {}):
+            if record.name in self.recalled.setdefault(worker, set()):
+                return False
+            self.recalled[worker].add(record.name)
+        else:
+            return False
+        for group, counts in record.groups:
+            self._admit_open(group, counts=counts)
+        return True
+
+    def forget_worker(self, worker: str) -> None:
+        """A worker is gone, and what is remembered for it."""
+        self.deadlines.pop(worker, None)
+        self.recalled.pop(worker, None)
 
     def _enqueue(self, item: Item, due: int | None) -> None:
         item.of.ledger["admitted"] += 1
@@ -292,7 +356,8 @@ class Model:
         if generation.state != "running":
             return 0
         generation.state, generation.is_paused = state, False
-        gone = generation.ledger.pop("queued", 0) + generation.ledger.pop("delayed", 0)
+        gone = sum(generation.ledger.pop(name, 0) for name in ("queued", "delayed", "spilled"))
+        generation.spills.clear()
         generation.ledger["stopped" if state == "stopping" else "expired"] += gone
         for bands in self.bands.values():
             for key in [key for key in bands if key[0] is generation]:
@@ -397,7 +462,7 @@ class Model:
             else:
                 pause = 1000 * 2 ** (item.reaps - 3) if item.reaps > 2 else 0
                 self.put_back(item, now, min(pause, 60_000), in_front=True)
-        self.deadlines.pop(worker, None)
+        self.forget_worker(worker)
         return len(tokens)
 
     def retire(self, worker: str, now: int, tokens: set[str]) -> None:

@@ -14,7 +14,7 @@ MOST_GAINED_MS = 60_000
 """What a busy machine may take for a step; a clock that is set by an hour must not matter."""
 COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
 LEDGER = (
-    *("admitted", "queued", "delayed", "held"),
+    *("admitted", "queued", "delayed", "held", "spilled"),
     *("done", "failed", "redirected", "stopped", "expired"),
 )
 UNKNOWN = "9999-1"

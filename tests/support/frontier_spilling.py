@@ -1,0 +1,81 @@
+"""The part of random lives in which links are spilled and come back."""
+
+from __future__ import annotations
+
+from random import Random
+
+from crawlstream.frontier.overflow import Overflow
+from crawlstream.model.effects import Links, Settle
+from support.frontier import KEYS, Bench, Worker, entry_of
+from support.frontier_model import Generation, Held, Item, Model, Spilled
+from support.spilling import Spills
+
+
+class Spilling:
+    """A topic of records, and what the model knows of them."""
+
+    def __init__(self, bench: Bench, random: Random, model: Model) -> None:
+        self._random = random
+        self._model = model
+        self._topic = Spills(Overflow(bench.redis, KEYS))
+        self._sent: list[Spilled] = []
+        self._untold: dict[tuple[str, str], Settle] = {}
+
+    def maybe(self, worker: Worker, held: Held, settle: Settle) -> Settle | None:
+        """Sometimes its links are spilled, and it is told without them, now or later.
+
+        Or Kafka has them, without the worker's knowledge; or it has them twice.
+        """
+        name = (worker.name, settle.token)
+        if name in self._untold:
+            return self._untold.pop(name)
+        chance = self._random.random()
+        if chance > 0.35:
+            return settle
+        told = self._send(worker, held.item.of, settle)
+        if chance > 0.3:
+            return settle
+        if chance > 0.15:
+            self._untold[name] = told
+            return None
+        return told
+
+    def _send(self, worker: Worker, of: Generation, settle: Settle) -> Settle:
+        told = self._topic.send(worker, settle)
+        if told.spilled:
+            groups = [(children_of(group, of), group.counts) for group in settle.links]
+            filled = [group for group in groups if group[0]]
+            record = Spilled(of, of.run, worker.name, settle.token, 0, filled)
+            times = self._random.choice((1, 1, 1, 2))
+            self._topic.records += self._topic.records[-1:] * (times - 1)
+            self._sent += [record] * times
+        return told
+
+    @property
+    def is_left(self) -> bool:
+        """Whether anything has not come back."""
+        return self._topic.next < len(self._sent)
+
+    async def recall(self) -> None:
+        """Up to three records come back."""
+        due = self._sent[self._topic.next :][: self._random.randint(1, 3)]
+        done = await self._topic.recall(len(due))
+        says = [self._model.recall(record) for record in due]
+        assert (done.applied, done.ignored) == (sum(says), len(says) - sum(says))
+
+    async def repeat(self) -> None:
+        """The answer to the last records was lost; they change nothing a second time."""
+        back = self._random.randint(0, min(2, self._topic.next))
+        self._topic.next -= back
+        done = await self._topic.recall(back)
+        assert (done.applied, done.ignored) == (0, 0)
+
+
+def children_of(group: Links, of: Generation) -> list[tuple[str, Item]]:
+    """The fingerprints and items of a group of links."""
+    assert group.spiderid is not None
+    return [
+        (mark, Item(url, None, group.spiderid, group.domain, group.priority, of))
+        for mark, entry in zip(group.fingerprints, group.entries, strict=True)
+        for url, _ in [entry_of(entry)]
+    ]
