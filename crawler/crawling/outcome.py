@@ -37,9 +37,9 @@ class Outcomes:
     """Decides what a response or an error means for its page."""
 
     def __init__(
-        self, endings: Endings, holds: Holds, settings: Settings, count: Callable[[int], None]
+        self, endings: Endings, holds: Holds, settings: Settings, count: Callable[[Page, int], None]
     ) -> None:
-        """``count`` takes the status of each response, 504 where there was none."""
+        """``count`` takes the page and the status of each response, 504 where there was none."""
         self.endings = endings
         self.holds = holds
         self.settings = settings
@@ -48,7 +48,7 @@ class Outcomes:
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""
         page.status = response.status
-        self._count(response.status)
+        self._count(page, response.status)
         if response.status in RETRY_CODES and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
             raise Ended
@@ -78,7 +78,7 @@ class Outcomes:
     async def give_up(self, page: Page, error: BaseException) -> None:
         """Try a page again whose download failed, or fail it for good."""
         reason = "ignored" if isinstance(error, IgnoreRequest) else reason_of(error)
-        self._count(504)
+        self._count(page, 504)
         if is_retryable(reason) and self._may_retry(page):
             self._retry(page, reason)
         else:

@@ -21,7 +21,7 @@ from scrapy.http import Response
 
 from crawling.endings import Endings
 from crawling.feeder import Feeder
-from crawling.holds import GrantExpired, Holds, Phase
+from crawling.holds import GrantExpired, Holds, Page, Phase
 from crawling.lifetime import LOOK_EVERY_S, Lifetime, collect_seldom, resident_bytes
 from crawling.outcome import Outcomes
 from crawling.publish import Publisher
@@ -258,8 +258,10 @@ class Worker:
     def _news(self) -> None:
         self._feeder.news()
 
-    def _count(self, status: int) -> None:
+    def _count(self, page: Page, status: int) -> None:
         self._tally.count_response(self._process.spider, self._process.host, status)
+        latency_ms = page.latency_ms if page.status else None
+        self._tally.domains.count(page.hold.domain, status, latency_ms)
 
     def _may_lease(self) -> bool:
         return not self.publisher.is_stuck and not self._crawler.engine.needs_backout()

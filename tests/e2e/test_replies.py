@@ -102,12 +102,16 @@ KEPT: Mapping[str, Mapping[str, Any]] = {
 }
 
 BY_REASON = {OTHER: int}
+DOMAINS = {
+    "domains": {OTHER: {"responses": int, "success_rate": float, "latency_ms": (int, type(None))}}
+}
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "info with crawlid": {
         "state": str,
         "run": int,
         "admitted": int,
         "pending": int,
+        "spilled": int,
         "in_flight": int,
         "held_back": BY_REASON,
         "done": int,
@@ -117,6 +121,9 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "started": int,
         "last_activity": int,
     },
+    "spider": DOMAINS,
+    "crawler": DOMAINS,
+    "all": {"crawler": {"spiders": SPIDERS, "machines": MACHINES, "queue": QUEUES, **DOMAINS}},
     "unknown crawl": {**KEPT["info with crawlid"], "state": str},
     "stop refused": {**KEPT["stop"], "error": str},
     "pause": {**ACTION, "run": int},
@@ -160,7 +167,7 @@ def problems(shape: Any, value: Any, path: str = "$") -> Iterator[str]:
             yield from problems(shape[0], item, f"{path}[{number}]")
     elif isinstance(shape, Mapping) and isinstance(value, dict):
         yield from problems_of_object(shape, value, path)
-    elif type(value) is not shape:
+    elif type(value) not in (shape if isinstance(shape, tuple) else (shape,)):
         yield f"{path} is {value!r}, not {shape}"
 
 

@@ -11,6 +11,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.traffic import DomainTraffic
+from crawlstream.stats import domains as domains_module
+from crawlstream.stats.domains import DomainTally, read_domains
 from crawlstream.stats.heartbeat import Heartbeat, Process, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
@@ -47,6 +50,47 @@ async def test_counts_of_processes_add_up(redis: Redis) -> None:
 
     assert (await history.read("spider"))["link", "200"]["900"] == 2
     assert (await history.read("machine"))["host-a", "200"][LIFETIME] == 2
+
+
+async def test_domains_are_told_with_rate_and_latency(redis: Redis) -> None:
+    """Responses, the share below 400, and the mean latency of those that came, busiest first."""
+    domains = DomainTally(redis, KEYS)
+    for status, latency_ms in ((200, 10), (200, 30), (404, 80), (504, None)):
+        domains.count("busy.example", status, latency_ms)
+    domains.count("::1", 504, None)
+    await domains.flush_if_due()
+    domains.count("::1", 504, None)
+    await domains.flush_if_due()
+    domains.hurry()
+    await domains.flush_if_due()
+
+    told = await read_domains(redis, KEYS)
+
+    busy = DomainTraffic(responses=4, success_rate=0.5, latency_ms=40)
+    assert list(told.items()) == [
+        ("busy.example", busy),
+        ("::1", DomainTraffic(responses=2, success_rate=0, latency_ms=None)),
+    ]
+
+
+async def test_many_domains_are_told_as_one(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The busiest travel by name while there is room; all others are one, and nothing is lost."""
+    monkeypatch.setattr(domains_module, "MOST_A_FLUSH", 3)
+    monkeypatch.setattr(domains_module, "MOST_A_BUCKET", 4)
+    for flush in range(3):
+        domains = DomainTally(redis, KEYS)
+        for number in range(10):
+            for _ in range(11 - number):
+                domains.count(f"d{number + flush}.example", 200, 5)
+        await domains.flush_if_due()
+
+    told = await read_domains(redis, KEYS)
+
+    assert len(told) <= 5
+    assert sum(domain.responses for domain in told.values()) == 3 * sum(range(2, 12))
+    assert told["d0.example"].responses == 11
+    (key,) = [name async for name in redis.scan_iter("*stats:domain:*")]
+    assert 3600 < await redis.ttl(key) <= 3600 + 2 * 900
 
 
 async def test_old_buckets_go_away(redis: Redis) -> None:

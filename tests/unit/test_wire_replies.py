@@ -11,6 +11,7 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
 from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.model.traffic import DomainTraffic
 from crawlstream.wire import replies, stats
 
 NOW = 1795251152
@@ -113,6 +114,7 @@ def test_info_about_a_crawl() -> None:
         "run": 2,
         "admitted": 12,
         "pending": 3,
+        "spilled": 0,
         "in_flight": 4,
         "held_back": {},
         "done": 3,
@@ -278,7 +280,9 @@ MONITOR = stats.monitor(
     {"host": ["d04fc705f669"]},
 )
 SPIDERS = stats.spider(
-    {("link", "200"): WEEK, ("link", "404"): WEEK, ("gone", "200"): WEEK}, {"link": 2, "new": 1}
+    {("link", "200"): WEEK, ("link", "404"): WEEK, ("gone", "200"): WEEK},
+    {"link": 2, "new": 1},
+    {"a.example": DomainTraffic(responses=9, success_rate=0.75, latency_ms=None)},
 )
 MACHINES = stats.machine({("host", "200"): WEEK})
 QUEUES = stats.queue({"link": {"a.example": 20, "b.example": 1}, "other": {}})
@@ -305,7 +309,8 @@ def test_stats_of_spiders() -> None:
             "new": {"count": 1},
             "unique_spider_count": 2,
             "total_spider_count": 3,
-        }
+        },
+        "domains": {"a.example": {"responses": 9, "success_rate": 0.75, "latency_ms": None}},
     }
 
 
@@ -335,7 +340,7 @@ def test_stats_of_queues() -> None:
 def test_stats_of_crawlers_call_the_queues_queue() -> None:
     """A quirk that clients know."""
     record = ask("crawler", stats.crawler(SPIDERS, MACHINES, QUEUES))
-    assert set(record) == {"spiders", "machines", "queue"}
+    assert set(record) == {"spiders", "domains", "machines", "queue"}
     assert record["queue"]["total_backlog"] == 21
 
 

@@ -9,6 +9,7 @@ from typing import cast
 
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import StatsRequest
+from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import Process, living
 from crawlstream.stats.history import History
 from crawlstream.wire import replies, requests, stats
@@ -48,7 +49,8 @@ class StatsMonitor:
 
     async def _spider(self) -> Section:
         running = Counter(process.spider for process in await self._living("crawler"))
-        return stats.spider(await self._history.read("spider"), running)
+        domains = await read_domains(self._context.redis, self._context.keys)
+        return stats.spider(await self._history.read("spider"), running, domains)
 
     async def _machine(self) -> Section:
         return stats.machine(await self._history.read("machine"))

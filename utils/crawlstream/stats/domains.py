@@ -11,13 +11,15 @@ import heapq
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import cast
 from urllib.parse import unquote
 
+import structlog
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.windows import QUARTER
 
 FAMILY = "domain"
@@ -33,18 +35,10 @@ WINDOW_S = 3600
 TTL_S = WINDOW_S + 2 * QUARTER.width_s
 
 _SUCCESS_BELOW = 400
+_COUNTS = ("n", "ok", "timed", "ms")
+"""Downloads, those with a status below 400, those with a response, and the time of these in ms."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainFigures:
-    """One domain in the last hour."""
-
-    responses: int
-    """Downloads that came to an end, those without a response included."""
-    success_rate: float
-    """Share of them with a status below 400."""
-    latency_ms: int | None
-    """Mean time from sending a request to the last byte; None where nothing came back."""
+log = structlog.get_logger()
 
 
 class DomainTally:
@@ -65,22 +59,23 @@ class DomainTally:
             seen["timed"] += 1
             seen["ms"] += latency_ms
 
-    @property
-    def is_due(self) -> bool:
-        """Whether there is something to write, and it is time to."""
-        return bool(self._seen) and time.monotonic() >= self._flush_at
+    def hurry(self) -> None:
+        """Let the next flush be due."""
+        self._flush_at = 0.0
 
-    async def flush(self) -> None:
-        """Write what was counted; after RedisError it is kept for the next time."""
+    async def flush_if_due(self) -> None:
+        """Every ten seconds write what was counted; what cannot be written is kept."""
+        if not self._seen or time.monotonic() < self._flush_at:
+            return
         seen, self._seen = self._seen, defaultdict(Counter)
         self._flush_at = time.monotonic() + FLUSH_EVERY_S
         key = self._keys.stats(FAMILY, QUARTER.bucket(time.time()))
         try:
             await self._write(key, _named(seen, await self._welcome(key, seen)))
-        except BaseException:
-            for domain, counts in seen.items():
+        except RedisError as error:
+            log.debug("stats", outcome="kept", error=str(error))
+            for domain, counts in list(seen.items())[:MOST_A_BUCKET]:
                 self._seen[domain].update(counts)
-            raise
 
     async def _welcome(self, key: str, seen: Mapping[str, Counter[str]]) -> Collection[str]:
         """The domains that are counted by name: the busiest, as far as the bucket has room."""
@@ -106,9 +101,6 @@ class DomainTally:
             await pipe.execute()
 
 
-_COUNTS = ("n", "ok", "timed", "ms")
-
-
 def _field(domain: str, name: str) -> str:
     return f"{domain if domain == OTHERS else encode_id(domain)}:{name}"
 
@@ -124,7 +116,7 @@ def _named(
 
 async def read_domains(
     redis: Redis, keys: FrontierKeys, *, most: int = 100
-) -> Mapping[str, DomainFigures]:
+) -> Mapping[str, DomainTraffic]:
     """The busiest domains of the last hour, most responses first; OTHERS among them."""
     now_s = time.time()
     weights = list(QUARTER.weights(now_s, WINDOW_S))
@@ -133,18 +125,18 @@ async def read_domains(
         for name in names:
             pipe.hgetall(keys.stats(FAMILY, name))
         buckets = cast("list[Mapping[bytes, bytes]]", await pipe.execute())
-    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    totals: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_COUNTS, 0.0))
     for bucket, weight in zip(buckets, weights, strict=True):
         for field, raw in bucket.items():
             domain, _, name = field.decode().rpartition(":")
-            totals[unquote(domain)][name] += int(raw) * weight  # type: ignore[assignment]
+            totals[unquote(domain)][name] += int(raw) * weight
     busiest = heapq.nlargest(most, totals, key=lambda domain: totals[domain]["n"])
     return {domain: _figures(totals[domain]) for domain in busiest if totals[domain]["n"] >= 1}
 
 
-def _figures(counts: Mapping[str, float]) -> DomainFigures:
+def _figures(counts: Mapping[str, float]) -> DomainTraffic:
     timed = counts["timed"]
-    return DomainFigures(
+    return DomainTraffic(
         responses=round(counts["n"]),
         success_rate=round(counts["ok"] / counts["n"], 4),
         latency_ms=round(counts["ms"] / timed) if timed else None,

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.stats.domains import DomainTally
 from crawlstream.stats.windows import GRAINS, LIFETIME
 
 FLUSH_EVERY_S = 1.0
@@ -31,6 +32,7 @@ class Tally:
         self._redis = redis
         self._keys = keys
         self._pending: Counter[tuple[str, str]] = Counter()
+        self.domains = DomainTally(redis, keys)
 
     def count(self, family: str, *path: str, by: int = 1) -> None:
         """Add to one counter of a family, named by its path."""
@@ -44,13 +46,13 @@ class Tally:
     async def flush(self) -> None:
         """Write what was counted since the last flush, in one round trip."""
         counted, self._pending = self._pending, Counter()
-        if not counted:
-            return
-        try:
-            await self._write(counted)
-        except RedisError as error:
-            self._pending.update(counted)
-            log.debug("stats", outcome="kept", error=str(error))
+        if counted:
+            try:
+                await self._write(counted)
+            except RedisError as error:
+                self._pending.update(counted)
+                log.debug("stats", outcome="kept", error=str(error))
+        await self.domains.flush_if_due()
 
     async def run(self) -> None:
         """Flush every second until cancelled, and once more then."""
@@ -61,6 +63,7 @@ class Tally:
         finally:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_EVERY_S):
+                    self.domains.hurry()
                     await self.flush()
 
     async def _write(self, counted: Counter[tuple[str, str]]) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from crawlstream.model.traffic import DomainTraffic
 from crawlstream.wire.replies import Section
 
 Counted = Mapping[tuple[str, ...], Mapping[str, int]]
@@ -32,15 +34,20 @@ def monitor(counted: Counted, nodes: Mapping[str, Sequence[str]]) -> Section:
     return section
 
 
-def spider(counted: Counted, running: Mapping[str, int]) -> Section:
-    """Counts by spider and status; ``running`` has the number of processes of each spider."""
+def spider(
+    counted: Counted, running: Mapping[str, int], domains: Mapping[str, DomainTraffic]
+) -> Section:
+    """Counts by spider and status, and the busiest domains.
+
+    ``running`` has the number of processes of each spider.
+    """
     spiders: dict[str, Any] = {}
     by_name = _by_name_and_status(counted)
     for name in {**by_name, **running}:
         spiders[name] = {**by_name.get(name, {}), "count": running.get(name, 0)}
     spiders["unique_spider_count"] = len(running)
     spiders["total_spider_count"] = sum(running.values())
-    return {"spiders": spiders}
+    return {"spiders": spiders, "domains": {name: asdict(one) for name, one in domains.items()}}
 
 
 def machine(counted: Counted) -> Section:
