@@ -96,6 +96,7 @@ def _show(state: FrontierState) -> None:
         ("queued", state.queued),
         ("delayed", state.delayed),
         ("held", state.held),
+        ("spilled", state.spilled),
     ):
         ENTRIES.labels(name).set(entries)
     WORKERS.set(state.workers)

@@ -6,11 +6,13 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import PositionGap
+from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.overflow import LINKS_PER_RECORD, Overflow, read_spill
 from crawlstream.frontier.packing import pack, unpack
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Settle
-from support.frontier import KEYS, Bench, links, url_of
+from crawlstream.model.inspection import Where
+from support.frontier import CRAWL, KEYS, Bench, links, url_of
 from support.frontier_audit import audit, left_over
 from support.spilling import Spills, filled
 
@@ -73,6 +75,10 @@ async def test_what_is_spilled_is_admitted_and_waits(
     state = await bench.state()
     assert (state.state, state.admitted, state.done, state.spilled) == ("running", 5, 1, 4)
     assert (await bench.frontier.crawls())[0].pending == 4
+    assert (await bench.frontier.state()).spilled == 4
+    page = await Inspector(bench.redis, KEYS).page(CRAWL, "http://b/1")
+    assert page is not None
+    assert page.where is Where.SPILLED
     done = await spills.recall()
     assert (done.applied, done.ignored, done.admitted) == (1, 0, 4)
     assert await bench.worker.crawl_all() == ["c/1", "b/0", "b/1", "b/2"]

@@ -135,6 +135,7 @@ async def _figures(service: Service) -> list[tuple[str, object]]:
         ("crawls under way", state.crawls),
         ("queued", state.queued),
         ("delayed", state.delayed),
+        ("in Kafka", state.spilled),
         ("in work", state.held),
         ("workers", state.workers),
         ("answers in 15 min", pages),
@@ -171,7 +172,8 @@ async def crawl(service: TheService, appid: str, crawlid: str, spiderid: str = "
     """One crawl in depth."""
     one = await crawl_state(service, CrawlKey(spiderid, appid, crawlid))
     names = ("admitted", "done", "failed", "redirected", "stopped", "expired")
-    figures = [(name, getattr(one, name)) for name in (*names, "queued", "delayed", "held")]
+    waits = ("queued", "delayed", "held", "spilled")
+    figures = [(name, getattr(one, name)) for name in (*names, *waits)]
     domains = sorted(one.domains, key=lambda domain: domain.total, reverse=True)[:SHOWN]
     return render(
         "crawl.html",

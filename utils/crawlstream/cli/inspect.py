@@ -161,6 +161,7 @@ def sentence_of(page: PageReport) -> str:
         Where.DELAYED: "it waits for its time",
         Where.SEEN: f"seen, no longer queued: done, redirected or failed (in this run: {failed})",
         Where.NEVER: f"never let in: not asked for, or filtered (in this run: {filtered})",
+        Where.SPILLED: "not seen; links of its crawl wait in Kafka for room, it may be one of them",
         Where.UNSURE: f"seen; not among the first {page.looked_at} entries of its domain",
     }[page.where]
 
@@ -211,7 +212,8 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
     rows = {
         "crawl": state.crawl.crawlid,
         "run": f"{state.run}, {state.state}",
-        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} held",
+        "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} held"
+        + (f", {state.spilled} in Kafka" if state.spilled else ""),
         "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",
         "failed": _counted(state.failed_by_reason),
         "filtered": _counted(state.filtered_by_reason),

@@ -148,6 +148,7 @@ def _in_words(counters: FrontierState | None) -> str:
     return (
         f"{counters.crawls} crawls under way, {counters.queued} pages queued, "
         f"{counters.delayed} delayed, {counters.held} in work by {counters.workers} workers"
+        + (f", {counters.spilled} in Kafka for lack of memory" if counters.spilled else "")
         + (f"; {_fullness(counters)}" if counters.is_full else "")
         + (f"; {_imbalance(counters)}" if counters.residual else "")
     )

@@ -66,7 +66,9 @@ class Inspector:
             crawl=crawl,
             run=run,
             state=run_state.decode(),
-            where=_verdict(sightings, is_known=is_known, is_complete=is_complete),
+            where=_verdict(
+                sightings, is_known=is_known, is_complete=is_complete, spilled=state.spilled
+            ),
             sightings=sightings,
             looked_at=sum(len(band[4]) for band in places[0]) + sum(map(len, places[1:])),
             failed_by_reason=state.failed_by_reason,
@@ -97,11 +99,13 @@ class Inspector:
         )
 
 
-def _verdict(sightings: Sequence[Sighting], *, is_known: bool, is_complete: bool) -> Where:
+def _verdict(
+    sightings: Sequence[Sighting], *, is_known: bool, is_complete: bool, spilled: int
+) -> Where:
     if sightings:
         return sightings[0].where
     if not is_known:
-        return Where.NEVER
+        return Where.SPILLED if spilled else Where.NEVER
     return Where.SEEN if is_complete else Where.UNSURE
 
 

@@ -328,7 +328,7 @@ def why_full(used: int, limit: int) -> str:
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
     """The frontier at a glance."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
-    workers, outbox, actions, memory_used, memory_limit, is_full, residual, spiders = rest
+    workers, outbox, actions, memory_used, memory_limit, is_full, residual, spilled, spiders = rest
     domains = zip(spiders[::2], spiders[1::2], strict=True)
     return FrontierState(
         life=life,
@@ -345,6 +345,7 @@ def frontier_state(answer: Sequence[Any]) -> FrontierState:
         memory_limit=int(memory_limit),
         is_full=bool(is_full),
         residual=residual,
+        spilled=spilled,
         backlog={unquote(name.decode()): {"domains": n} for name, n in sorted(domains)},
     )
 

@@ -22,6 +22,8 @@ class Where(StrEnum):
     of results and events know."""
     NEVER = "never"
     """It was never admitted: nobody asked for it, no page links to it, or it was filtered."""
+    SPILLED = "spilled"
+    """It was never admitted, unless it is among the links of its crawl that wait in Kafka."""
     UNSURE = "unsure"
     """It was admitted once; too much waits in its domain to tell whether it still does."""
 

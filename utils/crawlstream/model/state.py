@@ -92,6 +92,8 @@ class FrontierState:
     """Its ``maxmemory``; 0: none."""
     is_full: bool = False
     """Whether seeds wait in Kafka until Redis uses less."""
+    spilled: int = 0
+    """Links that wait in Kafka for room."""
     residual: int = 0
     """What the equations of all ledgers left over when they were last added up; anything but 0 is a
     defect."""

@@ -197,6 +197,7 @@ def _ledger(state: CrawlState) -> _Record:
         "run": state.run,
         "admitted": state.admitted,
         "pending": state.pending,
+        "spilled": state.spilled,
         "in_flight": state.held,
         "held_back": dict(state.held_back),
         "done": state.done,

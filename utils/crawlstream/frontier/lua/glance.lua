@@ -4,23 +4,24 @@
 -- KEYS: 1 prefix of the partition.
 -- Returns: packed {life, clock, rules_known, running, queued, delayed, held, workers, outbox, actions,
 --   memory used and its limit (0: none) in bytes, do seeds wait for memory, residual of the ledgers,
---   {spider, domains with work …}}
+--   spilled, {spider, domains with work …}}
 -- Cost: O(spiders).
 --- include: memory
 local P = KEYS[1]
 local used, limit = memory()
 local m = redis.call('HMGET', P .. 'm', 'life', 'clock', 'mzxid')
-local totals = redis.call('HMGET', P .. 'totals', 'running', 'queued', 'delayed', 'held', 'residual')
+local totals = redis.call('HMGET', P .. 'totals', 'running', 'queued', 'delayed', 'held', 'residual',
+  'spilled')
 local backlog = {}
 for _, S in ipairs(redis.call('SMEMBERS', P .. 'spiders')) do
   backlog[#backlog + 1] = S
   -- One field of the index is not a domain.
   backlog[#backlog + 1] = redis.call('HLEN', P .. 'o:' .. S) - 1
 end
-for i = 1, 5 do
+for i = 1, 6 do
   totals[i] = tonumber(totals[i] or 0)
 end
 return cmsgpack.pack({ tonumber(m[1] or 0), tonumber(m[2] or 0), m[3] and true or false, totals[1],
   totals[2], totals[3], totals[4], redis.call('ZCARD', P .. 'workers'),
   redis.call('XLEN', P .. 'outbox'), redis.call('XLEN', P .. 'actions'), used, limit,
-  is_full(used, limit), totals[5], backlog })
+  is_full(used, limit), totals[5], totals[6], backlog })
