@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 
 from crawlstream.frontier.streams import Streams
-from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.model.effects import Command, Owed, PendingAction, Seed
 from crawlstream.model.throttle import ThrottleRule
-from support.frontier import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, links
+from support.frontier import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, Feed, links
 from support.frontier_audit import audit, left_over
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -258,6 +259,42 @@ async def test_a_stop_does_not_end_a_run_that_was_fed_after_it(bench: Bench) -> 
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=1_000))
     assert [action.purged for action in await stops(bench)] == [None]
     assert await bench.worker.urls() == ["a/1"]
+
+
+async def test_a_stop_gives_back_what_was_fed_after_it(bench: Bench) -> None:
+    """In whatever order feed, stop and feed of three partitions are read, only the last is left."""
+    for order in itertools.permutations(range(3)):
+        crawl = replace(CRAWL, crawlid="-".join(map(str, order)))
+        first, second, third = (
+            bench.another_feed(3 * number, topic_id=crawl.crawlid) for number in range(3)
+        )
+        records: list[tuple[Feed, Seed | Command]] = [
+            (first, first.seed("old/1", crawl=crawl, timestamp_ms=1_000)),
+            (second, second.command("stop", crawl, timestamp_ms=2_000)),
+            (third, third.seed("new/1", crawl=crawl, timestamp_ms=3_000, maxdepth=3)),
+        ]
+        for number in order:
+            feed, record = records[number]
+            effect = record if isinstance(record, Command) else replace(record, is_keyed=False)
+            await feed.put(effect)
+        state = await bench.state(crawl)
+        assert (state.state, state.queued) == ("running", 1), order
+    leased = [await bench.worker.lease() for _ in range(6)]
+    assert {(hold.entry.url, hold.profile.maxdepth) for (hold,) in leased} == {("http://new/1", 3)}
+
+
+async def test_a_run_after_a_stop_begins_where_its_seeds_stand(bench: Bench) -> None:
+    """By what Kafka is told, a new Redis reads those seeds again, and the stopped ones not."""
+    first, second = bench.another_feed(0), bench.another_feed(1)
+    young = replace(second.seed("new/1", timestamp_ms=3_000), is_keyed=False)
+    await second.put(young)
+    await second.seeds("else/1", crawl=OTHER)
+    await first.put(
+        first.seed("old/1", timestamp_ms=1_000), first.command("stop", timestamp_ms=2_000)
+    )
+    begun = [one for one in await bench.owed() if one.kind == "crawl_started" and one.run == 2]
+    assert [dict(one.positions) for one in begun] == [{"topic:0": 2, "topic:1": 0}]
+    assert await bench.frontier.position("topic", 1) == 2
 
 
 async def test_a_stopped_crawl_leaves_nothing_where_nobody_works(bench: Bench) -> None:

@@ -130,6 +130,7 @@ class ScraperHandler(Bundled, kind=SCRAPER):
             profile=_profile_for(request),
             expires=like.expires,
             not_before=like.not_before,
+            is_keyed=record.key is not None,
         )
 
 

@@ -202,6 +202,7 @@ def _pack_seed(seed: Seed, profiles: _Profiles) -> list[object]:
         min(seed.expires, _LATEST_S),
         int(min(seed.not_before, _LATEST_S) * 1000),
         seed.profile.uuid or "",
+        seed.is_keyed,
     ]
 
 

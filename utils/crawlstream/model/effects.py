@@ -151,6 +151,8 @@ class Seed:
     """Epoch seconds; 0: never."""
     not_before: float = 0
     """Epoch seconds; 0: at once."""
+    is_keyed: bool = True
+    """Whether its record has a key, so that all of its crawl come through one Kafka partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

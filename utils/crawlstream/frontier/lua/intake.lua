@@ -2,12 +2,14 @@
 -- intake: consecutive records of one Kafka partition take effect, with their position.
 -- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
 --   below the position are skipped, a gap writes nothing. stop, pause, resume and reprioritize take
---   effect here, between the seeds before and after them. Seeds
---   wait while Redis is full, and whatever follows them; commands ahead of them take effect.
+--   effect here, between the seeds before and after them; a seed of another partition that is younger
+--   than a stop, but came first, enters the run after it. Seeds wait while Redis is full, and whatever
+--   follows them; commands ahead of them take effect.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
---            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|''}
+--            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'',
+--            has its record a key}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, {'FULL', used, limit in bytes}
 --   where a seed must wait, or {'GAP', position}: -1 where
@@ -21,6 +23,7 @@
 --- include: admit
 --- include: seeds
 --- include: crawls
+--- include: young
 --- include: steer
 --- include: memory
 
@@ -61,7 +64,7 @@ local opened = {}
 
 -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
 -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
-local function run_for(name, expires, timestamp, offset)
+local function run_for(name, expires, timestamp, offset, place)
   local found = opened[name]
   if not found or expires ~= 0 then
     flush_seeds()
@@ -88,8 +91,8 @@ local function may_gather(domain_cap, crawl_cap, not_before)
   return domain_cap < 0 and crawl_cap < 0 and not_before <= wall and caps[1] == 0 and caps[2] == 0
 end
 
-local function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
-    domain_cap, crawl_cap, expires, not_before, uuid)
+local function admit_seed(place, offset, timestamp, name, domain, priority, S, fingerprint, body,
+    profile, domain_cap, crawl_cap, expires, not_before, uuid, is_keyed)
   if was_stopped_after(name, place, timestamp) then
     local record = load_name(name)
     if record then
@@ -97,9 +100,13 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
     end
     return refuse(offset, 'stopped')
   end
-  local c, run = run_for(name, expires, timestamp, offset)
+  local c, run = run_for(name, expires, timestamp, offset, place)
   if expires ~= 0 then
     set_expiry(c, expires)
+  end
+  if not is_keyed then
+    remember(c, { offset, timestamp, name, domain, priority, S, fingerprint, body,
+      profiles[profile][1], domain_cap, crawl_cap, expires, not_before, '', place })
   end
   local entry = profile_number(c, profile) .. ',' .. body
   touched[c] = true
@@ -122,14 +129,45 @@ local function seed(offset, timestamp, name, domain, priority, S, fingerprint, b
   end
 end
 
+local function seed(...)
+  admit_seed(place, ...)
+end
+
+-- Let seeds that are younger than a stop begin the run after it, with the positions as they were then.
+local function admit_again(young)
+  local reached = {}
+  for _, one in ipairs(young) do
+    local at = one[FIELD_PLACE]
+    if not reached[at] then
+      reached[at] = redis.call('HGET', P .. 'positions', at)
+      redis.call('HSET', P .. 'positions', at, int(one[1]))
+    end
+  end
+  for _, one in ipairs(young) do
+    profiles[#profiles + 1] = { one[FIELD_HASH], one.profile }
+    one[FIELD_HASH] = #profiles
+    admit_seed(one[FIELD_PLACE], unpack(one, 1, FIELD_PLACE - 1))
+  end
+  flush_seeds()
+  for at, offset in pairs(reached) do
+    redis.call('HSET', P .. 'positions', at, offset)
+  end
+end
+
 -- Stop a crawl: how many entries waited, and the run; nil where there was nothing to stop.
-local function stop(name, timestamp)
+local function stop(name, timestamp, offset)
   local record = load_name(name)
   local purged, run
+  local young = {}
   if record and is_meant_by_stop(record.c, place, timestamp) then
+    young = younger_than_stop(record.c, place, timestamp)
     purged, run = close_run(name, 'stopping')
   end
   note_stop(name, place, timestamp)
+  if #young > 0 then
+    redis.call('HSET', P .. 'positions', place, int(offset + 1))
+    admit_again(young)
+  end
   return purged, run
 end
 
@@ -142,12 +180,12 @@ local function steer_run(name, action, priority)
   end
 end
 
-local function command(_, timestamp, action, request, name, priority)
+local function command(offset, timestamp, action, request, name, priority)
   opened = {}
   flush_seeds()
   local purged, run
   if name ~= '' and action == 'stop' then
-    purged, run = stop(name, timestamp)
+    purged, run = stop(name, timestamp, offset)
   elseif name ~= '' and steer[action] then
     run = steer_run(name, action, priority)
   end
@@ -173,6 +211,7 @@ for i = 1, #records do
   end
 end
 flush_seeds()
+save_young()
 redis.call('HSET', P .. 'positions', place, int(next_offset))
 save_ledger()
 wake_workers()
