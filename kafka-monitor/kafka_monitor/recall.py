@@ -33,9 +33,9 @@ ROOM_EVERY_S = 0.1
 """How often Redis is asked for room while it has none."""
 LINGER_S = 30.0
 """A consumer is kept for so long when nothing is spilled any more."""
-FORGET_EVERY_S = 600.0
-"""How often records are deleted that had come back one such time ago: a Redis that lost its last
-seconds reads them again."""
+FORGET_EVERY_S = 3600.0
+"""How often records are deleted that had come back one such time ago: a Redis that was restored
+from a copy reads them again."""
 FAILED_PAUSE_S = 5.0
 
 log = structlog.get_logger()

@@ -9,6 +9,10 @@ The life of a URL in here
     script. ``requeue`` (a download outcome) and ``release`` (unmarked) put it back; ``reap`` does
     so for a worker that died.
 
+Where there is no room
+    A settle whose children find Redis crowded is refused. They are *spilled* to Kafka, and the
+    page settles with the names of their records; ``recall`` puts them when Redis has room.
+
 What a person does to a run
     A paused one admits and keeps everything and leases nothing: its bands leave the index as their
     turns come, and ``revisit`` brings them back in steps. A reprioritized one is *shifted*: entries
@@ -20,7 +24,7 @@ What is always true
     * Nothing is popped for good: an entry is in a band, delayed, or held, until it is settled,
       stopped or expired.
     * For every run: admitted = done + failed + redirected + stopped + expired
-      + queued + delayed + held.
+      + queued + delayed + held + spilled.
     * A token that Redis does not know for the worker changes nothing.
     * Every time is read from one clock inside Redis; when in doubt nothing is granted.
     * Every key belongs to a live crawl, is capped, or has a time to live.
