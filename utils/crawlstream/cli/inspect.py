@@ -93,7 +93,7 @@ def kind_of(what: str) -> Kind:
 
 
 @asynccontextmanager
-async def _redis() -> AsyncIterator[tuple[Redis, FrontierKeys]]:
+async def cluster_redis() -> AsyncIterator[tuple[Redis, FrontierKeys]]:
     """A client of the cluster's Redis; RedisUnavailable tells a person what to do."""
     settings = load_settings()
     redis = redis_client(settings)
@@ -110,7 +110,7 @@ async def _redis() -> AsyncIterator[tuple[Redis, FrontierKeys]]:
 
 async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
     """What one crawl, or each that is remembered, knows of a page."""
-    async with _redis() as (redis, keys):
+    async with cluster_redis() as (redis, keys):
         inspector = Inspector(redis, keys)
         crawls = [crawl] if crawl else await inspector.crawls(MOST_CRAWLS)
         found = [await inspector.page(one, url) for one in crawls]
@@ -122,12 +122,12 @@ async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
 
 
 async def _domain(domain: str) -> DomainReport:
-    async with _redis() as (redis, keys):
+    async with cluster_redis() as (redis, keys):
         return await Inspector(redis, keys).domain(domain)
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:
-    async with _redis() as (redis, keys):
+    async with cluster_redis() as (redis, keys):
         state = await Frontier(redis, keys).crawl_state(crawl)
     if state is None:
         raise _unknown(crawl)

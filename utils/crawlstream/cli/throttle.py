@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
@@ -13,8 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.cli.inspect import cluster_redis
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.inspection import Inspector
+from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.url import domain_key
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream.throttle.parse import fold
 
 throttle = typer.Typer(
     help="Read and change how hard each domain may be crawled; changes take effect at once.",
@@ -87,6 +94,92 @@ def block(domain: Domain, as_json: AsJson = False) -> None:
 def unblock(domain: Domain, as_json: AsJson = False) -> None:
     """Let a blocked domain be fetched again."""
     show_table(_run(_editor().unblock(domain)), domain, as_json=as_json)
+
+
+@throttle.command("show")
+def show(
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The registrable domain.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+) -> None:
+    """Show what holds a domain back just now: its rule, its own wishes, what is under way.
+
+    This is what the frontier goes by; ZooKeeper need not be up.
+
+    Example: crawlstream throttle show example.com
+    """
+    table, report = asyncio.run(_standing(domain_key(fold(domain))))
+    source = table.source_of(report.domain) if table else "none"
+    if as_json:
+        shown = {**asdict(report), "source": source, "mzxid": table.mzxid if table else None}
+        del shown["queues"]
+        sys.stdout.write(orjson.dumps(shown).decode() + "\n")
+        return
+    for name, value in standing_rows(report, source):
+        print(f"{name:<13} {value}")
+
+
+@throttle.command("adopt")
+def adopt(as_json: AsJson = False) -> None:
+    """Let the rules of a ZooKeeper that was replaced rule, whatever their version.
+
+    Rules are copied into Redis by their version, so that an old copy never replaces a newer one. A
+    node that was made anew counts from the beginning: its rules wait for this word.
+    """
+    table = _run(_editor().read())
+    asyncio.run(_copy(table))
+    show_table(table, as_json=as_json)
+
+
+async def _standing(domain: str) -> tuple[ThrottleTable | None, DomainReport]:
+    async with cluster_redis() as (redis, keys):
+        return await Frontier(redis, keys).rules(), await Inspector(redis, keys).domain(domain)
+
+
+async def _copy(table: ThrottleTable) -> None:
+    async with cluster_redis() as (redis, keys):
+        await Frontier(redis, keys).copy_rules(table, adopt=True)
+
+
+_SOURCES = {
+    "blacklist": "on the blacklist",
+    "own": "its own",
+    "default": "the default",
+    "none": "no rules have reached Redis yet: nothing is fetched",
+}
+
+
+def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]]:
+    """What there is to say of a domain, by name."""
+    rule = "nothing is allowed"
+    if report.hits and report.window_s:
+        manner = "evenly" if report.is_moderated else "in bursts"
+        rule = f"{report.hits} in {report.window_s:g} s, {manner}, {report.concurrency} at a time"
+    delay_s = report.crawl_delay_ms / 1000
+    unsure = f", {report.unreported} of them not reported as sent" if report.unreported else ""
+    rows = [
+        ("domain", report.domain),
+        ("rule", rule),
+        ("source", _SOURCES[source]),
+        ("Crawl-delay", f"{delay_s:g} s between requests" if delay_s else "none is known"),
+        ("back-off", back_off(report)),
+        ("in flight", f"{report.under_way}{unsure}"),
+    ]
+    if report.hits:
+        later = f"in {report.next_ms / 1000:.1f} s at the earliest"
+        rows.append(("next request", later if report.next_ms else "now"))
+    return rows
+
+
+def back_off(report: DomainReport) -> str:
+    """Why a domain is spared just now, if it is."""
+    if not report.strikes:
+        silent = f"none; {report.silences} requests in a row found no connection"
+        return silent if report.silences else "none"
+    what = "did not answer" if report.silences else "refused"
+    return (
+        f"it {what} {report.strikes} times in a row, for {report.unanswered_ms / 1000:.0f} s now;"
+        " one request at a time tries it"
+    )
 
 
 def _editor() -> ThrottleEditor:

@@ -44,6 +44,12 @@ class ThrottleTable:
         """The rule of a domain key, the default where it has none of its own."""
         return self.rules.get(domain, self.default)
 
+    def source_of(self, domain: str) -> str:
+        """What decides about a domain: ``blacklist``, its ``own`` rule, or the ``default``."""
+        if domain in self.blacklist:
+            return "blacklist"
+        return "own" if domain in self.rules else "default"
+
 
 class Reaction(IntEnum):
     """What a site did with a request; the frontier spares a site that refuses or keeps silent."""
