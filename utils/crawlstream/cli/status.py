@@ -18,6 +18,7 @@ from rich.table import Table
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.retention import retention_warnings
 from crawlstream.cli.supervisor import ProcessInfo
 from crawlstream.cli.times import duration
 from crawlstream.errors import CrawlstreamError
@@ -56,13 +57,28 @@ def status(
     """
     cluster = LocalCluster()
     processes = cluster.processes()
-    told = asyncio.run(_ask()) if processes else None
+    told, warnings = asyncio.run(_ask_all()) if processes else (None, ())
     if as_json:
-        print(json.dumps(_as_json(cluster, processes, told)))
+        print(json.dumps({**_as_json(cluster, processes, told), "warnings": list(warnings)}))
     else:
         _show(Console(), cluster, processes, told)
+        for warning in warnings:
+            Console(markup=False, highlight=False).print(f"warning: {warning}")
     if not processes:
         raise typer.Exit(_NOT_RUNNING)
+
+
+async def _ask_all() -> tuple[_Told | None, Sequence[str]]:
+    return await asyncio.gather(_ask(), _warnings())
+
+
+async def _warnings() -> Sequence[str]:
+    """What Kafka may forget too soon; nothing if it does not answer in time."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await retention_warnings(load_settings(), now_ms=int(time.time() * 1000))
+    except (CrawlstreamError, TimeoutError):
+        return ()
 
 
 async def _ask() -> _Told | None:

@@ -1,0 +1,47 @@
+"""Crawls that Kafka may forget before they end are named, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawlstream.bus.history import Held
+from crawlstream.cli.retention import DAY_MS, Known, warnings_of
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.runs import RUNNING, RunMark
+
+CRAWL = CrawlKey("link", "app", "long")
+NOW_MS = 100 * DAY_MS
+
+
+def warned(*, first: int, oldest: int, age_days: float, kept_days: float = 14) -> list[str]:
+    """The warnings about one run in a partition that ends at 1 000."""
+    mark = RunMark(crawl=CRAWL, state=RUNNING, run=1, positions={"uuid:0": first})
+    known = Known(
+        marks={CRAWL: mark},
+        begun_ms={CRAWL: int(NOW_MS - age_days * DAY_MS)},
+        partitions={0: Held(oldest, 1_000, 900)},
+        retention_ms=int(kept_days * DAY_MS),
+    )
+    return list(warnings_of(known, now_ms=NOW_MS))
+
+
+@pytest.mark.parametrize(
+    ("first", "oldest", "age_days", "words"),
+    [
+        (99, 100, 1, "has deleted records"),
+        (150, 100, 1, "among the oldest"),
+        (900, 100, 8, "for 8.0 days, and Kafka keeps its seeds for 14.0"),
+    ],
+)
+def test_a_crawl_in_danger_is_named(first: int, oldest: int, age_days: float, words: str) -> None:
+    """Its seeds are gone, go soon, or will not be kept for as long again as it took so far."""
+    (warning,) = warned(first=first, oldest=oldest, age_days=age_days)
+    assert "crawl long of app" in warning
+    assert words in warning
+
+
+def test_a_young_crawl_is_no_reason_to_warn() -> None:
+    """Nor is an old one where Kafka keeps everything, or nothing was deleted yet."""
+    assert not warned(first=900, oldest=100, age_days=6)
+    assert not warned(first=0, oldest=0, age_days=6)
+    assert not warned(first=900, oldest=100, age_days=60, kept_days=-1 / DAY_MS)
