@@ -64,6 +64,12 @@ class MonitorProcess:
                 preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
             )
 
+    @property
+    def pid(self) -> int:
+        """Of its latest start."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """End it as the kernel would, without a last word."""
         if self._process is not None:
@@ -96,7 +102,7 @@ class Servers(NamedTuple):
 class MonitorCluster:
     """The servers that both monitors work with, under a prefix and a namespace of their own."""
 
-    def __init__(self, servers: Servers, *, name: str, home: Path) -> None:
+    def __init__(self, servers: Servers, *, name: str, home: Path, partitions: int = 2) -> None:
         self.kafka_hosts = f"127.0.0.1:{servers.kafka.port}"
         self.zookeeper_hosts = f"127.0.0.1:{servers.zookeeper.port}"
         self.redis_port = servers.redis.port
@@ -115,11 +121,15 @@ class MonitorCluster:
             "KAFKA_GROUP": name,
             "ZOOKEEPER_ID": name,
             "CRAWLSTREAM_NAMESPACE": name,
-            "CRAWLSTREAM_INCOMING_PARTITIONS": "2",
+            "CRAWLSTREAM_INCOMING_PARTITIONS": str(partitions),
             "LOG_JSON": "true",
         }
         making = ensure_topics(
-            [self.kafka_hosts], self.topics, partitions=2, replication=1, max_record_bytes=8 << 20
+            [self.kafka_hosts],
+            self.topics,
+            partitions=partitions,
+            replication=1,
+            max_record_bytes=8 << 20,
         )
         asyncio.run(making)
 
