@@ -70,6 +70,11 @@ class CrawlerCluster:
         table = ThrottleTable(default=default, rules=rules, czxid=1, mzxid=self._rules)
         assert await self.frontier.copy_rules(table)
 
+    async def begin_anew(self) -> None:
+        """Redis was emptied: rules hold again, and what is fed comes from the same records."""
+        self._offset = 0
+        await self.set_rules(WIDE_OPEN, {})
+
     async def feed(
         self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any
     ) -> CrawlKey:
