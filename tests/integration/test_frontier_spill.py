@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.errors import PositionGap
+from crawlstream.errors import FrontierFull, PositionGap
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.overflow import LINKS_PER_RECORD, Overflow, read_spill
 from crawlstream.frontier.packing import pack, unpack
@@ -58,6 +58,8 @@ async def test_a_page_with_very_many_links_has_no_room_either(
     children = links("b", range(count))
     async with filled(bench.redis, 0.95):
         assert (await bench.worker.settle(parent, links=[children])).refused == {parent.token}
+        with pytest.raises(FrontierFull):
+            await bench.worker.frontier.put_links("w1", "link", parent.token, [children])
         await spills.settle(bench.worker, parent, children)
     assert len(spills.records) == -(-count // LINKS_PER_RECORD)
     assert (await bench.state()).spilled == count

@@ -170,9 +170,11 @@ class Frontier:
         """Put links below a held page ahead of its settle, however many they are.
 
         Only a settle that carries the same links again makes sure that a restart of Redis in
-        between lost none of them.
+        between lost none of them. FrontierFull: Redis has no room for all of them.
         """
-        await self._children.put(worker, spiderid, token, links)
+        _, is_refused = await self._children.put(worker, spiderid, token, links)
+        if is_refused:
+            raise FrontierFull
 
     async def beat(self, worker: str) -> int:
         """Move the worker's deadline; answers the life of Redis."""
