@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any, cast
 
+import psutil
 import pytest
 from redis.asyncio import Redis
 
@@ -16,6 +19,7 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from e2e.witness import Witness
+from support.hostile_records import corpus
 from support.monitors import MonitorCluster, MonitorProcess, Servers, install_example_plugin
 from support.servers import RunningServer
 from support.waiting import WaitUntil
@@ -23,6 +27,8 @@ from support.waiting import WaitUntil
 pytestmark = pytest.mark.usefixtures("monitor")
 
 APP = "monitored"
+TURNS = int(os.environ.get("INTAKE_TURNS", "3"))
+"""How often the corpus of hostile records is fed; 50 is the long form, two minutes."""
 
 BAD_RECORDS: dict[str, bytes] = {
     "not_json": b'{"url": ',
@@ -122,6 +128,33 @@ async def test_each_bad_record_comes_back_and_the_next_good_one_is_taken(
         assert record.key == "{topic}-{partition}-{offset}".format(**record.value)
     told = {seen.value["reason"] for seen in witness.records("outbound_firehose", crawlid="odd")}
     assert told == {"bad_request", "bad_url", "bad_regex"}
+
+
+async def test_hundreds_of_hostile_records_stop_nothing(
+    monitor: MonitorProcess, frontier: Frontier, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """Each comes back for its reason, the good ones between them enter, and memory stays flat."""
+    reasons = {one.raw: one.reason for one in corpus() if one.raw is not None}
+    memory = []
+    for turn in range(TURNS):
+        known, name = len(witness.records("rejected")), f"among-hostile-{turn}"
+        for start in range(0, len(reasons), 100):
+            witness.feed_raw(*list(reasons)[start : start + 100])
+            witness.feed(seed(name, start))
+        good = len(range(0, len(reasons), 100))
+        await wait_until(partial(has_admitted, frontier, name, good))
+        expected = known + len(reasons)
+        await wait_until(partial(has_rejected, witness, expected))
+        rejected = [seen.value for seen in witness.records("rejected")[known:]]
+        assert {b64decode(one["raw"] or ""): one["reason"] for one in rejected} == reasons
+        assert len(rejected) == len(reasons)
+        memory.append(psutil.Process(monitor.pid).memory_info().rss)
+    assert memory[-1] - memory[1] < 64 * 2**20, memory
+
+
+def has_rejected(witness: Witness, count: int) -> bool:
+    """Whether so many records have come back."""
+    return len(witness.records("rejected")) >= count
 
 
 async def test_a_stop_takes_effect_between_the_seeds_around_it(
