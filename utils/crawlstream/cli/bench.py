@@ -27,6 +27,7 @@ class Name(StrEnum):
     CPU = "cpu"
     INGEST = "ingest"
     LATENCY = "latency"
+    POLITE = "polite"
 
 
 def bench(
