@@ -29,8 +29,9 @@ BLOCK_MS = 1000
 TRIES = 3
 """Attempts at an action that fails for a reason nobody knows."""
 
-TAKEN_OVER_TIMES = 5
-"""An action that was taken over so often kills its monitors: it is answered without a try."""
+TAKEN_OVER_TIMES = 20
+"""An action that was taken over so often kills its monitors: it is answered without a try. Far more
+than the bad luck of one that was at hand whenever a monitor died of something else."""
 
 PAUSE_S = 0.1
 LONGEST_TEXT = 500

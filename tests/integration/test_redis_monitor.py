@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.frontier.streams import GROUP
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
-from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.stats.heartbeat import Heartbeat, Process, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from e2e.witness import Witness
@@ -28,6 +33,10 @@ from support.waiting import WaitUntil
 pytestmark = pytest.mark.usefixtures("monitor")
 
 APP = "monitored"
+QUESTIONS = int(os.environ.get("MONITOR_QUESTIONS", "40"))
+KILLS = int(os.environ.get("MONITOR_KILLS", "2"))
+"""The long form of the test of killed monitors: 1000 and 25, about two minutes."""
+
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
 NODE = "/scrapy-cluster/crawler/"
 
@@ -366,22 +375,62 @@ async def test_a_monitor_tells_how_it_is(health_port: int) -> None:
     assert await asyncio.to_thread(health) == {"status": "ok", "waiting_for": "", "failing": {}}
 
 
+def question(number: int) -> dict[str, Any]:
+    """One of the many kinds of requests that are answered."""
+    kinds: list[dict[str, Any]] = [
+        action("info"),
+        action("info", crawlid=f"c{number}"),
+        action("stop", crawlid=f"c{number}"),
+        action("pause", crawlid=f"c{number}"),
+        {"appid": APP, "stats": "redis-monitor"},
+        {"appid": APP, "stats": "all"},
+        {"appid": APP, "action": "blacklist-update", "domain": f"d{number % 7}.example"},
+        {"appid": APP, "action": "blacklist-remove", "domain": f"d{number % 7}.example"},
+    ]
+    return {**kinds[number % len(kinds)], "uuid": f"question-{number}"}
+
+
+async def is_at_work(redis: Redis, keys: FrontierKeys, pid: int) -> bool:
+    """Whether a monitor has taken actions that it has not answered yet."""
+    nodes = {process.node for process in await living(redis, keys) if process.pid == pid}
+    try:
+        readers = await redis.xinfo_consumers(keys.actions(), GROUP)
+    except ResponseError:  # nobody has read anything yet
+        return False
+    return any(reader["pending"] for reader in readers if reader["name"].decode() in nodes)
+
+
 async def test_monitors_that_die_leave_no_question_open(
-    cluster: MonitorCluster, monitor: MonitorProcess, witness: Witness, wait_until: WaitUntil
+    cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
-    """Actions fed while monitors are killed are all answered, by whoever lives."""
-    with cluster.redis_monitor() as other:
-        await wait_until(lambda: other.starts() == 1)
-        asked = []
-        for dying in (monitor, other):
-            asked += [witness.ask(**action("stop", crawlid=f"c{n}")) for n in range(20)]
+    """Whatever is asked while one of two monitors is killed again and again is answered."""
+    landed = 0
+    with cluster.redis_monitor() as dying:
+
+        async def is_up(times: int) -> None:
+            await wait_until(lambda: dying.starts() == times, timeout_s=90)
+
+        for kill in range(KILLS):
+            await is_up(kill + 1)
+            questions = map(question, range(kill, QUESTIONS, KILLS))
+            feeding = asyncio.create_task(asyncio.to_thread(witness.feed, *questions))
+            is_working, give_up_at = False, time.monotonic() + 2
+            while not is_working and time.monotonic() < give_up_at:
+                is_working = await is_at_work(redis, cluster.keys, dying.pid)
+                await asyncio.sleep(0.001)
+            landed += is_working
             dying.kill()
-            asked += [witness.ask(**action("info")) for _ in range(10)]
             dying.start()
-        for uuid in asked:
-            await witness.answered(uuid, timeout_s=90)
-        await wait_until(lambda: other.starts() == 2)
-        assert other.stop() == 0
+            await feeding
+        for number in range(QUESTIONS):
+            told = await witness.answered(f"question-{number}", timeout_s=120)
+            assert "each time" not in told.get("error", "")
+        await wait_until(lambda: has_answered_all(redis, cluster.keys))
+        await is_up(KILLS + 1)
+        assert dying.stop() == 0
+    uuids = [seen.value.get("uuid") for seen in witness.records("outbound_firehose", appid=APP)]
+    repeats = sum(count - 1 for uuid, count in Counter(uuids).items() if uuid)
+    sys.stdout.write(f"{KILLS} kills, {landed} of them at work, {repeats} answers repeated\n")
 
 
 async def test_an_emptied_redis_gets_its_rules_again(
