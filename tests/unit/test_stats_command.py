@@ -1,0 +1,135 @@
+"""What ``crawlstream stats`` and ``crawls`` show to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+import orjson
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from crawlstream.cli.crawls import show_crawls
+from crawlstream.cli.stats import Kind, tables
+from crawlstream.cli.times import ago, duration
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+
+COUNT = {"900": 3, "lifetime": 1234}
+MONITOR = {"total": COUNT, "plugins": {"ScraperHandler": COUNT}, "nodes": {"host": ["a", "b"]}}
+CRAWLER = {
+    "spiders": {"link[/]": {"200": COUNT, "count": 2}, "total_spider_count": 2},
+    "machines": {"host": {"404": COUNT}, "count": 1},
+    "queue": {
+        "queue_link": {
+            "spider_backlog": 5,
+            "num_domains": 2,
+            "domains": [
+                {"domain": "small.example", "backlog": 1},
+                {"domain": "large.example", "backlog": 4},
+            ],
+        },
+        "total_backlog": 5,
+    },
+    "domains": {"a.example": {"responses": 9, "success_rate": 0.5, "latency_ms": None}},
+}
+REPLIES: Mapping[Kind, Mapping[str, Any]] = {
+    Kind.KAFKA_MONITOR: MONITOR,
+    Kind.REDIS_MONITOR: {"nodes": {}},
+    Kind.REST: {},
+    Kind.SPIDER: {"spiders": CRAWLER["spiders"], "domains": CRAWLER["domains"]},
+    Kind.MACHINE: {"machines": CRAWLER["machines"]},
+    Kind.QUEUE: {"queues": CRAWLER["queue"]},
+    Kind.CRAWLER: CRAWLER,
+    Kind.ALL: {
+        "kafka-monitor": MONITOR,
+        "redis-monitor": MONITOR,
+        "rest": {},
+        "crawler": CRAWLER,
+    },
+}
+
+
+def shown(table: Table) -> str:
+    """A table as it is printed."""
+    out = StringIO()
+    Console(file=out, width=200).print(table)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_stats_is_shown(kind: Kind) -> None:
+    """Each part has a table, with what was counted in it."""
+    found = "".join(map(shown, tables(kind, REPLIES[kind])))
+    words = {
+        Kind.KAFKA_MONITOR: ["2 running", "ScraperHandler", "1234"],
+        Kind.REDIS_MONITOR: ["0 running", "total"],
+        Kind.REST: ["0 running"],
+        Kind.SPIDER: ["link[/]: 2 running", "200", "a.example", "50.0%"],
+        Kind.MACHINE: ["host", "404"],
+        Kind.QUEUE: ["link: 2 domains", "large.example"],
+        Kind.CRAWLER: ["link[/]", "404", "large.example", "a.example"],
+        Kind.ALL: ["kafka-monitor", "redis-monitor", "rest", "404", "large.example"],
+    }
+    assert [word for word in words[kind] if word not in found] == []
+
+
+def test_the_longest_queues_come_first() -> None:
+    """A person looks for what is stuck."""
+    (table,) = tables(Kind.QUEUE, REPLIES[Kind.QUEUE])
+    assert shown(table).index("large.example") < shown(table).index("small.example")
+
+
+def crawl(**changes: Any) -> CrawlState:
+    """A crawl whose name a careless table would take for markup."""
+    values: dict[str, Any] = {
+        "crawl": CrawlKey("link", "app", "[bold]spring"),
+        "run": 2,
+        "state": "running",
+        "started_at": 1.0,
+        "last_activity": 2.0,
+        "expires": 0,
+        "admitted": 10,
+        "queued": 3,
+        "delayed": 1,
+        "held": 1,
+        "done": 4,
+        "failed": 1,
+        "redirected": 0,
+        "stopped": 0,
+        "expired": 0,
+        "filtered_by_reason": {"duplicate": 7, "depth": 2},
+        **changes,
+    }
+    return CrawlState(**values)
+
+
+def test_crawls_are_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line a crawl for people, an object a crawl for programs, a sentence where there is none."""
+    monkeypatch.setenv("COLUMNS", "200")
+    show_crawls([crawl()], as_json=False)
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row[:10] == ["[bold]spring", "app", "link", "2", "running", "4", "1", "4", "1", "9"]
+    show_crawls([crawl(state="finished")], as_json=True)
+    (told,) = orjson.loads(capsys.readouterr().out)
+    assert (told["crawl"]["crawlid"], told["pending"], told["residual"]) == ("[bold]spring", 4, 0)
+    show_crawls([], as_json=False)
+    assert capsys.readouterr().out == "No such crawl is remembered.\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(-1, "0 s ago"), (119, "119 s ago"), (120, "2 min ago"), (7200, "2 h ago"), (2e5, "2 d ago")],
+)
+def test_spans_are_told_in_the_unit_that_fits(seconds: float, words: str) -> None:
+    """Two of a unit, or more."""
+    assert ago(seconds) == words
+
+
+def test_durations_count_hours() -> None:
+    """Days are hours too."""
+    assert duration(90061) == "25:01:01"
