@@ -98,16 +98,6 @@ local function reason_field(outcome, reason)
   return reason ~= '' and (outcome == 'failed' and 'f:' or 'n:') .. reason or nil
 end
 
-local function admit_children(c, groups, domain_cap, crawl_cap)
-  for _, group in ipairs(groups) do
-    if is_open(c) then
-      admit(c, group, known_ms(domain_cap), known_ms(crawl_cap))
-    else
-      count(c, 'z:ended_run', #group[5])
-    end
-  end
-end
-
 for _, group in ipairs(ends) do
   local outcome, reason, ended_tokens, sent_ms, bytes = unpack(group)
   reason = reason_field(outcome, reason)

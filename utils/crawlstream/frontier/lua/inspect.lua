@@ -71,7 +71,7 @@ for _, worker in ipairs(workers) do
   end
 end
 
-local is_known = fingerprint ~= '' and known(c, domain, record, { fingerprint })[fingerprint] == true
+local is_known = fingerprint ~= '' and is_marked(c, domain, record, fingerprint)
 local crawl = crawl_of(c)
 return cmsgpack.pack({ tonumber(run), crawl.paused and 'paused' or crawl.state, is_known, queued,
   delayed, held, is_complete })

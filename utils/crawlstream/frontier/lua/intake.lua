@@ -118,8 +118,7 @@ local function admit_seed(place, offset, timestamp, name, domain, priority, S, f
     flush_seeds()
     local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
     local due = not_before > wall and now + not_before - wall or nil
-    local entered, reason = admit(c, group, domain_cap >= 0 and domain_cap or nil,
-      crawl_cap >= 0 and crawl_cap or nil, due)
+    local entered, reason = admit(c, { group }, domain_cap, crawl_cap, due)
     if entered == 0 then
       return refuse(offset, reason)
     end

@@ -26,15 +26,7 @@ if is_crowded(memory()) then
   return cmsgpack.pack({ true, 0, life, true })
 end
 local c = parse_hold(token, packed).c
-local admitted = 0
-for _, group in ipairs(groups) do
-  if is_open(c) then
-    admitted = admitted + admit(c, group, domain_cap >= 0 and domain_cap or nil,
-      crawl_cap >= 0 and crawl_cap or nil)
-  else
-    count(c, 'z:ended_run', #group[5])
-  end
-end
+local admitted = admit_children(c, groups, domain_cap, crawl_cap)
 save_ledger()
 wake_workers()
 save_clock()

@@ -38,10 +38,7 @@ local function recall(_, worker, token, chunk, c, run, domain_cap, crawl_cap, gr
   end
   applied = applied + 1
   touched[c] = true
-  for _, group in ipairs(groups) do
-    admitted = admitted + admit(c, group, domain_cap >= 0 and domain_cap or nil,
-      crawl_cap >= 0 and crawl_cap or nil)
-  end
+  admitted = admitted + admit(c, groups, domain_cap, crawl_cap)
 end
 
 if next_offset > position then

@@ -1,21 +1,50 @@
 -- The one way in: entries of one domain and priority into their band.
 -- Guarantee: a fingerprint is marked only if its entry is admitted; a refused one leaves no trace
 --   but its count under `filtered`. What is refused is counted by reason, never dropped silently.
--- Needs: clock, ledger, throttle, bands, dedupe. Cost: per group HGET, SMISMEMBER, SADD, RPUSH, HSET.
+-- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and where
+--   something is new SCARD, SADD and RPUSH.
 local function parse_domain_record(text)
   if not text then
-    return { counted = 0, slab = 0, own = 0, bands = '' }
+    return { counted = 0, slab = NO_SLAB, own = 0, bands = '' }
   end
   local counted, slab, own, bands = string.match(text, '^(%d+) (%d+) (%d+) (.*)$')
-  return { counted = tonumber(counted), slab = tonumber(slab), own = tonumber(own), bands = bands }
+  return { counted = tonumber(counted), slab = slab, own = tonumber(own), bands = bands }
 end
 
 local function domain_record_text(record)
-  return string.format('%d %d %d %s', record.counted, record.slab, record.own, record.bands)
+  return int(record.counted) .. ' ' .. record.slab .. ' ' .. int(record.own) .. ' ' .. record.bands
 end
 
 local function save_domain_record(c, domain, record)
   redis.call('HSET', P .. 'k:' .. c, domain, domain_record_text(record))
+end
+
+-- Records of some domains of crawl c; the throttle states of those that are new to it are loaded.
+local function load_domain_records(c, domains)
+  local texts = redis.call('HMGET', P .. 'k:' .. c, unpack(domains))
+  local records, new = {}, {}
+  for i = 1, #domains do
+    local domain = domains[i]
+    if not records[domain] then
+      records[domain] = parse_domain_record(texts[i])
+      if not texts[i] then
+        new[#new + 1] = domain
+      end
+    end
+  end
+  load_states(new)
+  return records
+end
+
+local function save_domain_records(c, records)
+  local fields, n = {}, 0
+  for domain, record in pairs(records) do
+    fields[n + 1], fields[n + 2] = domain, domain_record_text(record)
+    n = n + 2
+  end
+  if n > 0 then
+    redis.call('HSET', P .. 'k:' .. c, unpack(fields))
+  end
 end
 
 local kinds = {}
@@ -43,6 +72,7 @@ local function note_band(c, record, S, priority)
   end
 end
 
+local UNBOUNDED, NONE = 1e9, {}
 local queue_caps
 
 -- The operator's caps on what waits, of a crawl and in all; 0: none.
@@ -57,7 +87,7 @@ end
 -- How many more entries may wait, by the operator's caps, and the reason when it is none.
 local function queue_room(c)
   caps_on_queues()
-  local room, reason = 1e9, nil
+  local room, reason = UNBOUNDED, nil
   if queue_caps[1] > 0 then
     local waits = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed')
     local of = deltas[c] or {}
@@ -80,10 +110,10 @@ end
 -- How many more pages the caps of a crawl let into a domain, and the reason when it is none.
 local function room_for(c, record, domain_cap, crawl_cap)
   local room, reason = queue_room(c)
-  if domain_cap and domain_cap - record.counted < room then
+  if domain_cap >= 0 and domain_cap - record.counted < room then
     room, reason = domain_cap - record.counted, 'domain_max_pages'
   end
-  if crawl_cap then
+  if crawl_cap >= 0 then
     local counted = tonumber(redis.call('HGET', P .. 'x:' .. c, 'counted') or 0)
       + (deltas[c] and deltas[c].counted or 0)
     if crawl_cap - counted < room then
@@ -93,24 +123,33 @@ local function room_for(c, record, domain_cap, crawl_cap)
   return math.max(room, 0), reason
 end
 
--- The new ones of a group, as far as there is room: fingerprints to mark, entries to queue, and how
--- many were duplicates. A seed always enters.
-local function select_new(group, seen, room)
-  local fingerprints, entries = group[5], group[6]
-  local marks, chosen, duplicates = {}, {}, 0
+-- The first `n` of a list.
+local function first(list, n)
+  local cut = {}
+  for i = 1, math.min(n, #list) do
+    cut[i] = list[i]
+  end
+  return cut
+end
+
+-- The new ones of a group: fingerprints to mark, entries to queue. Lists are dear in Lua, and most
+-- groups are of one link, which needs none.
+local function select_new(c, record, group)
+  local domain, fingerprints, entries = group[1], group[5], group[6]
+  if #fingerprints == 1 then
+    local is_known = is_marked(c, domain, record, fingerprints[1])
+    return is_known and NONE or fingerprints, is_known and not group.seed and NONE or entries
+  end
+  local hits = #fingerprints > 0 and known(c, domain, record, fingerprints)
+  local marks, chosen, marked, n = {}, {}, {}, 0
   for i = 1, #fingerprints do
     local fingerprint = fingerprints[i]
-    if seen[fingerprint] and not group.seed then
-      duplicates = duplicates + 1
-    elseif #chosen < room then
-      chosen[#chosen + 1] = entries[i]
-      if not seen[fingerprint] then
-        marks[#marks + 1] = fingerprint
-        seen[fingerprint] = true
-      end
+    if hits[i] ~= 1 and not marked[fingerprint] then
+      n = n + 1
+      marks[n], chosen[n], marked[fingerprint] = fingerprint, entries[i], true
     end
   end
-  return marks, chosen, duplicates
+  return marks, chosen
 end
 
 -- Queue admitted entries of a group, or keep them back until `due`.
@@ -129,38 +168,76 @@ local function enqueue(c, group, entries, due)
   end
 end
 
--- Admit a group {domain, priority, spider, counts, fingerprints, entries} of crawl c.
--- Entries are complete (header and body). `due` keeps them back until then. Answers how many entered,
--- and the cap that refused others.
-local function admit(c, group, domain_cap, crawl_cap, due)
-  local domain, priority, S, counts, fingerprints = group[1], group[2], group[3], group[4], group[5]
-  if #fingerprints == 0 then
+-- Admit one group. Answers how many entered, how many were duplicates, and the cap that refused
+-- others.
+local function admit_group(c, group, record, caps, due)
+  local marks, entries = select_new(c, record, group)
+  local entered, reason = #entries, nil
+  local duplicates = #group[5] - entered
+  if entered == 0 then
+    return 0, duplicates
+  end
+  local counts = group[4]
+  if counts and caps then
+    local room
+    room, reason = room_for(c, record, caps[1], caps[2])
+    if room < entered then
+      count(c, 'z:' .. reason, entered - room)
+      marks, entries, entered = first(marks, room), first(entries, room), room
+    end
+  end
+  if entered > 0 then
+    mark(c, group[1], record, marks)
+    if counts then
+      record.counted = record.counted + entered
+      count(c, 'counted', entered)
+    end
+    note_band(c, record, group[3], group[2])
+    enqueue(c, group, entries, due)
+  end
+  return entered, duplicates, reason
+end
+
+-- Admit groups {domain, priority, spider, counts, fingerprints, entries} of crawl c, in their order.
+-- A seed (`seed`) is a group of its own and always enters.
+-- Entries are complete (header and body). Caps are -1 where there is none. `due` keeps the entries
+-- back until then. Answers how many entered, and a cap that refused others.
+local function admit(c, groups, domain_cap, crawl_cap, due)
+  if #groups == 0 then
     return 0
   end
-  local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
-  local seen = known(c, domain, record, fingerprints)
-  local room, reason = 1e9, nil
-  if counts then
-    room, reason = room_for(c, record, domain_cap, crawl_cap)
+  local domains = {}
+  for i = 1, #groups do
+    domains[i] = groups[i][1]
   end
-  local marks, entries, duplicates = select_new(group, seen, room)
-  local refused = #fingerprints - duplicates - #entries
+  local of_operator = caps_on_queues()
+  local has_caps = domain_cap >= 0 or crawl_cap >= 0 or of_operator[1] > 0 or of_operator[2] > 0
+  local caps = has_caps and { domain_cap, crawl_cap }
+  local records, changed = load_domain_records(c, domains), {}
+  local admitted, duplicates, refusal = 0, 0, nil
+  for i = 1, #groups do
+    local record = records[domains[i]]
+    local entered, repeated, reason = admit_group(c, groups[i], record, caps, due)
+    admitted, duplicates, refusal = admitted + entered, duplicates + repeated, refusal or reason
+    if entered > 0 then
+      changed[domains[i]] = record
+    end
+  end
+  save_domain_records(c, changed)
   if duplicates > 0 then
     count(c, 'z:duplicate', duplicates)
   end
-  if refused > 0 then
-    count(c, 'z:' .. reason, refused)
+  return admitted, refusal
+end
+
+-- Admit what a page of crawl c led to; answers how many entered. What comes after the run's end is
+-- counted.
+local function admit_children(c, groups, domain_cap, crawl_cap)
+  if is_open(c) then
+    return (admit(c, groups, domain_cap, crawl_cap))
   end
-  if #entries == 0 then
-    return 0, reason
+  for i = 1, #groups do
+    count(c, 'z:ended_run', #groups[i][5])
   end
-  mark(c, domain, record, marks)
-  if counts then
-    record.counted = record.counted + #entries
-    count(c, 'counted', #entries)
-  end
-  note_band(c, record, S, priority)
-  save_domain_record(c, domain, record)
-  enqueue(c, group, entries, due)
-  return #entries
+  return 0
 end

@@ -9,6 +9,7 @@
 --   own sets, and its bands as `,<priority>` or `,<priority>@<spider>` each.
 local SLAB_SEATS, SLAB_MEMBERS = 32, 508
 local OWN_SPLIT_FROM, OWN_PER_SET = 400, 209
+local NO_SLAB = '0'
 
 local function sets_for(own)
   return own <= OWN_SPLIT_FROM and 1 or math.ceil(own / OWN_PER_SET)
@@ -16,6 +17,9 @@ end
 
 -- Linear hashing: which of `sets` sets holds a fingerprint (decided by its last digits).
 local function set_of(fingerprint, sets)
+  if sets == 1 then
+    return 0
+  end
   local hash = tonumber(string.sub(fingerprint, -9)) or 0
   if hash < 0 then
     hash = -hash
@@ -53,45 +57,49 @@ local function split_sets(c, domain, from, to)
   end
 end
 
-local function slab_key(c, record)
-  return P .. 's:' .. c .. ':' .. int(record.slab)
+local function slab_key(c, slab)
+  return P .. 's:' .. c .. ':' .. slab
 end
 
--- Fingerprints by the own set that each belongs to.
+-- Fingerprints by the own set that each belongs to, and their places in the list.
 local function spread(fingerprints, sets)
-  if sets == 1 then
-    return { [0] = fingerprints }
-  end
   local parts = {}
   for i = 1, #fingerprints do
     local set = set_of(fingerprints[i], sets)
-    parts[set] = parts[set] or {}
-    table.insert(parts[set], fingerprints[i])
+    local part = parts[set] or { fingerprints = {}, places = {} }
+    parts[set] = part
+    part.fingerprints[#part.fingerprints + 1], part.places[#part.places + 1] = fingerprints[i], i
   end
   return parts
 end
 
-local function add_members(seen, key, fingerprints)
-  local hits = redis.call('SMISMEMBER', key, unpack(fingerprints))
-  for i = 1, #hits do
-    if hits[i] == 1 then
-      seen[fingerprints[i]] = true
-    end
-  end
-end
-
--- Which of the fingerprints are known: fingerprint -> true.
+-- For each fingerprint of a domain 1 if it is known.
 local function known(c, domain, record, fingerprints)
-  local seen = {}
-  if record.slab > 0 then
-    add_members(seen, slab_key(c, record), fingerprints)
+  local hits = {}
+  if record.slab ~= NO_SLAB then
+    hits = redis.call('SMISMEMBER', slab_key(c, record.slab), unpack(fingerprints))
   end
   if record.own > 0 then
     for set, part in pairs(spread(fingerprints, sets_for(record.own))) do
-      add_members(seen, own_key(c, domain, set), part)
+      local found = redis.call('SMISMEMBER', own_key(c, domain, set), unpack(part.fingerprints))
+      for i = 1, #found do
+        if found[i] == 1 then
+          hits[part.places[i]] = 1
+        end
+      end
     end
   end
-  return seen
+  return hits
+end
+
+-- Whether one fingerprint of a domain is known.
+local function is_marked(c, domain, record, fingerprint)
+  if record.slab ~= NO_SLAB
+    and redis.call('SISMEMBER', slab_key(c, record.slab), fingerprint) == 1 then
+    return true
+  end
+  local set = record.own > 0 and set_of(fingerprint, sets_for(record.own))
+  return set and redis.call('SISMEMBER', own_key(c, domain, set), fingerprint) == 1
 end
 
 -- Seat a new domain in the crawl's newest slab, or open the next one.
@@ -101,7 +109,8 @@ local function seat(c)
   if seats >= SLAB_SEATS then
     slab, seats = slab + 1, 0
   end
-  redis.call('HSET', P .. 'x:' .. c, 'slab', int(slab), 'seats', int(seats + 1))
+  slab = int(slab)
+  redis.call('HSET', P .. 'x:' .. c, 'slab', slab, 'seats', int(seats + 1))
   return slab
 end
 
@@ -113,7 +122,7 @@ local function mark_own(c, domain, record, fingerprints)
   end
   record.own = record.own + #fingerprints
   for set, part in pairs(spread(fingerprints, after)) do
-    redis.call('SADD', own_key(c, domain, set), unpack(part))
+    redis.call('SADD', own_key(c, domain, set), unpack(part.fingerprints))
   end
 end
 
@@ -123,10 +132,10 @@ local function mark(c, domain, record, fingerprints)
     return
   end
   if record.own == 0 then
-    if record.slab == 0 then
+    if record.slab == NO_SLAB then
       record.slab = seat(c)
     end
-    local key = slab_key(c, record)
+    local key = slab_key(c, record.slab)
     if redis.call('SCARD', key) + #fingerprints <= SLAB_MEMBERS then
       redis.call('SADD', key, unpack(fingerprints))
       return

@@ -38,18 +38,18 @@ end
 -- The newest slab of crawl c, the seats taken in it, and what goes into the slabs.
 local function open_slabs(c)
   local x = redis.call('HMGET', P .. 'x:' .. c, 'slab', 'seats')
-  return { last = tonumber(x[1] or 0), seats = tonumber(x[2] or SLAB_SEATS), sizes = {}, marks = {} }
+  return { last = x[1] or NO_SLAB, seats = tonumber(x[2] or SLAB_SEATS), sizes = {}, marks = {} }
 end
 
 local function size_of_slab(c, slabs, slab)
-  slabs.sizes[slab] = slabs.sizes[slab] or redis.call('SCARD', slab_key(c, { slab = slab }))
+  slabs.sizes[slab] = slabs.sizes[slab] or redis.call('SCARD', slab_key(c, slab))
   return slabs.sizes[slab]
 end
 
 -- Seat a new domain where there is room for `size` fingerprints.
 local function seat_for(c, slabs, size)
   if slabs.seats >= SLAB_SEATS or size_of_slab(c, slabs, slabs.last) + size > SLAB_MEMBERS then
-    slabs.last, slabs.seats = slabs.last + 1, 0
+    slabs.last, slabs.seats = int(slabs.last + 1), 0
   end
   slabs.seats, slabs.changed = slabs.seats + 1, true
   return slabs.last
@@ -57,9 +57,9 @@ end
 
 -- Those of the fingerprints that nothing knows, each once.
 local function unknown(c, domain, record, fingerprints)
-  local seen, new = known(c, domain, record, fingerprints), {}
+  local hits, seen, new = known(c, domain, record, fingerprints), {}, {}
   for i = 1, #fingerprints do
-    if not seen[fingerprints[i]] then
+    if hits[i] ~= 1 and not seen[fingerprints[i]] then
       seen[fingerprints[i]], new[#new + 1] = true, fingerprints[i]
     end
   end
@@ -69,10 +69,10 @@ end
 -- Mark the fingerprints of a group, known or not.
 local function mark_group(c, slabs, record, group)
   local domain, fingerprints = group[1], group[5]
-  if record.slab == 0 and record.own == 0 and #fingerprints <= SLAB_MEMBERS then
+  if record.slab == NO_SLAB and record.own == 0 and #fingerprints <= SLAB_MEMBERS then
     record.slab = seat_for(c, slabs, #fingerprints)
   end
-  if record.own > 0 or record.slab == 0
+  if record.own > 0 or record.slab == NO_SLAB
     or size_of_slab(c, slabs, record.slab) + #fingerprints > SLAB_MEMBERS then
     local new = unknown(c, domain, record, fingerprints)
     if #new > 0 then
@@ -90,29 +90,15 @@ end
 
 local function save_slabs(c, slabs)
   if slabs.changed then
-    redis.call('HSET', P .. 'x:' .. c, 'slab', int(slabs.last), 'seats', int(slabs.seats))
+    redis.call('HSET', P .. 'x:' .. c, 'slab', slabs.last, 'seats', int(slabs.seats))
   end
   for slab, marks in pairs(slabs.marks) do
-    redis.call('SADD', slab_key(c, { slab = slab }), unpack(marks))
+    redis.call('SADD', slab_key(c, slab), unpack(marks))
   end
-end
-
--- Records of the domains of crawl c; the throttle states of those that are new to it are loaded.
-local function load_records(c, domains)
-  local texts = redis.call('HMGET', P .. 'k:' .. c, unpack(domains))
-  local records, new = {}, {}
-  for i, domain in ipairs(domains) do
-    records[domain] = parse_domain_record(texts[i])
-    if not texts[i] then
-      new[#new + 1] = domain
-    end
-  end
-  load_states(new)
-  return records
 end
 
 local function flush_crawl(c, of)
-  local records, slabs, fields = load_records(c, of.domains), open_slabs(c), {}
+  local records, slabs = load_domain_records(c, of.domains), open_slabs(c)
   for _, group in ipairs(of.groups) do
     local record, size = records[group[1]], #group[6]
     mark_group(c, slabs, record, group)
@@ -122,10 +108,7 @@ local function flush_crawl(c, of)
     enqueue(c, group, group[6])
   end
   save_slabs(c, slabs)
-  for i, domain in ipairs(of.domains) do
-    fields[2 * i - 1], fields[2 * i] = domain, domain_record_text(records[domain])
-  end
-  redis.call('HSET', P .. 'k:' .. c, unpack(fields))
+  save_domain_records(c, records)
 end
 
 -- Let all kept seeds enter.
