@@ -52,6 +52,15 @@ def test_the_ending_of_an_older_run_does_not_cover_the_one_under_way() -> None:
     assert past.unfinished() == {CRAWL: 2}
 
 
+def test_an_ending_is_final_in_whatever_order_it_is_told() -> None:
+    """A monitor may die with a beginning in its hands; another one tells of it after the ending."""
+    told = [mark("finished", 3, here=10), mark(RUNNING, 3, here=7)]
+    assert len({Topics.run_key(one) for one in told}) == 2, "compaction would keep the later only"
+    for past in (Past(told), Past(told[::-1])):
+        assert past.unfinished() == {}
+        assert is_over(past, 9)
+
+
 def test_a_stop_covers_what_came_before_it() -> None:
     """By offset in its own partition, by time elsewhere; its run is not under way any more."""
     past = Past([mark(RUNNING, 1, here=0), mark(STOP, here=5, at_ms=1000)])

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.runs import PAUSE, RESUME, STOP, RunMark
+from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
@@ -162,8 +162,9 @@ class Topics:
 
     @staticmethod
     def run_key(mark: RunMark) -> bytes:
-        """What `runs` is compacted by: the state of a run, a crawl's last stop, its last pause."""
-        which = {STOP: STOP, PAUSE: PAUSE, RESUME: PAUSE}.get(mark.state, str(mark.run))
+        """What `runs` is compacted by: how a run began, how it ended, a crawl's stop and pause."""
+        whole = {STOP: STOP, PAUSE: PAUSE, RESUME: PAUSE, RUNNING: f"{mark.run}"}
+        which = whole.get(mark.state, f"{mark.run}:ended")
         return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
 
     def crawled_for(self, appid: str) -> str | None:

@@ -50,7 +50,7 @@ class Past:
         for mark in marks:
             kept = of_state.get(mark.state, self._latest)
             former = kept.get(mark.crawl)
-            if former is None or (mark.run, mark.at_ms) >= (former.run, former.at_ms):
+            if former is None or _order(mark) >= _order(former):
                 kept[mark.crawl] = mark
 
     @property
@@ -93,6 +93,15 @@ class Past:
     def _is_paused(self, mark: RunMark) -> bool:
         told = self._pauses.get(mark.crawl)
         return told is not None and told.state == PAUSE and _comes_after(told, mark)
+
+
+def _order(mark: RunMark) -> tuple[int, bool, int]:
+    """The greatest mark counts, and an ending is final.
+
+    Of what a dead monitor had in its hands another one may tell
+    that a run began after the world was told that it ended.
+    """
+    return mark.run, mark.state != RUNNING, mark.at_ms
 
 
 def _comes_after(told: RunMark | None, running: RunMark) -> bool:
