@@ -19,6 +19,7 @@ from typing import TypeVar
 import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.cluster import ClusterMetadata
+from kafka.coordinator.base import MemberState
 from kafka.errors import CorruptRecordError
 from kafka.structs import TopicPartition
 
@@ -397,7 +398,12 @@ async def test_a_consumer_that_is_deaf_is_replaced(
     monkeypatch.setattr(session_module, "DEAF_AFTER_S", 0.5)
     monkeypatch.setattr(session_module, "METADATA_AGE_MS", 500)
     errors = iter([RuntimeError("Set changed size during iteration")])
-    update = ClusterMetadata.update_metadata
+    update, subscribe = ClusterMetadata.update_metadata, Session.subscribe
+    sessions: list[Session] = []
+
+    def note_session(session: Session) -> None:
+        sessions.append(session)
+        subscribe(session)
 
     def fail_once(cluster: ClusterMetadata, metadata: object) -> None:
         update(cluster, metadata)
@@ -407,12 +413,34 @@ async def test_a_consumer_that_is_deaf_is_replaced(
 
     await pipe.send(range(10))
     monkeypatch.setattr(ClusterMetadata, "update_metadata", fail_once)
+    monkeypatch.setattr(Session, "subscribe", note_session)
     async with pipe.following():
-        await wait_until(lambda: len(pipe.ledger.values) == 10)
-        replaced = len(pipe.ledger.located)
-        await wait_until(lambda: len(pipe.ledger.located) > replaced)
+        await wait_until(lambda: len(sessions) == 2)
         await pipe.send(range(10, 20))
         await wait_until(lambda: len(pipe.ledger.values) == 20)
+    pipe.ledger.assert_each_once()
+
+
+async def test_a_join_that_was_begun_is_brought_to_its_end(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
+) -> None:
+    """A member whose client has forgotten that it was joining joins again, and reads on."""
+    begun = iter([MemberState.REBALANCING])
+    read = Session.read
+
+    def forget_once(session: Session, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
+        coordinator = session._consumer._coordinator
+        if pipe.ledger.values:
+            for state in begun:
+                coordinator.state, coordinator.rejoin_needed = state, False
+        return read(session, timeout_ms)
+
+    monkeypatch.setattr(Session, "read", forget_once)
+    await pipe.send(range(100))
+    async with pipe.following():
+        await wait_until(lambda: len(pipe.ledger.located) == 8)
+        await pipe.send(range(100, 200))
+        await wait_until(lambda: len(pipe.ledger.values) == 200)
     pipe.ledger.assert_each_once()
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
+from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
@@ -181,6 +183,29 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
     assert (await place.editor.read()).rules["edited.com"].hits == 9
     place.feed("since", 1)
     await wait_until(lambda: is_state(place, "since", (2, "running")))
+
+
+async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
+    place: Place, wait_until: WaitUntil
+) -> None:
+    """A marker on the rejected topic tells of it; what the new one holds takes effect."""
+    place.feed("old", 3)
+    await wait_until(lambda: is_state(place, "old", (1, "running")))
+    place.monitor.stop()
+    topic, hosts = place.cluster.topics.incoming, place.cluster.kafka_hosts
+    admin = KafkaAdminClient(bootstrap_servers=hosts)
+    admin.delete_topics([topic])
+    admin.close()
+    await ensure_topics(
+        [hosts], place.cluster.topics, partitions=2, replication=1, max_record_bytes=8 << 20
+    )
+    place.feed("new", 1)
+    stop = place.ask("old", "stop")
+    place.monitor.start()
+    await wait_until(lambda: is_state(place, "new", (1, "running")))
+    await place.witness.answered(stop)
+    assert place.witness.records("rejected", reason="another_topic")
+    assert await state_of(place, "old") == (1, "stopped")
 
 
 def identity(hold: Hold) -> tuple[object, ...]:

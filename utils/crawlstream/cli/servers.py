@@ -100,8 +100,9 @@ def kafka(folder: Path, *, port: int, jars: Path, max_record_bytes: int = 8 * _M
         "replica.fetch.max.bytes": max_record_bytes,
         # One member or two join at once here; waiting for more only delays the first record.
         "group.initial.rebalance.delay.ms": 0,
-        # A broker that was killed may register again after this long, not after 9 s.
-        "broker.session.timeout.ms": 3000,
+        # A broker that was killed may register again after this long, not after 9 s; one that is
+        # held up for as long is fenced, and every group loses its coordinator.
+        "broker.session.timeout.ms": 6000,
         "broker.heartbeat.interval.ms": 500,
         "offsets.topic.num.partitions": 4,
         "offsets.topic.replication.factor": 1,
