@@ -103,6 +103,16 @@ class Crowd:
             assert time.monotonic() < deadline, f"{wanted - self.visits()} of {more} are missing"
             await asyncio.sleep(0.05)
 
+    async def see_all(self, windows: int) -> None:
+        """Wait until every host was asked for so many windows' worth of pages at least."""
+        deadline = time.monotonic() + 90
+        while any(
+            len(times) <= windows * RULES[host].effective_hits
+            for host, times in self.arrivals().items()
+        ):
+            assert time.monotonic() < deadline, "some host is not asked"
+            await asyncio.sleep(0.05)
+
     def visits(self) -> int:
         """How often the sites were asked so far."""
         return sum(len(site.visits) for site in self.sites)
@@ -170,8 +180,9 @@ async def freeze_a_worker(crowd: Crowd) -> None:
 async def restart_redis(crowd: Crowd) -> None:
     """SIGKILL and a new start: a new life of the clock, with everything that was written."""
     for _ in range(10 if LONG else 1):
-        await asyncio.to_thread(crowd.redis_server.kill)
-        await asyncio.to_thread(crowd.redis_server.start)
+        # On this thread: the server ends with the one that started it.
+        crowd.redis_server.kill()
+        crowd.redis_server.start()
         crowd.strikes["redis"] += 1
         await crowd.progress()
 
@@ -280,13 +291,11 @@ async def test_no_fault_of_ours_makes_a_site_s_window_overrun(
 ) -> None:
     """Workers die and freeze, clocks are off, doors are slow, Redis restarts, a rule is lowered."""
     async with crawling(cluster, sites, redis_server) as crowd:
-        await crowd.progress()
+        await crowd.see_all(1)
         for fault in faults:
             await fault(crowd)
             assert crowd.overruns() == [], f"after {fault.__name__}"
-        await crowd.progress()
-        visits = {host: len(times) for host, times in crowd.arrivals().items()}
+        await crowd.see_all(2)
     assert crowd.overruns() == []
-    assert min(visits.values()) > 10, visits
     assert len(crowd.strikes) == len(faults)
     assert clock_errors(cluster) == {1, -1}, "the workers' clocks were right"
