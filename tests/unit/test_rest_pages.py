@@ -59,7 +59,8 @@ class Seen(HTMLParser):
 
 def hostile_crawl(text: str) -> CrawlState:
     """A crawl in which a stranger chose every text."""
-    counts = dict.fromkeys(("queued", "delayed", "held", "done", "failed", "redirected"), 1)
+    waiting = ("queued", "delayed", "held", "done", "failed", "redirected")
+    counts: dict[str, Any] = dict.fromkeys(waiting, 1)
     return CrawlState(
         crawl=CrawlKey(text, text, text),
         run=1,

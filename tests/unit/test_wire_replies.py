@@ -89,6 +89,14 @@ def test_info_about_an_application() -> None:
     }
 
 
+def test_info_says_where_domains_are_left_out() -> None:
+    """The key is there only if more wait than a record may hold."""
+    app = replies.info_app(INFO_APP, [state("a"), state("b", is_cut=True)], server_time=NOW)
+    assert read(app)["domains_truncated"] is True
+    crawl = replies.info_crawl(INFO, state(is_cut=True), server_time=NOW)
+    assert (read(crawl)["domains_truncated"], read(crawl)["total_pending"]) == (True, 3)
+
+
 def test_info_about_an_application_without_work() -> None:
     """Empty, not absent."""
     record = read(replies.info_app(INFO_APP, [], server_time=NOW))

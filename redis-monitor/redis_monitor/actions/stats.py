@@ -9,7 +9,7 @@ from typing import cast
 
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import StatsRequest
-from crawlstream.stats.domains import read_domains
+from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import Process, living
 from crawlstream.stats.history import History
 from crawlstream.wire import replies, requests, stats
@@ -60,6 +60,9 @@ class StatsMonitor:
         for state in await self._context.frontier.crawls(with_domains=True):
             for domain in state.domains:
                 backlog[state.crawl.spiderid][domain.domain] += domain.total
+            if state.is_cut:
+                listed = sum(domain.total for domain in state.domains)
+                backlog[state.crawl.spiderid][OTHERS] += max(state.queued - listed, 0)
         return stats.queue(backlog)
 
     async def _crawler(self) -> Section:

@@ -13,7 +13,7 @@ from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
-from crawlstream.frontier.questions import state_of
+from crawlstream.frontier.questions import Room, state_of
 from crawlstream.frontier.reports import pack_release, pack_requeue, pack_sent
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
@@ -237,7 +237,8 @@ class Frontier:
 
     async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
         """The ledger of a crawl's latest run; None where no such crawl is remembered."""
-        return await state_of(self._run, FrontierKeys.crawl_field(crawl), with_domains=with_domains)
+        room = Room() if with_domains else None
+        return await state_of(self._run, FrontierKeys.crawl_field(crawl), room)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
@@ -251,9 +252,8 @@ class Frontier:
                     self._keys.names(), match=":".join([*wanted, "*"]), count=1000
                 )
             }
-        states = [
-            await state_of(self._run, name, with_domains=with_domains) for name in sorted(names)
-        ]
+        room = Room() if with_domains else None
+        states = [await state_of(self._run, name, room) for name in sorted(names)]
         return [state for state in states if state is not None]
 
     async def state(self) -> FrontierState:

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
 
 from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import Run
 from crawlstream.model.state import CrawlState, DomainBacklog
 
+LISTED_BYTES = 8_000_000
+"""What domains may take in one answer, as JSON: about what a record on Kafka may hold."""
+_BESIDE_NAME = 60
+"""Bytes of a listed domain beside its name."""
 
-async def state_of(run: Run, name: str, *, with_domains: bool) -> CrawlState | None:
-    """The ledger of a crawl's latest run and, if wanted, its domains; None for an unknown one."""
+
+@dataclass(slots=True)
+class Room:
+    """How much more may be listed in an answer, whatever the number of crawls it is about."""
+
+    left: int = LISTED_BYTES
+
+
+async def state_of(run: Run, name: str, room: Room | None) -> CrawlState | None:
+    """The ledger of a crawl's latest run; None for an unknown one.
+
+    Its domains are listed as far as there is room; None: not at all.
+    """
     domains: dict[str, DomainBacklog] = {}
-    page = _page(run, name, "0" if with_domains else "")
+    is_listed = room is not None and room.left > 0
+    page = _page(run, name, "0" if is_listed else "")
     while True:
         answer = packing.unpack(await page)
         if not answer or not answer[2]:
             return None
         cursor = answer[3].decode()
-        if cursor != "0":
+        is_more = cursor != "0" and room is not None and room.left > 0
+        if is_more:
             page = _page(run, name, cursor)
             # Let it leave: Redis reads on while this page is unpacked.
             await asyncio.sleep(0)
         # A scan may show a domain twice.
-        domains.update((domain.domain, domain) for domain in packing.backlog(answer[4]))
-        if cursor == "0":
-            return packing.crawl_state(packing.pairs(answer[2]), list(domains.values()))
+        found = {domain.domain: domain for domain in packing.backlog(answer[4])}
+        if room:
+            new = found.keys() - domains.keys()
+            room.left -= sum(len(domain) + _BESIDE_NAME for domain in new)
+        domains |= found
+        if not is_more:
+            state = packing.crawl_state(packing.pairs(answer[2]), list(domains.values()))
+            is_left_out = room is not None and not is_listed and state.queued > 0
+            return replace(state, is_cut=cursor != "0" or is_left_out)
 
 
 def _page(run: Run, name: str, cursor: str) -> asyncio.Future[object]:

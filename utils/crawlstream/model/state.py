@@ -50,6 +50,8 @@ class CrawlState:
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)
     domains: Sequence[DomainBacklog] = ()
+    is_cut: bool = False
+    """Whether it has more domains than one answer may list."""
 
     @property
     def pending(self) -> int:

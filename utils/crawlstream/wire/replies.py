@@ -25,18 +25,17 @@ def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_tim
     """What all crawls of an application have waiting; crawls without anything are left out."""
     waiting = [state for state in crawls if state.pending]
     domains = {domain.domain for state in waiting for domain in state.domains if domain.total}
-    return jsontext.dumps(
-        {
-            "uuid": request.uuid,
-            "appid": request.appid,
-            "spiderid": request.spiderid,
-            "total_pending": sum(state.pending for state in waiting),
-            "total_domains": len(domains),
-            "total_crawlids": len(waiting),
-            "crawlids": {state.crawl.crawlid: _summary(state) for state in waiting},
-            "server_time": server_time,
-        }
-    )
+    record: _Record = {
+        "uuid": request.uuid,
+        "appid": request.appid,
+        "spiderid": request.spiderid,
+        "total_pending": sum(state.pending for state in waiting),
+        "total_domains": len(domains),
+        "total_crawlids": len(waiting),
+        "crawlids": {state.crawl.crawlid: _summary(state) for state in waiting},
+        "server_time": server_time,
+    }
+    return jsontext.dumps(record | _cut(*waiting))
 
 
 def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time: int) -> bytes:
@@ -60,6 +59,7 @@ def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time:
         "total_domains": len(domains),
         "domains": domains,
     } | _ledger(state)
+    record |= _cut(state)
     if state.expires:
         record["expires"] = str(state.expires)
     return jsontext.dumps(record)
@@ -177,6 +177,11 @@ def _summary(state: CrawlState) -> _Record:
         "domains": domains,
     }
     return record | ({"expires": state.expires} if state.expires else {})
+
+
+def _cut(*states: CrawlState) -> _Record:
+    """Where more domains wait than could be listed, and so be counted as domains."""
+    return {"domains_truncated": True} if any(state.is_cut for state in states) else {}
 
 
 def _domains(domains: Sequence[DomainBacklog]) -> _Record:
