@@ -47,7 +47,7 @@ def test_retry_after_is_seconds_or_a_moment(
     headers: dict[str, str], expected: tuple[float, float]
 ) -> None:
     """Both forms are read, the date by the site's own clock; anything else says nothing."""
-    assert retry_after(response(**headers)) == expected
+    assert retry_after(response(429, **headers)) == expected
 
 
 def test_only_429_and_503_are_refusals() -> None:
