@@ -43,6 +43,8 @@ DEATHS = 4
 RECALL_LIVES_S = 6.0
 """How long one that recalls lives, before it is ended wherever it is."""
 
+LONGEST_S = 300 + MEMORY / 20_000
+
 log = structlog.get_logger()
 
 
@@ -166,7 +168,8 @@ async def test_a_frontier_ten_times_its_memory_drains(
     crawl = Crawl(bench, sink, topics.overflow)
     try:
         async with capped(redis), beside(recall_with_deaths(redis, hosts, topics)):
-            await crawl.run()
+            async with asyncio.timeout(LONGEST_S):
+                await crawl.run()
     finally:
         await sink.stop()
     total = 1 + PAGES + PAGES * LEAVES_A_PAGE
