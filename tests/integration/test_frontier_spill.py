@@ -241,7 +241,7 @@ async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent
 
 
 async def test_there_is_room_below_seven_tenths(bench: Bench, spills: Spills, parent: Hold) -> None:
-    """And above, up to nine tenths, where nothing else is queued: waiting would not help."""
+    """And above, up to nine tenths, where nothing else can be leased: waiting would not help."""
     overflow = spills.overflow
     await spills.settle(bench.worker, parent, links("b", range(3)))
     assert (await overflow.room()).spilled == 3
@@ -252,6 +252,10 @@ async def test_there_is_room_below_seven_tenths(bench: Bench, spills: Spills, pa
     for share, is_there in ((0.65, True), (0.8, False)):
         async with filled(bench.redis, share):
             assert (await overflow.room()).is_there == is_there
+    await bench.rule(blacklist=["a"])
+    assert not await bench.worker.lease()
+    async with filled(bench.redis, 0.8):
+        assert (await overflow.room()).is_there
 
 
 async def test_nothing_is_left_in_the_end(bench: Bench, spills: Spills, parent: Hold) -> None:

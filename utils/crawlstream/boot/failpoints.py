@@ -18,7 +18,8 @@ STEPS = (
     "before_settle",
     "after_settle",
 )
-"""The steps of a page's life, in the order of its effects."""
+"""The steps of a page's life, in the order of its effects; where Redis is crowded, ``after_spill``
+comes before the settle."""
 
 _step, _, _rest = os.environ.get("FAILPOINT", "").partition(":")
 _action, _, _count = _rest.partition(":")

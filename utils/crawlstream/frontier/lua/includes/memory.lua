@@ -1,7 +1,7 @@
 -- How full Redis is, as shares of its `maxmemory`. Without a `maxmemory` it is never full.
 -- full: seeds wait in Kafka, so that what is under way has room to end.
--- crowded: children wait there, too. They come back while Redis is roomy, or when nothing else is
---   queued and it is not crowded: what is left then is dedupe, which does not shrink by waiting.
+-- crowded: children wait there, too. They come back while Redis is roomy, or when nothing else can
+--   be leased and it is not crowded: what it holds then does not shrink by waiting.
 local INTAKE_SHARE, SPILL_SHARE, RECALL_SHARE = 0.75, 0.9, 0.7
 
 local function memory()
@@ -18,6 +18,7 @@ local function is_crowded(used, limit)
   return limit > 0 and used >= SPILL_SHARE * limit
 end
 
-local function is_roomy(used, limit, queued)
-  return not is_crowded(used, limit) and (queued == 0 or used < RECALL_SHARE * limit or limit == 0)
+local function is_roomy(used, limit, is_busy)
+  return not is_crowded(used, limit)
+    and (not is_busy or used < RECALL_SHARE * limit or limit == 0)
 end
