@@ -472,7 +472,7 @@ async def test_a_killed_broker_costs_no_acknowledged_record(
         # Holds up the loop: a server must be started by the thread whose death is its own.
         kafka_server.start()
         at_return = len(acknowledged)
-        await wait_until(lambda: len(acknowledged) > at_return + 500, timeout_s=40)
+        await wait_until(lambda: len(acknowledged) > at_return + 500, timeout_s=90)
         stop.set()
         await asyncio.gather(*feeding)
         # A rebalance may wait half a minute for a member that the broker's death has renamed.

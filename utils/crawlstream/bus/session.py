@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -21,6 +20,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from crawlstream.bus.connect import common_options, open_client
 from crawlstream.bus.records import Batch, OutOfRange, Record
+from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
 
 MAX_RECORDS = 1_000
@@ -234,15 +234,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             if partition in self._parts
         }
 
-    def _take(self, partition: int, records: Sequence[Any]) -> Batch:
+    def _take(self, partition: int, records: Sequence[Record]) -> Batch:
         part = self._parts[partition]
         end = records[-1].offset + 1
         start = records[0].offset if part.next is None else part.next
         part.next = end
-        taken = [
-            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value) for r in records
-        ]
-        return Batch(self._topic_id, partition, start, end, taken)
+        return Batch(self._topic_id, partition, start, end, records)
 
     def _stand_still(self, partition: int) -> None:
         key = self._key(partition)
@@ -329,6 +326,7 @@ def open_session(
         metadata_max_age_ms=METADATA_AGE_MS,
         metrics_enabled=False,
     )
+    read_quickly(consumer)
     session = Session(consumer, network, topic, tell=tell, next_epoch=next_epoch)
     session.subscribe()
     return session
