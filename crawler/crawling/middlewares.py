@@ -102,7 +102,7 @@ class OutlinksMiddleware:
                     page.items += 1
                     yield each
         finally:
-            page.links = children.groups
+            page.links = self._worker.blacklist.screen(page, children.groups)
         failpoint("after_parse")
         self._worker.endings.parsed(page)
 

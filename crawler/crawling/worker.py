@@ -19,6 +19,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
+from crawling.blacklist import Blacklist
 from crawling.endings import Endings
 from crawling.feeder import Feeder
 from crawling.holds import GrantExpired, Holds, Page, Phase
@@ -95,6 +96,7 @@ class Worker:
         self.endings = Endings(self.holds, self.publisher, self._tasks)
         self.outcomes = Outcomes(self.endings, self.holds, settings, self._count)
         self.traps = Traps(settings.max_path_segments, settings.max_path_repeats)
+        self.blacklist = Blacklist(self._frontier, drops=not settings.SCHEDULER_BACKLOG_BLACKLIST)
         book = RobotsBook(self._redis, keys)
         self._feeder = Feeder(
             self._frontier,
@@ -151,9 +153,11 @@ class Worker:
             returned = await self._frontier.blame(crash.worker, crash.token)
             log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
         await self._sleeper.start()
+        await self.blacklist.look()
         self._exchanging = self._tasks.keep(self._feeder.run())
         self._tasks.keep(self._beat())
         self._tasks.keep(self._leave_in_time())
+        self._tasks.keep(self.blacklist.follow())
         self._tasks.keep(self._tally.run())
         self._tasks.keep(self._heartbeat.run())
 

@@ -164,3 +164,26 @@ async def test_robots_txt_is_paid_for_and_its_crawl_delay_is_kept(
         assert len(times) == 6
         windows = zip(times, times[4:], strict=False)
         assert all(fifth - first >= 1 - STAMP_S for first, fifth in windows)
+
+
+async def test_links_into_blocked_domains_wait_or_are_filtered_as_the_operator_wants(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """They queue by default; without a backlog they are counted, and the crawl ends. Seeds wait."""
+    blocked = [site.url(f"/{n}", host="127.0.0.2") for n in range(3)]
+    site.pages |= {"/": page("/there", *blocked), "/there": page(*blocked)}
+    await cluster.set_rules(WIDE_OPEN, {}, blacklist=frozenset({"127.0.0.2"}))
+    with cluster.worker():
+        kept = await cluster.feed(site.url("/"), crawlid="kept", maxdepth=2)
+
+        async def all_wait() -> bool:
+            state = await cluster.state_of(kept)
+            return (state.done, state.queued) == (2, 3)
+
+        await wait_until(all_wait)
+    with cluster.worker(SCHEDULER_BACKLOG_BLACKLIST="false"):
+        crawl = await cluster.feed(site.url("/"), crawlid="dropped", maxdepth=2)
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.filtered_by_reason["blacklist"] == 6
+    assert state.admitted == 2
+    assert "127.0.0.2" not in {visit.host for visit in site.visits}

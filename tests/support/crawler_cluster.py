@@ -64,10 +64,17 @@ class CrawlerCluster:
         )
         await self.set_rules(default, rules)
 
-    async def set_rules(self, default: ThrottleRule, rules: dict[str, ThrottleRule]) -> None:
+    async def set_rules(
+        self,
+        default: ThrottleRule,
+        rules: dict[str, ThrottleRule],
+        blacklist: frozenset[str] = frozenset(),
+    ) -> None:
         """Replace the rules."""
         self._rules += 1
-        table = ThrottleTable(default=default, rules=rules, czxid=1, mzxid=self._rules)
+        table = ThrottleTable(
+            default=default, rules=rules, blacklist=blacklist, czxid=1, mzxid=self._rules
+        )
         assert await self.frontier.copy_rules(table)
 
     async def begin_anew(self) -> None:

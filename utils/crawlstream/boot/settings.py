@@ -134,6 +134,8 @@ class Settings(BaseSettings):
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
     """Seconds."""
     ROBOTSTXT_OBEY: bool = True
+    SCHEDULER_BACKLOG_BLACKLIST: bool = True
+    """Whether links into blocked domains wait until these are unblocked; else they are filtered."""
     METAREFRESH_ENABLED: bool = True
     """Whether a page that refreshes to another one is a redirect, as Scrapy has it."""
     METAREFRESH_MAXDELAY: float = Field(100, ge=0)
