@@ -14,9 +14,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 CRAWL = {"url": "http://example.com/", "appid": "hostile", "crawlid": "corpus"}
-ACTION = {"uuid": "u1", "appid": "hostile", "spiderid": "link", "action": "info"}
-STATS = {"uuid": "u1", "appid": "hostile", "stats": "all"}
-ZOOKEEPER = {"uuid": "u1", "appid": "hostile", "action": "domain-update", "domain": "a.com"}
+ACTION = {"uuid": "hostile", "appid": "hostile", "spiderid": "link", "action": "info"}
+STATS = {"uuid": "hostile", "appid": "hostile", "stats": "all"}
+ZOOKEEPER = {"uuid": "hostile", "appid": "hostile", "action": "domain-update", "domain": "a.com"}
 
 
 class Hostile(NamedTuple):
