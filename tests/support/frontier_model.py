@@ -252,8 +252,9 @@ class Model:
     def _admit_open(self, group: list[tuple[str, Item]], *, counts: bool) -> None:
         generation, domain = group[0][1].of, group[0][1].domain
         room, reason = self._room(generation, domain) if counts else (10**9, "")
+        met: set[str] = set()
         for fingerprint, item in group:
-            if (domain, fingerprint) in generation.known:
+            if fingerprint in met or (domain, fingerprint) in generation.known:
                 generation.filtered["duplicate"] += 1
             elif room <= 0:
                 generation.filtered[reason] += 1
@@ -262,6 +263,7 @@ class Model:
                 generation.known.add((domain, fingerprint))
                 generation.counted[domain] += counts
                 self._enqueue(item, None)
+            met.add(fingerprint)
 
     def register(self, worker: str, token: str, spilled: Mapping[int, int]) -> None:
         """A page has ended whose links were spilled, so many by chunk."""
