@@ -14,6 +14,7 @@ from prometheus_client import Counter as Metric
 from prometheus_client import Gauge
 from redis.asyncio import Redis
 
+from crawlstream.frontier.care import Balance
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Owed
@@ -66,19 +67,14 @@ class Audit:
         self._frontier = frontier
         self._redis = redis
         self._keys = keys
+        self._begun: Balance | None = None
 
     async def step(self) -> float:
-        """One round over all crawls."""
-        unbalanced = await self._frontier.unbalanced()
-        RESIDUAL.set(sum(map(abs, unbalanced.values())))
-        for crawl, residual in list(unbalanced.items())[:NAMED]:
-            log.error(
-                "ledger",
-                outcome="unbalanced",
-                crawl=str(crawl or "all: held by workers"),
-                residual=residual,
-                crawls=len(unbalanced),
-            )
+        """Add up some thousand ledgers, where the step before ended."""
+        balance = await self._frontier.balance(self._begun)
+        self._begun = None if balance.is_whole else balance
+        if balance.is_whole:
+            _tell(balance)
         _show(await self._frontier.state())
         await self._show_processes()
         return EVERY_S
@@ -88,6 +84,19 @@ class Audit:
         PROCESSES.clear()
         for (kind, version), count in Counter((p.kind, p.version) for p in processes).items():
             PROCESSES.labels(kind, version).set(count)
+
+
+def _tell(balance: Balance) -> None:
+    """Say aloud what a round has found."""
+    RESIDUAL.set(sum(map(abs, balance.found.values())))
+    for crawl, residual in list(balance.found.items())[:NAMED]:
+        log.error(
+            "ledger",
+            outcome="unbalanced",
+            crawl=str(crawl or "all: held by workers"),
+            residual=residual,
+            crawls=len(balance.found),
+        )
 
 
 def _show(state: FrontierState) -> None:

@@ -105,7 +105,7 @@ async def kill_crawlers(cluster: Cluster, frontier: Frontier) -> tuple[int, int]
         waiting += state.queued + state.delayed + state.held > 0
         held += state.held > 0
         await cluster.kill("crawler", timeout_s=120)
-        assert await frontier.unbalanced() == {}
+        assert (await frontier.balance()).found == {}
     return waiting, held
 
 
@@ -172,7 +172,7 @@ async def test_every_crawl_is_accounted_for_while_crawlers_are_killed(
             await steering
         for crawl in crawls:
             await witness.ended(crawl.crawlid, timeout_s=240)
-        assert await frontier.unbalanced() == {}
+        assert (await frontier.balance()).found == {}
         kinds = [check(crawl, witness) for crawl in crawls]
     for crawl, kind in zip(crawls, kinds, strict=True):
         assert (kind == "stopped") == crawl.was_stopped

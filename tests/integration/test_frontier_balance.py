@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from crawlstream.frontier import care
 from crawlstream.model.crawl import CrawlKey
 from support.frontier import CRAWL, GRACE_MS, Bench, links
 
@@ -12,7 +15,7 @@ async def test_a_sound_ledger_leaves_nothing_over(bench: Bench) -> None:
     """At every step of a crawl's life: fed, leased, with children, requeued, stopped, ended."""
 
     async def is_sound() -> None:
-        assert await bench.frontier.unbalanced() == {}
+        assert (await bench.frontier.balance()).found == {}
         assert (await bench.frontier.state()).residual == 0
 
     await bench.feed.seeds("a/1", "b/1", "c/1")
@@ -37,11 +40,11 @@ async def test_a_page_that_is_missing_is_found(bench: Bench) -> None:
     await bench.feed.put(bench.feed.seed("a/3", crawl=other))
     await bench.redis.hincrby("{cs0}x:1", "done", 1)
     await bench.redis.hincrby("{cs0}x:2", "admitted", 3)
-    assert await bench.frontier.unbalanced() == {CRAWL: -1, other: 3}
+    assert (await bench.frontier.balance()).found == {CRAWL: -1, other: 3}
     assert (await bench.frontier.state()).residual == 4
     await bench.redis.hincrby("{cs0}x:1", "done", -1)
     await bench.redis.hincrby("{cs0}x:2", "admitted", -3)
-    assert await bench.frontier.unbalanced() == {}
+    assert (await bench.frontier.balance()).found == {}
     assert (await bench.frontier.state()).residual == 0
 
 
@@ -52,21 +55,32 @@ async def test_a_hold_that_is_missing_is_found(bench: Bench) -> None:
     hold = await bench.redis.hget(key, token)
     assert hold is not None
     await bench.redis.hdel(key, token)
-    assert await bench.frontier.unbalanced() == {None: 1}
+    assert (await bench.frontier.balance()).found == {None: 1}
     await bench.redis.hset(key, token, hold)
-    assert await bench.frontier.unbalanced() == {}
+    assert (await bench.frontier.balance()).found == {}
 
 
-async def test_many_crawls_are_added_up_in_steps(bench: Bench) -> None:
-    """A round over more crawls than one call looks at finds each of them once."""
-    crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(450)]
+async def test_many_crawls_are_added_up_in_parts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round over more crawls than a call or a part looks at finds each of them once."""
+    monkeypatch.setattr(care, "BALANCES_A_PART", 1)
+    crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(600)]
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls[:200]))
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls[200:400]))
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls[400:]))
     for number in range(1, len(crawls) + 1):
         await bench.redis.hincrby(f"{{cs0}}x:{number}", "failed", 1)
-    assert await bench.frontier.unbalanced() == dict.fromkeys(crawls, -1)
+    parts = [await bench.frontier.balance()]
+    assert (await bench.frontier.state()).residual == 0
+    while not parts[-1].is_whole:
+        parts.append(await bench.frontier.balance(parts[-1]))
+    assert len(parts) > 1
+    assert parts[-1].found == dict.fromkeys(crawls, -1)
     assert (await bench.frontier.state()).residual == len(crawls)
     for number in range(1, len(crawls) + 1):
         await bench.redis.hdel(f"{{cs0}}x:{number}", "failed")
-    assert await bench.frontier.unbalanced() == {}
+    parts = [await bench.frontier.balance()]
+    while not parts[-1].is_whole:
+        parts.append(await bench.frontier.balance(parts[-1]))
+    assert parts[-1].found == {}

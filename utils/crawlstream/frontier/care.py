@@ -19,6 +19,8 @@ ENTRIES_PER_CALL = 200
 """Entries given up in one script."""
 RUNS_PER_CALL = 200
 """Runs looked at in one script, whether anything happens in them, or whether they add up."""
+BALANCES_A_PART = 25
+"""Calls in a row that add ledgers up: 5 000 crawls."""
 _LONGER_WORKS = ("sweep", "revise", "revisit", "abandon", "watch")
 """Operations that ``tend`` reports as due, in its order."""
 
@@ -44,6 +46,22 @@ class FrontierLimits:
     """Entries of one crawl that may wait; 0: any number."""
     most_queued: int = 0
     """Entries that may wait in all; 0: any number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """What the equations of the ledgers leave over, as far as they were added up."""
+
+    found: Mapping[CrawlKey | None, int]
+    """Residual by crawl, where it is not 0. Under None: how many more pages are held by the ledgers
+    than by the workers."""
+    cursor: bytes
+    """Where the next part begins."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all crawls were looked at."""
+        return self.cursor == b"0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +115,15 @@ def _sizes(limits: FrontierLimits) -> Mapping[str, Sequence[int]]:
     return {**sizes, **watch}
 
 
-async def balance(run: Run) -> Mapping[CrawlKey | None, int]:
-    """What the equation of the ledger leaves over, by crawl, where that is not 0.
-
-    Under None: how many more pages the ledgers say are held than the workers hold.
-    """
-    found: dict[CrawlKey | None, int] = {}
-    cursor = b"0"
-    while True:
+async def balance(run: Run, begun: Balance | None = None) -> Balance:
+    """Add up the ledgers of some thousand crawls, from where ``begun`` came to."""
+    found = dict(begun.found) if begun else {}
+    cursor = begun.cursor if begun else b"0"
+    for _ in range(BALANCES_A_PART):
         so_far = sum(map(abs, found.values()))
-        answer = await run("balance", cursor, RUNS_PER_CALL, so_far)
-        cursor, flat = packing.unpack(answer)
+        cursor, flat = packing.unpack(await run("balance", cursor, RUNS_PER_CALL, so_far))
         for name, residual in zip(flat[::2], flat[1::2], strict=True):
             found[packing.crawl_from(name) if name else None] = residual
         if cursor == b"0":
-            return found
+            break
+    return Balance(found=found, cursor=cursor)

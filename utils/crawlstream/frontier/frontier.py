@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
 
 from crawlstream.errors import ConfigError, FrontierFull, PositionGap
 from crawlstream.frontier import care, packing
-from crawlstream.frontier.care import FrontierLimits, Tended
+from crawlstream.frontier.care import Balance, FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
 from crawlstream.frontier.questions import Room, state_of
@@ -213,9 +213,9 @@ class Frontier:
         """One bounded step: end what is over, reap dead workers, sweep and revisit crawls."""
         return await care.tend(self._run, self._limits)
 
-    async def unbalanced(self) -> Mapping[CrawlKey | None, int]:
-        """Add up the ledgers of all crawls; the residual by crawl where it is not 0, a defect."""
-        return await care.balance(self._run)
+    async def balance(self, begun: Balance | None = None) -> Balance:
+        """Add up the ledgers, some thousand crawls a part; what they leave over is a defect."""
+        return await care.balance(self._run, begun)
 
     async def copy_rules(self, table: ThrottleTable, *, adopt: bool = False) -> bool:
         """Let a throttle table rule; False: it is older than the one in force, or of another node.
