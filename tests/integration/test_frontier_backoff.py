@@ -163,6 +163,20 @@ async def test_repeated_silence_is_a_back_off_and_one_is_not(bench: Bench) -> No
     assert [round(ms / 1000) for ms in pauses] == [1, 2, 4]
 
 
+async def test_silence_is_counted_from_its_own_beginning(bench: Bench) -> None:
+    """A site that has refused for long is not given up as silent at its first silences."""
+    await bench.feed.seeds("a/1")
+    await refuse_in_a_row(bench, 14)
+    assert (await look(bench)).unanswered_ms > 20 * 60_000
+    for _ in range(5):
+        (hold,) = await bench.worker.lease()
+        await meet(bench.worker, hold, SILENCE)
+    await bench.tend()
+    report = await look(bench)
+    assert (report.silences, report.unanswered_ms < 1_000) == (5, True)
+    assert (await bench.state()).failed == 0
+
+
 async def test_a_report_that_is_repeated_counts_once(bench: Bench) -> None:
     """When the answer to a call is lost, the same words are no second strike."""
     await bench.feed.seeds("a/1", "a/2")

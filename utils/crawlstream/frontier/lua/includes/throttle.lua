@@ -34,9 +34,7 @@ local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
 local CONCURRENCY_RECHECK_MS = 1000
 local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
 local CARE, CARE_SIZE = '<BBddI4d', 30
-local LONG_AGO = 1
-local MOST = 255
-local SILENCES_A_STRIKE = 5
+local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS = 300000, 86400000
@@ -327,7 +325,9 @@ function heed(hold, state, what, wait, moment)
     end
     return
   end
-  state[SINCE] = state[SINCE] > 0 and state[SINCE] or now
+  if state[SINCE] == 0 or (what == SILENCE and state[SILENCES] == 0) then
+    state[SINCE] = now
+  end
   state[SILENCES] = what == SILENCE and math.min(state[SILENCES] + 1, MOST) or 0
   if what == SILENCE and state[SILENCES] < SILENCES_A_STRIKE then
     return
