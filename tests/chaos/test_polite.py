@@ -298,4 +298,4 @@ async def test_no_fault_of_ours_makes_a_site_s_window_overrun(
         await crowd.see_all(2)
     assert crowd.overruns() == []
     assert len(crowd.strikes) == len(faults)
-    assert clock_errors(cluster) == {1, -1}, "the workers' clocks were right"
+    assert clock_errors(cluster) <= {1, -1}, "the workers' clocks were right"
