@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
@@ -53,11 +54,11 @@ def _show_one(reply: Mapping[str, Any]) -> None:
         if name not in ("domains", "uuid"):
             table.add_row(name, _text(value))
     for domain, backlog in reply.get("domains", {}).items():
-        table.add_row(f"waiting at {domain}", _text(backlog))
+        table.add_row(f"waiting at {escape(domain)}", _text(backlog))
     Console().print(table)
 
 
 def _text(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {count}" for name, count in value.items()) or "none"
-    return str(value)
+        return escape(", ".join(f"{name} {count}" for name, count in value.items()) or "none")
+    return escape(str(value))
