@@ -29,7 +29,7 @@ from support.frontier_audit import audit, left_over
 from support.servers import RunningServer
 from support.spilling import recalling
 
-MEMORY = int(float(os.environ.get("OVERFLOW_MB", "2")) * 2**20)
+MEMORY = int(float(os.environ.get("OVERFLOW_MB", "1.5")) * 2**20)
 TIMES = 10
 ROOMY = 20 * 2**20
 """From here on one call is little beside what Redis has left when it is crowded."""

@@ -77,10 +77,9 @@ class CrawlerCluster:
         )
         assert await self.frontier.copy_rules(table)
 
-    async def begin_anew(self) -> None:
-        """Redis was emptied: rules hold again, and what is fed comes from the same records."""
+    def rewind(self) -> None:
+        """Redis was emptied: what is fed comes from the same records."""
         self._offset = 0
-        await self.set_rules(WIDE_OPEN, {})
 
     async def feed(
         self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any
