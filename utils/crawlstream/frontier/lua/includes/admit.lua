@@ -36,13 +36,20 @@ local function load_domain_records(c, domains)
   return records
 end
 
+local MANY_DOMAINS = 32
+
+-- Many at once come with a long value, which has Redis keep them in a table for good: the compact form
+-- is searched from end to end, and a broad crawl would pay for that until its 513th domain.
 local function save_domain_records(c, records)
   local fields, n = {}, 0
   for domain, record in pairs(records) do
     fields[n + 1], fields[n + 2] = domain, domain_record_text(record)
     n = n + 2
   end
-  if n > 0 then
+  if n > 2 * MANY_DOMAINS then
+    redis.call('HSET', P .. 'k:' .. c, PAD, PADDING, unpack(fields))
+    redis.call('HDEL', P .. 'k:' .. c, PAD)
+  elseif n > 0 then
     redis.call('HSET', P .. 'k:' .. c, unpack(fields))
   end
 end
