@@ -16,7 +16,7 @@ from crawlstream.bus import connect
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.bus.topics import ensure_topics, list_topics, topic_problems
+from crawlstream.bus.topics import ensure_topics, forget_records, list_topics, topic_problems
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from support.servers import RunningServer
@@ -68,6 +68,19 @@ def configs_of(hosts: list[str], topic: str) -> dict[str, str]:
         return {name: value["value"] for name, value in answer["topic"][topic].items()}
     finally:
         admin.close()
+
+
+async def test_what_was_spilled_is_kept_until_it_is_forgotten(
+    hosts: list[str], topics: Topics, sink: KafkaSink
+) -> None:
+    """Nothing but its reader deletes it, up to an offset; others stay, and keep their offsets."""
+    configs = await asyncio.to_thread(configs_of, hosts, topics.overflow)
+    assert (configs["retention.ms"], configs["retention.bytes"]) == ("-1", "-1")
+    await sink.send([Out(topics.overflow, b"%d" % n, b"key") for n in range(5)])
+    (partition,) = (p for p, end in (await end_offsets(hosts, topics.overflow)).items() if end)
+    await forget_records(hosts, topics.overflow, {partition: 3})
+    left = [r async for r in read_topic(hosts, topics.overflow, from_beginning=True, follow=False)]
+    assert [(record.offset, record.value) for record in left] == [(3, b"3"), (4, b"4")]
 
 
 async def test_topics_are_made_in_their_shape(hosts: list[str], topics: Topics) -> None:
