@@ -11,6 +11,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from kazoo.client import KazooClient
@@ -364,15 +365,40 @@ async def test_an_installed_action_is_answered_and_a_failing_or_unknown_one_too(
     await wait_until(lambda: has_answered_all(redis, cluster.keys))
 
 
-async def test_a_monitor_tells_how_it_is(health_port: int) -> None:
-    """/health answers while the duties go on."""
+def page(port: int, path: str) -> str:
+    """What a monitor answers to HTTP, nothing before it is up."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            text: str = answer.read().decode()
+    except URLError:
+        return ""
+    return text
 
-    def health() -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{health_port}/health", timeout=5) as page:
-            told: dict[str, Any] = json.load(page)
-        return told
 
-    assert await asyncio.to_thread(health) == {"status": "ok", "waiting_for": "", "failing": {}}
+async def test_a_monitor_tells_how_it_is(health_port: int, wait_until: WaitUntil) -> None:
+    """/health answers while the duties go on; /metrics has the cluster's figures."""
+    fine = {"status": "ok", "waiting_for": "", "failing": {}}
+
+    async def is_fine() -> bool:
+        health = await asyncio.to_thread(page, health_port, "/health")
+        return bool(health) and json.loads(health) == fine
+
+    await wait_until(is_fine)
+
+    async def figures() -> str:
+        metrics = await asyncio.to_thread(page, health_port, "/metrics")
+        return metrics if 'crawlstream_processes{kind="redis-monitor"' in metrics else ""
+
+    metrics = (await wait_until(figures)).splitlines()
+    assert "crawlstream_ledger_residual 0.0" in metrics
+    assert "crawlstream_unbalanced_endings_total 0.0" in metrics
+    for name in (
+        "crawls ",
+        'entries{state="queued"}',
+        "workers ",
+        'records_owed{stream="actions"}',
+    ):
+        assert [line for line in metrics if line.startswith(f"crawlstream_{name}")], name
 
 
 def question(number: int) -> dict[str, Any]:
