@@ -130,12 +130,13 @@ async def test_a_restarted_redis_has_lost_nothing(
     await bench.feed.seeds(*(f"a/{i}" for i in range(5)), "long/1", "b/1")
     held = await bench.worker.lease(3)
     before = await bench.state()
+    life = (await bench.frontier.state()).life
     redis_server.kill()
     redis_server.start()
     after = await bench.state()
     assert (after.queued, after.held) == (before.queued, before.held) == (4, 3)
     answer = await bench.worker.exchange(want=5)
-    assert (answer.life, list(answer.holds)) == (2, [])
+    assert (answer.life > life, list(answer.holds)) == (True, [])
     assert not (await bench.worker.settle(*held, sent_ms=1)).stale
     await bench.advance(250)
     assert (await bench.worker.urls()) == ["a/1"]

@@ -183,9 +183,10 @@ async def test_after_a_restart_a_domain_has_used_its_allowance(
     """Each domain waits one spacing, or its own window, after a restart; no longer, and once."""
     await bench.rule(rule)
     await bench.feed.seeds("a/1", "a/2")
+    life = (await bench.worker.exchange()).life
     await bench.pretend_restart()
     answer = await bench.worker.exchange(want=1)
-    assert (answer.life, list(answer.holds)) == (2, [])
+    assert (answer.life > life, list(answer.holds)) == (True, [])
     pause = 5_000 if rule.moderated else 10_001
     assert pause - 100 <= await due_ms(bench.worker) <= pause
     await bench.advance(pause)
@@ -366,7 +367,7 @@ async def test_no_interleaving_overruns_a_window(redis: Redis, rule: ThrottleRul
     assert sends >= 10
 
 
-@pytest.mark.parametrize("rule", [spaced(10, 1), bursts(10, 1), bursts(500, 1)], ids=str)
+@pytest.mark.parametrize("rule", [spaced(2, 1), bursts(10, 1), bursts(500, 1)], ids=str)
 async def test_a_prompt_worker_gets_what_is_allowed(bench: Bench, rule: ThrottleRule) -> None:
     """Nineteen twentieths of the allowance at least are used when there is work enough."""
     await bench.rule(rule)

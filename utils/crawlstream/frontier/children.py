@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from crawlstream.frontier import packing
+from crawlstream.frontier.known import KnownLinks
 from crawlstream.frontier.packing import Inheritance
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.effects import Links, Settle
@@ -20,15 +22,27 @@ class Children:
     """Packs the links of the pages that one worker holds.
 
     A page's children name its profile by number and have its page limits; both came with the hold.
+    Links that the frontier is known to know stay here.
     """
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
         self._inherited: dict[str, Inheritance] = {}
+        self._known = KnownLinks()
+        self._packed: dict[str, Sequence[Links]] = {}
 
     def learn(self, inherited: Mapping[str, Inheritance]) -> None:
         """Take note of new holds, by token."""
         self._inherited.update(inherited)
+
+    def admitted(self, life: int, not_these: Collection[str]) -> None:
+        """The exchange that was packed last has taken effect, but for the links of some tokens."""
+        self._known.live(life)
+        for token, links in self._packed.items():
+            if token not in not_these and (inherited := self._inherited.get(token)):
+                for group in links:
+                    self._known.learn(life, inherited.crawl, group.fingerprints)
+        self._packed = {}
 
     def forget(self, tokens: Collection[str]) -> None:
         """These holds have ended."""
@@ -49,29 +63,32 @@ class Children:
 
         The third list are tokens of settles that must not be in it: Redis has no room for links.
 
-        Links beyond what fits into it are put ahead of it. Such a settle names the life of Redis
-        under which the first of them were put: if Redis was restarted since, it finds another life
-        and asks for a repetition.
+        Links beyond what fits into it are put ahead of it, and known ones are left out. Such a
+        settle names the life of Redis under which the first of them were put, or known: if Redis
+        was restarted since, it finds another life and asks for a repetition.
         """
+        self._packed = {}
         packed: list[object] = []
         plain: list[Settle] = []
         refused: list[str] = []
         room = LINKS_PER_CALL
         for settle in settles:
-            links, life = settle.links, None
-            if not (links or settle.filtered or settle.spilled):
+            if not (settle.links or settle.filtered or settle.spilled):
                 plain.append(settle)
                 continue
+            links, known = self._leave_out_known(settle)
+            life = self._known.life if known else None
             size = sum(len(group.entries) for group in links)
             if size > room:
-                life, is_refused = await self.put(worker, spiderid, settle.token, links)
+                known = 0
+                life, is_refused = await self.put(worker, spiderid, settle.token, settle.links)
                 if is_refused:
                     refused.append(settle.token)
                     continue
                 links = ()
             else:
                 room -= size
-            packed.append(self._pack_settle(spiderid, settle, links, life))
+            packed.append(self._pack_settle(spiderid, settle, links, life=life, known=known))
         return packing.pack_ends(plain), packed, refused
 
     async def put(
@@ -102,10 +119,16 @@ class Children:
         """What children of a held page inherit; None for a hold that nobody knows."""
         return self._inherited.get(token)
 
+    def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        return self._known.new_of(inherited.crawl, settle.links)
+
     def _pack_settle(
-        self, spiderid: str, settle: Settle, links: Sequence[Links], life: int | None
+        self, spiderid: str, settle: Settle, links: Sequence[Links], *, life: int | None, known: int
     ) -> list[object]:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
+        self._packed[settle.token] = links
+        filtered = Counter(settle.filtered) + Counter(duplicate=known)
         return [
             settle.token,
             settle.outcome.value,
@@ -115,7 +138,7 @@ class Children:
             packing.none_as(inherited.domain_max_pages),
             packing.none_as(inherited.max_pages),
             inherited.pack_links(links, spiderid),
-            [part for pair in settle.filtered.items() for part in pair],
+            [part for pair in filtered.items() for part in pair],
             packing.none_as(life),
             [part for pair in settle.spilled.items() for part in pair],
         ]

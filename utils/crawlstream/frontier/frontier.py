@@ -131,12 +131,13 @@ class Frontier:
         issued_at = time.monotonic()
         answer = packing.unpack(await self._run("exchange", packing.pack(request)))
         granted, crawls, profiles, stale, life, next_due, rules_known, *rest = answer
-        repeat, refused, crowded = rest
+        repeat, refused, crowded, capped = rest
         holds, inherited = packing.unpack_holds(granted, crawls, profiles, issued_at=issued_at)
         self._call += 1
         self._children.learn(inherited)
         gone, lost = packing.texts(stale), packing.texts(repeat)
         no_room = packing.texts(refused) | frozenset(full)
+        self._children.admitted(life, gone | lost | no_room | packing.texts(capped))
         ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
         self._children.forget(ended - lost - no_room)
         if lost:

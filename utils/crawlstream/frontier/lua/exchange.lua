@@ -10,16 +10,17 @@
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
 --            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
---            life of the puts that went ahead|-1, spilled {chunk, links …}}
+--            life in which links were put ahead or left out as known|-1, spilled {chunk, links …}}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, robots, Crawl-delay in ms}
 -- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded: 1 or 0, -1 if nobody looked}
+--   refused, is Redis crowded: 1 or 0, -1 if nobody looked, capped}
 --   hold     {token, crawl number, domain, priority, entry}
 --   crawls   crawl number -> {name, run, recovered}
 --   profiles "crawl number/profile number" -> bytes
 --   repeat   tokens whose puts may have been lost by a restart: put again, then settle
 --   refused  tokens whose children have no room: spill them, then settle; nothing was done
+--   capped   tokens that have ended, though not all of their children entered or were known
 -- Cost: per page about 12 commands' work; no round trip but its own.
 --- include: clock
 --- include: ledger
@@ -110,7 +111,7 @@ for _, group in ipairs(ends) do
   end
 end
 
-local to_repeat, refused, crowded = {}, {}, -1
+local to_repeat, refused, capped, crowded = {}, {}, {}, -1
 if #settles > 0 then
   crowded = is_crowded(memory()) and 1 or 0
 end
@@ -123,7 +124,10 @@ for _, settle in ipairs(settles) do
   elseif crowded == 1 and #settle[8] > 0 then
     refused[#refused + 1] = settle[1]
   else
-    admit_children(hold.c, settle[8], settle[6], settle[7])
+    local _, refusal = admit_children(hold.c, settle[8], settle[6], settle[7])
+    if refusal then
+      capped[#capped + 1] = settle[1]
+    end
     register_spills(worker, hold, settle[11])
     local filtered = settle[9]
     for i = 1, #filtered, 2 do
@@ -165,4 +169,4 @@ wake_workers()
 save_clock()
 local crawls, profiles = context_of(granted)
 return cmsgpack.pack({ granted, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat, refused, crowded })
+  to_repeat, refused, crowded, capped })

@@ -26,7 +26,7 @@ if is_crowded(memory()) then
   return cmsgpack.pack({ true, 0, life, true })
 end
 local c = parse_hold(token, packed).c
-local admitted = admit_children(c, groups, domain_cap, crawl_cap)
+local admitted = (admit_children(c, groups, domain_cap, crawl_cap))
 save_ledger()
 wake_workers()
 save_clock()

@@ -179,18 +179,17 @@ end
 -- others.
 local function admit_group(c, group, record, caps, due)
   local marks, entries = select_new(c, record, group)
-  local entered, reason = #entries, nil
+  local entered, refusal = #entries, nil
   local duplicates = #group[5] - entered
   if entered == 0 then
     return 0, duplicates
   end
   local counts = group[4]
   if counts and caps then
-    local room
-    room, reason = room_for(c, record, caps[1], caps[2])
+    local room, reason = room_for(c, record, caps[1], caps[2])
     if room < entered then
       count(c, 'z:' .. reason, entered - room)
-      marks, entries, entered = first(marks, room), first(entries, room), room
+      marks, entries, entered, refusal = first(marks, room), first(entries, room), room, reason
     end
   end
   if entered > 0 then
@@ -202,7 +201,7 @@ local function admit_group(c, group, record, caps, due)
     note_band(c, record, group[3], group[2])
     enqueue(c, group, entries, due)
   end
-  return entered, duplicates, reason
+  return entered, duplicates, refusal
 end
 
 -- Admit groups {domain, priority, spider, counts, fingerprints, entries} of crawl c, in their order.
@@ -224,8 +223,8 @@ local function admit(c, groups, domain_cap, crawl_cap, due)
   local admitted, duplicates, refusal = 0, 0, nil
   for i = 1, #groups do
     local record = records[domains[i]]
-    local entered, repeated, reason = admit_group(c, groups[i], record, caps, due)
-    admitted, duplicates, refusal = admitted + entered, duplicates + repeated, refusal or reason
+    local entered, repeated, refused_by = admit_group(c, groups[i], record, caps, due)
+    admitted, duplicates, refusal = admitted + entered, duplicates + repeated, refusal or refused_by
     if entered > 0 then
       changed[domains[i]] = record
     end
@@ -237,14 +236,14 @@ local function admit(c, groups, domain_cap, crawl_cap, due)
   return admitted, refusal
 end
 
--- Admit what a page of crawl c led to; answers how many entered. What comes after the run's end is
--- counted.
+-- Admit what a page of crawl c led to; answers how many entered, and what refused others. What comes
+-- after the run's end is counted.
 local function admit_children(c, groups, domain_cap, crawl_cap)
   if is_open(c) then
-    return (admit(c, groups, domain_cap, crawl_cap))
+    return admit(c, groups, domain_cap, crawl_cap)
   end
   for i = 1, #groups do
     count(c, 'z:ended_run', #groups[i][5])
   end
-  return 0
+  return 0, 'ended_run'
 end

@@ -1,7 +1,8 @@
 -- The frontier clock, and the life of this Redis.
 -- Guarantee: `now` never goes back, and gains at most 10 s between two calls, whatever the
---   machine's clock does: a step of it gives no time away. `life` grows by one whenever the
---   server was restarted since the last call; `restart` is the clock's value at that moment.
+--   machine's clock does: a step of it gives no time away. `life` is another, larger number whenever
+--   the server was restarted since the last call, also with an older copy of its data or with none;
+--   `restart` is the clock's value at that moment.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
 --   rules_known.
 -- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
@@ -35,7 +36,7 @@ do
     now, life, restart = wall, 0, NEVER
   end
   if m[3] ~= run_id then
-    life, restart = life + 1, life > 0 and now or NEVER
+    life, restart = math.max(life + 1, math.floor(wall / 1000)), m[1] and now or NEVER
     redis.call('HSET', P .. 'm', 'run_id', run_id, 'life', int(life), 'restart', int(restart))
     save_clock()
   end
