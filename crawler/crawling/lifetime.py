@@ -6,7 +6,6 @@ a process that leaves in time costs no page, while one that the kernel ends cost
 
 from __future__ import annotations
 
-import gc
 import random
 import time
 from collections.abc import Callable
@@ -18,11 +17,6 @@ LOOK_EVERY_S = 5.0
 """Also the least life of a worker, so that a limit too low does not spin a supervisor."""
 _JITTER = 0.1
 
-_OBJECTS_A_LOOK = 20_000
-_LOOKS_AN_AGE = 20
-"""Python looks for garbage in cycles when so many objects have come: some ten pages' worth. At its
-own 700, three times a page, that took a quarter of this process's CPU time."""
-
 _process = psutil.Process()
 
 
@@ -30,13 +24,6 @@ def resident_bytes() -> int:
     """Memory of this process that is in RAM."""
     resident: int = _process.memory_info().rss
     return resident
-
-
-def collect_seldom() -> None:
-    """Look for garbage every ten pages or so, and never again at what is there already."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_A_LOOK, _LOOKS_AN_AGE, _LOOKS_AN_AGE)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from crawling.blacklist import Blacklist
 from crawling.endings import Endings
 from crawling.feeder import Feeder
 from crawling.holds import GrantExpired, Holds, Page, Phase
-from crawling.lifetime import LOOK_EVERY_S, Lifetime, collect_seldom, resident_bytes
+from crawling.lifetime import LOOK_EVERY_S, Lifetime, resident_bytes
 from crawling.outcome import Outcomes
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
@@ -34,6 +34,7 @@ from crawling.to_scrapy import to_scrapy
 from crawling.traps import Traps
 from crawlstream.boot import health
 from crawlstream.boot.clients import blocking_redis, redis_client
+from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.sink import KafkaSink

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from crawlstream.boot.clients import redis_client
+from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.retry import until_ready
@@ -75,6 +76,7 @@ async def run(settings: Settings) -> None:
                 serve(settings.metrics_port, partial(_health, loop, recall)),
                 beside(tally.run(), heartbeat.run(), recall.run()),
             ):
+                collect_seldom()
                 log.info("start", node=heartbeat.process.node, topic=topics.incoming)
                 await _until(stop, loop.run(stop))
     log.info("end")

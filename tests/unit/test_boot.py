@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
 from crawlstream.boot import health
+from crawlstream.boot.garbage import OBJECTS_A_LOOK, collect_seldom
 from crawlstream.boot.health import Health
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.signals import Stop
@@ -102,3 +106,27 @@ async def test_a_stop_ends_the_waiting() -> None:
     with pytest.raises(SystemExit) as ended:
         await until_ready("kafka", attempt, stop=stop)
     assert ended.value.code == 0
+
+
+@pytest.fixture
+def usual_collector() -> Iterator[None]:
+    """Python's own habits again afterwards."""
+    usual = gc.get_threshold()
+    yield
+    gc.set_threshold(*usual)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("usual_collector")
+def test_garbage_in_cycles_is_found_in_time() -> None:
+    """What only refers to itself is gone before many more objects have come."""
+    collect_seldom()
+    ring = {asyncio}
+    held: list[object] = [ring]
+    held.append(held)
+    gone = weakref.ref(ring)
+    del ring, held
+    kept: list[list[None]] = []
+    while gone() is not None and len(kept) <= 2 * OBJECTS_A_LOOK:
+        kept.append([None])
+    assert OBJECTS_A_LOOK / 2 < len(kept) <= 2 * OBJECTS_A_LOOK
