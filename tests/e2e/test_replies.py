@@ -219,7 +219,7 @@ async def test_replies_about_crawls(
 ) -> None:
     """The info of an application and of a crawl, stop, pause, resume, reprioritize, accepted."""
     async with serve(hosts=1, pages=12) as served:
-        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "30")
+        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "5")
         name = {"spiderid": "link", "crawlid": f"slow-{served.web.port}"}
         later = int(time.time()) + 3600
         seed = {"url": served.web.seed_url, "maxdepth": 9, "expires": later, "priority": 50}
