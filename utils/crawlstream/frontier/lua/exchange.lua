@@ -78,7 +78,7 @@ for _, sent in ipairs(sents) do
 end
 
 local function end_once(hold, state, rule, sent_ms, is_answer)
-  local is_news = is_answer and hold.flags < 2
+  local is_news = state[NOT_BEFORE] ~= 0 and is_answer and hold.flags < 2
   end_hold(hold, state, rule, known_ms(sent_ms))
   holds[hold.token] = nil
   if is_news then

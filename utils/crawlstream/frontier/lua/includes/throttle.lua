@@ -21,24 +21,23 @@ local state_cache, changed_states = {}, {}
 local rules_of, load_states, save_states, forget_later, spent_at
 local allowance, grant, next_grant, report_send, end_request
 local note_robots, heed, is_unreachable, care_of
-local ANSWER, REFUSAL, SILENCE = 1, 2, 3
+local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
-local UNREPORTED, CONCURRENT, NOT_BEFORE, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER =
-  1, 2, 3, 4, 5, 6, 7, 8, 9
+local UNREPORTED, CONCURRENT, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER = 1, 2, 4, 5, 6, 7, 8, 9
 local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<I4I4dI4BI4dI4', 37, '<dI4', 12
 local EXACT_HITS, COARSE_BUCKETS = 128, 32
 local FIELDS_WITHOUT_DOMAIN = 2
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
 local CONCURRENCY_RECHECK_MS = 1000
 local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
-local CARE, CARE_SIZE = '<BBddI4d', 30
+local CARE = '<BBddI4d'
 local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS = 300000, 86400000
-local rule_cache = {}
+local rule_cache, default_rule, has_own_rules, is_any_in_care = {}
 
 -- "hits window_ms moderated concurrency" -> table; hits 0 holds the domain back.
 local function parse_rule(text)
@@ -53,8 +52,6 @@ local function parse_rule(text)
   end
   return rule
 end
-
-local default_rule, has_own_rules
 
 -- The rule of a domain whose robots.txt asks for a pause: the slower of the two.
 local function slowed(state, rule)
@@ -75,9 +72,11 @@ function rules_of(domains)
   local rules = {}
   local texts = has_own_rules and redis.call('HMGET', P .. 'rules', unpack(domains))
   for i = 1, #domains do
-    local rule = texts and texts[i] and parse_rule(texts[i]) or default_rule
+    rules[i] = texts and texts[i] and parse_rule(texts[i]) or default_rule
+  end
+  for i = 1, is_any_in_care and #domains or 0 do
     local state = state_cache[domains[i]]
-    rules[i] = state and state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule
+    rules[i] = state and state[NOT_BEFORE] ~= 0 and slowed(state, rules[i]) or rules[i]
   end
   return rules
 end
@@ -89,6 +88,7 @@ local function decode_state(packed)
   local state = { struct.unpack(HEAD, packed) }
   local older = HEAD_SIZE + 1
   if state[NOT_BEFORE] ~= 0 then
+    is_any_in_care = true
     state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE], state[DELAY],
       state[DELAY_UNTIL], older = struct.unpack(CARE, packed, older)
   end
@@ -268,7 +268,7 @@ end
 -- Begin to take care of a domain.
 local function take_care(state)
   if state[NOT_BEFORE] == 0 then
-    state[NOT_BEFORE] = LONG_AGO
+    state[NOT_BEFORE], is_any_in_care = LONG_AGO, true
     state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE] = 0, 0, 0, 0
     state[DELAY], state[DELAY_UNTIL] = 0, 0
   end
