@@ -129,12 +129,7 @@ class Recovery:
 
     async def _check(self, topic_id: str, partition: int, position: int) -> None:
         """Tell a frontier that went back in time what became of its runs since."""
-        found = (await self._held_lately())[partition]
-        committed = found.committed or 0
-        # More than there is was committed for a topic of this name that is gone.
-        until = committed if committed <= found.end else 0
-        if self._located.get(partition) == topic_id:
-            until = max(until, self._reached[partition])
+        until = self._applied(topic_id, partition, (await self._held_lately())[partition])
         told = await self._positions.lost_until(topic_id, partition)
         if position >= until or (told or 0) >= until:
             return
@@ -165,26 +160,34 @@ class Recovery:
         is_another = bool(topics) and topic_id not in topics
         if is_another:
             await self._tell_of_another_topic(topic_id, partition, found)
-        if is_another or found.committed is None or not records:
-            # What was committed for another topic says nothing of this one.
-            begin = None if is_another else found.committed
-            offset = found.oldest if begin is None else begin
-            return await self._positions.restore(
-                Loss(topic_id=topic_id, kafka_partition=partition, offset=offset)
+        applied = 0 if is_another else self._applied(topic_id, partition, found)
+        if not records or not applied:
+            loss = Loss(
+                topic_id=topic_id, kafka_partition=partition, offset=applied or found.oldest
             )
+            return await self._positions.restore(loss)
         past = Past(await self._marks())
         unfinished = [fate for fate in past.fates() if not fate.is_over]
-        log.error("recover", partition=partition, until=found.committed, unfinished=len(unfinished))
+        log.error("recover", partition=partition, until=applied, unfinished=len(unfinished))
         return await self._positions.restore(
             Loss(
                 topic_id=topic_id,
                 kafka_partition=partition,
                 offset=found.oldest,
-                until=found.committed,
+                until=applied,
                 floor=past.floor,
                 fates=unfinished,
             )
         )
+
+    def _applied(self, topic_id: str, partition: int, found: Held) -> int:
+        """How far a partition has taken effect, by the group's commit and by what we have seen."""
+        committed = found.committed or 0
+        # More than there is was committed for a topic of this name that is gone.
+        applied = committed if committed <= found.end else 0
+        if self._located.get(partition) == topic_id:
+            applied = max(applied, self._reached[partition])
+        return applied
 
     async def _tell_of_another_topic(self, topic_id: str, partition: int, found: Held) -> None:
         sentence = (
