@@ -152,7 +152,7 @@ class Seed:
     not_before: float = 0
     """Epoch seconds; 0: at once."""
     is_keyed: bool = True
-    """Whether its record has a key, so that all of its crawl come through one Kafka partition."""
+    """Whether its record has its crawl's key, so that all of it comes through one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'',
---            has its record a key}
+--            has its record the key of the crawl}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, {'FULL', used, limit in bytes}
 --   where a seed must wait, or {'GAP', position}: -1 where

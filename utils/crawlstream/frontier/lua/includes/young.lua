@@ -1,4 +1,5 @@
--- Seeds of clients that give their records no key: a later stop may have been produced before them.
+-- Seeds of clients that give their records no key, or another than the crawl's: a later stop may have
+-- been produced before them.
 -- Guarantee: a stop that is read up to ten minutes after a seed which is younger, and came through
 --   another Kafka partition, finds it again, unless 16 further batches brought seeds of its crawl.
 -- `young:<c>` LIST of packed lists of seeds: as `intake` has them, but with the hash of their profile,
