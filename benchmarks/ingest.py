@@ -35,15 +35,18 @@ def _request(number: int) -> bytes:
     return orjson.dumps({"url": url, "appid": "bench", "crawlid": f"bulk-{number % CRAWLS}"})
 
 
+def _key(number: int) -> bytes:
+    return b"bench:bulk-%d" % (number % CRAWLS)
+
+
 async def fill(hosts: list[str]) -> None:
-    """Feed everything, spread over the partitions by the chunk."""
+    """Feed everything as our own tools do: records of a crawl have its key."""
     await ensure_topics(hosts, TOPICS, partitions=4, replication=1, max_record_bytes=8 << 20)
     sink = KafkaSink(hosts)
     await sink.start()
     for start in range(0, REQUESTS, A_LIST):
         numbers = range(start, start + A_LIST)
-        key = str(start).encode()
-        await sink.send([Out(TOPICS.incoming, _request(number), key) for number in numbers])
+        await sink.send([Out(TOPICS.incoming, _request(n), _key(n)) for n in numbers])
     await sink.stop()
 
 
