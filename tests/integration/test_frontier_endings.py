@@ -289,9 +289,10 @@ async def test_a_run_after_a_stop_begins_where_its_seeds_stand(bench: Bench) -> 
     young = replace(second.seed("new/1", timestamp_ms=3_000), is_keyed=False)
     await second.put(young)
     await second.seeds("else/1", crawl=OTHER)
-    await first.put(
+    answer = await first.put(
         first.seed("old/1", timestamp_ms=1_000), first.command("stop", timestamp_ms=2_000)
     )
+    assert dict(answer.runs) == {0: 1}, "it is answered about records of another partition"
     begun = [one for one in await bench.owed() if one.kind == "crawl_started" and one.run == 2]
     assert [dict(one.positions) for one in begun] == [{"topic:0": 2, "topic:1": 0}]
     assert await bench.frontier.position("topic", 1) == 2

@@ -142,12 +142,16 @@ local function admit_again(young)
       redis.call('HSET', P .. 'positions', at, int(one[1]))
     end
   end
+  -- What is answered is about the records of this call.
+  local answered, told = runs, refused
+  runs, refused = {}, {}
   for _, one in ipairs(young) do
     profiles[#profiles + 1] = { one[FIELD_HASH], one.profile }
     one[FIELD_HASH] = #profiles
     admit_seed(one[FIELD_PLACE], unpack(one, 1, FIELD_PLACE - 1))
   end
   flush_seeds()
+  runs, refused = answered, told
   for at, offset in pairs(reached) do
     redis.call('HSET', P .. 'positions', at, offset)
   end
