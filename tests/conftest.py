@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -15,6 +16,10 @@ from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
 _names = itertools.count(1)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for what it starts in the background; what we start must hear it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -269,20 +269,11 @@ async def crawling(
             worker.kill()
 
 
-@pytest.mark.parametrize(
-    "faults",
-    [
-        pytest.param(FAULTS, id="all"),
-        *(
-            pytest.param(
-                (fault,),
-                id=fault.__name__,
-                marks=pytest.mark.skipif(not LONG, reason="CRAWLSTREAM_LONG=1 asks for it"),
-            )
-            for fault in FAULTS
-        ),
-    ],
-)
+ALL_AT_ONCE = [pytest.param(FAULTS, id="all")]
+ONE_BY_ONE = [pytest.param((fault,), id=fault.__name__) for fault in FAULTS]
+
+
+@pytest.mark.parametrize("faults", ALL_AT_ONCE + (ONE_BY_ONE if LONG else []))
 async def test_no_fault_of_ours_makes_a_site_s_window_overrun(
     cluster: CrawlerCluster,
     sites: tuple[CrawlerSite, CrawlerSite],

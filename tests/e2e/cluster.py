@@ -63,27 +63,29 @@ class Cluster:
         self, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 60
     ) -> Done:
         """Run ``crawlstream …`` as a person in another terminal would, to its end."""
-        process = await self.spawn(*arguments, extra=extra)
-        try:
-            async with asyncio.timeout(timeout_s):
-                out, err = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            raise
+        async with self.begun(*arguments, extra=extra) as process, asyncio.timeout(timeout_s):
+            out, err = await process.communicate()
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
 
-    async def spawn(
+    @asynccontextmanager
+    async def begun(
         self, *arguments: str, extra: Mapping[str, str] | None = None
-    ) -> asyncio.subprocess.Process:
-        """Begin to run ``crawlstream …``."""
-        return await asyncio.create_subprocess_exec(
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Begin to run ``crawlstream …``; it does not outlive the block."""
+        process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "crawlstream.cli", *arguments),
             env={**self.environment, **(extra or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
 
     async def throttle(self, *arguments: str) -> None:
         """Run ``crawlstream throttle …``, which must succeed."""

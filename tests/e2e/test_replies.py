@@ -223,12 +223,13 @@ async def test_replies_about_crawls(
         name = {"spiderid": "link", "crawlid": f"slow-{served.web.port}"}
         later = int(time.time()) + 3600
         seed = {"url": served.web.seed_url, "maxdepth": 9, "expires": later, "priority": 50}
-        check("accepted", await ask(**name, **seed))
+        accepted = await ask(**name, **seed)
+        check("accepted", accepted)
         await wait_until(lambda: len(witness.results(name["crawlid"])) > 0)
 
         crawl = await ask(action="info", **name)
         check("info with crawlid", crawl)
-        assert (crawl["expires"], crawl["run"]) == (str(later), 1)
+        assert (crawl["expires"], crawl["run"]) == (str(later), accepted["run"])
         of_app = await ask(action="info", spiderid="link")
         check("info without crawlid", of_app)
         assert of_app["crawlids"][name["crawlid"]]["expires"] == later

@@ -106,9 +106,9 @@ async def test_interrupting_the_command_stops_the_crawl(
     """Ctrl-C ends ``crawl`` with 130 and, in the cluster, what it had begun."""
     async with serve(hosts=1, pages=30) as served:
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
-        command = await cluster.spawn("crawl", served.web.seed_url, "--depth", "3")
-        assert command.stderr is not None
-        async with asyncio.timeout(30):
+        crawl = cluster.begun("crawl", served.web.seed_url, "--depth", "3")
+        async with crawl as command, asyncio.timeout(60):
+            assert command.stderr is not None
             await command.stderr.readuntil(served.web.seed_url.encode())
             command.send_signal(signal.SIGINT)
             said = (await command.stderr.read()).decode()

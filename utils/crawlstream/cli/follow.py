@@ -16,6 +16,7 @@ from crawlstream.bus.tail import read_topic
 from crawlstream.cli.ask import ends_of, refusal, send, topics_of
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.tasks import end
 
 ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
 LATE_RESULTS_S = 20.0
@@ -88,9 +89,7 @@ class Follower:
         try:
             await self._until_ended(readers)
         finally:
-            for reader in readers:
-                reader.cancel()
-            await asyncio.gather(*readers, return_exceptions=True)
+            await end(readers)
         return self.progress
 
     async def _until_ended(self, readers: Sequence[asyncio.Task[None]]) -> None:
