@@ -57,6 +57,7 @@ async def refuse_in_a_row(bench: Bench, times: int, heard: Heard = REFUSAL) -> l
     return pauses
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(("asked_s", "kept_s"), [(7, 7), (10**7, 3_600), (0, 1)])
 async def test_no_worker_asks_before_retry_after(
     bench: Bench, asked_s: float, kept_s: float
@@ -73,6 +74,7 @@ async def test_no_worker_asks_before_retry_after(
     assert len(await other.lease(5)) == 1
 
 
+@pytest.mark.usefixtures("still")
 async def test_a_date_is_counted_by_the_clock_of_redis(bench: Bench) -> None:
     """Where the site gives a date and no clock of its own, no worker's clock is asked."""
     await bench.feed.seeds("a/1")
@@ -196,6 +198,7 @@ async def test_a_stale_worker_s_word_counts_for_nothing(bench: Bench) -> None:
     assert (await look(bench)).not_before_ms == 0
 
 
+@pytest.mark.usefixtures("still")
 async def test_care_outlives_an_empty_domain_and_ends(bench: Bench) -> None:
     """What waits for nothing is not forgotten before its time, and is forgotten after it."""
     await bench.feed.seeds("a/1")
@@ -242,6 +245,7 @@ async def test_crawl_delay_lowers_the_rate_and_never_raises_it(bench: Bench) -> 
     assert await buy(1_000) == 1_000
 
 
+@pytest.mark.usefixtures("still")
 async def test_crawl_delay_spaces_bursts(bench: Bench) -> None:
     """An unmoderated rule becomes an even one."""
     await bench.rule(ThrottleRule(hits=100, window_s=10, moderated=False))
