@@ -30,6 +30,10 @@ POLL_S = 0.5
 COMMIT_EVERY_S = 1.0
 """The commit is a hint: lag tools need no more."""
 
+ROUNDS_TO_LEAVE = 10
+"""Rounds of the event loop in which a call to Redis surely leaves, before the next batch keeps the
+loop busy: redis-py looks at its connection first, which takes several."""
+
 LOOK_EVERY_S = 2.0
 """How soon a Redis that lost everything is noticed while nothing is fed."""
 
@@ -96,8 +100,8 @@ class Loop:
             if await self._settled() == batch.partition:
                 return
             self._settling = asyncio.create_task(self._put_or_seek(judged))
-            # Lets the call leave before the next batch keeps the loop busy.
-            await asyncio.sleep(0)
+            for _ in range(ROUNDS_TO_LEAVE):
+                await asyncio.sleep(0)
 
     async def _judge_ahead(self, part: Batch) -> Judged:
         """Judge while the batch before is put; a handler that must wait waits behind it."""
