@@ -58,6 +58,8 @@ class Judged:
     rejected: Sequence[Rejected]
     handled: Mapping[str, int]
     """Records by the class name of their handler, for the counters."""
+    packed: bytes | None = None
+    """The effects as they travel; None if somebody has made one that cannot."""
 
 
 class Intake:
@@ -84,7 +86,7 @@ class Intake:
                 rejected.append(verdict)
             elif verdict is not None:
                 effects.append(verdict)
-        return Judged(batch, effects, rejected, handled)
+        return Judged(batch, effects, rejected, handled, self._pack_ahead(batch, effects))
 
     async def put(self, judged: Judged) -> IntakeAnswer:
         """Let the effects and the position take hold, both or neither.
@@ -92,15 +94,28 @@ class Intake:
         PositionGap, FrontierFull, Unavailable: nothing was done. Whatever else comes up three
         times in a row goes up too.
         """
-        batch = judged.batch
-        intake = IntakeBatch(
-            topic_id=batch.topic_id,
-            kafka_partition=batch.partition,
-            start=batch.start,
-            next=batch.next,
-            records=judged.effects,
+        packed = judged.packed
+        if packed is None:
+            packed = self._pack(judged.batch, judged.effects)
+        return await _thrice("put", lambda: self._frontier.intake(packed))
+
+    def _pack_ahead(self, batch: Batch, effects: Sequence[Effect]) -> bytes | None:
+        """Pack while the batch before is put; what fails here fails again when it is put."""
+        try:
+            return self._pack(batch, effects)
+        except Exception:  # noqa: BLE001  the loop finds the record that is to blame
+            return None
+
+    def _pack(self, batch: Batch, effects: Sequence[Effect]) -> bytes:
+        return self._frontier.pack_intake(
+            IntakeBatch(
+                topic_id=batch.topic_id,
+                kafka_partition=batch.partition,
+                start=batch.start,
+                next=batch.next,
+                records=effects,
+            )
         )
-        return await _thrice("put", lambda: self._frontier.intake(intake))
 
     async def _judge_again(self, record: Record) -> Effect | None:
         """What a record of the past does to a new frontier: seeds of unfinished crawls enter."""

@@ -47,11 +47,15 @@ def configure(settings: Settings, process: str) -> None:
 
 
 def configure_for_command() -> None:
-    """Set up the logs of a command that a person has typed: warnings only, on standard error."""
+    """Set up the logs of a command that a person has typed: warnings only, on standard error.
+
+    Only ours: what a library says to itself comes from its threads, even behind our last sentence.
+    """
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
+    logging.basicConfig(handlers=[logging.NullHandler()])
     logging.captureWarnings(capture=True)
 
 

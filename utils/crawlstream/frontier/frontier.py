@@ -68,14 +68,20 @@ class Frontier:
 
     # Intake: the way in for seeds and commands.
 
-    async def intake(self, batch: IntakeBatch) -> IntakeAnswer:
-        """Let consecutive records take effect, with their position.
+    @staticmethod
+    def pack_intake(batch: IntakeBatch) -> bytes:
+        """What ``intake`` sends: worth making while another call is under way."""
+        return packing.pack_intake(batch)
+
+    async def intake(self, batch: IntakeBatch | bytes) -> IntakeAnswer:
+        """Let consecutive records take effect, with their position; packed or not.
 
         PositionGap: records before the batch are missing; read again from its ``position``.
         FrontierFull: seeds wait until Redis is less full; pause, then repeat. Commands ahead of
         the first seed have taken effect.
         """
-        answer = packing.unpack(await self._run("intake", packing.pack_intake(batch)))
+        packed = batch if isinstance(batch, bytes) else self.pack_intake(batch)
+        answer = packing.unpack(await self._run("intake", packed))
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
         if answer[0] == b"FULL":
