@@ -252,7 +252,10 @@ async def test_a_monitor_killed_in_the_middle_applies_each_request_once(
 ) -> None:
     """5 000 requests and a kill between them are 5 000 entries: none lost, none twice."""
     total = 5000
+    await wait_until(lambda: monitor.starts() > 0)
+    os.kill(monitor.pid, signal.SIGSTOP)
     witness.feed(*(seed("many", number) for number in range(total)))
+    os.kill(monitor.pid, signal.SIGCONT)
     await wait_until(lambda: has_admitted(frontier, "many", 1), every_s=0.005)
     monitor.kill()
     assert not await has_admitted(frontier, "many", total)
