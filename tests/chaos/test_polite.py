@@ -113,6 +113,13 @@ class Crowd:
             assert time.monotonic() < deadline, "some host is not asked"
             await asyncio.sleep(0.05)
 
+    async def one_at_work(self) -> Crawler:
+        """A worker that runs; one that was killed is started again in a moment."""
+        while True:
+            if running := [each for each in self.workers if each.is_running()]:
+                return random.choice(running)
+            await asyncio.sleep(0.05)
+
     def visits(self) -> int:
         """How often the sites were asked so far."""
         return sum(len(site.visits) for site in self.sites)
@@ -157,19 +164,15 @@ def crowded(host: str, times: list[float], rule: ThrottleRule) -> list[str]:
 async def kill_workers(crowd: Crowd) -> None:
     """SIGKILL, while requests are under way."""
     for _ in range(20 if LONG else 2):
-        worker = random.choice(crowd.workers)
-        if worker.is_running():
-            worker.kill()
-            crowd.strikes["kill"] += 1
+        (await crowd.one_at_work()).kill()
+        crowd.strikes["kill"] += 1
         await crowd.progress(10)
 
 
 async def freeze_a_worker(crowd: Crowd) -> None:
     """SIGSTOP, beyond every deadline in the long form."""
     for _ in range(3 if LONG else 2):
-        worker = random.choice(crowd.workers)
-        if not worker.is_running():
-            continue
+        worker = await crowd.one_at_work()
         worker.signal(signal.SIGSTOP)
         await asyncio.sleep(32 if LONG else 1.5)
         worker.signal(signal.SIGCONT)
