@@ -18,20 +18,6 @@ from support.waiting import WaitUntil
 
 
 @pytest.fixture
-async def cluster(
-    redis: Redis,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> CrawlerCluster:
-    """A frontier without limits of rate, and topics of its own."""
-    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
-    await cluster.prepare()
-    return cluster
-
-
-@pytest.fixture
 def site() -> Iterator[CrawlerSite]:
     """A front page with forty others."""
     links = [f"/{number}" for number in range(40)]
@@ -89,6 +75,8 @@ async def test_redis_killed_in_mid_crawl_costs_no_page(
 
 STUCK_SPIDER = """
 from crawling.spiders.base import ClusterSpider
+
+pytest_plugins = ["support.crawler_fixtures"]
 
 class StuckSpider(ClusterSpider):
     name = "stuck"

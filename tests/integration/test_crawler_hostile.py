@@ -2,36 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from redis.asyncio import Redis
-
 from support.crawler_cluster import CrawlerCluster
-from support.crawler_site import Answer, CrawlerSite, Visit, page, serving
-from support.servers import RunningServer
+from support.crawler_site import Answer, CrawlerSite, Visit, page
 
-
-@pytest.fixture
-async def cluster(
-    redis: Redis,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> CrawlerCluster:
-    """A frontier without limits of rate, and topics of its own."""
-    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
-    await cluster.prepare()
-    return cluster
-
-
-@pytest.fixture
-def site() -> Iterator[CrawlerSite]:
-    """An empty web: each test adds its pages."""
-    with serving({}) as site:
-        yield site
+pytest_plugins = ["support.crawler_fixtures"]
 
 
 def said(charset: str, body: bytes) -> Answer:

@@ -5,45 +5,22 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from email.utils import formatdate
-from pathlib import Path
 
-import pytest
 from redis.asyncio import Redis
 
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler_cluster import WIDE_OPEN, CrawlerCluster, counted
-from support.crawler_site import Answer, CrawlerSite, Visit, page, serving
-from support.servers import RunningServer
+from support.crawler_site import Answer, CrawlerSite, Visit, page
 from support.waiting import WaitUntil
+
+pytest_plugins = ["support.crawler_fixtures"]
 
 STAMP_S = 0.001
 """The site's stamps may be so much off."""
-
-
-@pytest.fixture
-async def cluster(
-    redis: Redis,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> CrawlerCluster:
-    """A frontier without limits of rate, and topics of its own."""
-    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
-    await cluster.prepare()
-    return cluster
-
-
-@pytest.fixture
-def site() -> Iterator[CrawlerSite]:
-    """An empty web: each test adds its pages."""
-    with serving({}) as site:
-        yield site
 
 
 def arrivals(site: CrawlerSite, host: str) -> list[float]:

@@ -6,18 +6,15 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from redis.asyncio import Redis
-
 from support.crawler_cluster import Crawler, CrawlerCluster, counted
-from support.crawler_site import Answer, CrawlerSite, page, serving
-from support.servers import RunningServer
+from support.crawler_site import Answer, CrawlerSite, page
 
 USERS_SPIDER = """
 from crawling.spiders.redis_spider import RedisSpider
+
+pytest_plugins = ["support.crawler_fixtures"]
 
 class ShopSpider(RedisSpider):
     name = "shop"
@@ -37,27 +34,6 @@ class ShopSpider(RedisSpider):
     def parse_broken(self, response):
         raise RuntimeError("a defect")
 """
-
-
-@pytest.fixture
-async def cluster(
-    redis: Redis,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> CrawlerCluster:
-    """A frontier without limits of rate, and topics of its own."""
-    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
-    await cluster.prepare()
-    return cluster
-
-
-@pytest.fixture
-def site() -> Iterator[CrawlerSite]:
-    """An empty web: each test adds its pages."""
-    with serving({}) as site:
-        yield site
 
 
 async def test_a_users_spider_needs_nothing_but_parse(

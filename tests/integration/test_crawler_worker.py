@@ -4,40 +4,17 @@ from __future__ import annotations
 
 import itertools
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from crawlstream.boot.failpoints import STEPS
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler_cluster import CrawlerCluster, counted
-from support.crawler_site import Answer, CrawlerSite, Visit, page, serving
-from support.servers import RunningServer
+from support.crawler_site import Answer, CrawlerSite, Visit, page
 from support.waiting import WaitUntil
 
-
-@pytest.fixture
-async def cluster(
-    redis: Redis,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> CrawlerCluster:
-    """A frontier without limits of rate, and topics of its own."""
-    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
-    await cluster.prepare()
-    return cluster
-
-
-@pytest.fixture
-def site() -> Iterator[CrawlerSite]:
-    """An empty web: each test adds its pages."""
-    with serving({}) as site:
-        yield site
+pytest_plugins = ["support.crawler_fixtures"]
 
 
 def once(first: Answer, then: Answer) -> Any:
