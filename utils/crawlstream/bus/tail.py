@@ -30,6 +30,11 @@ async def end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
     return await asyncio.to_thread(_end_offsets, hosts, topic)
 
 
+async def offsets_since(hosts: Sequence[str], topic: str, at_ms: int) -> Mapping[int, int]:
+    """Offset of the first record with a time from ``at_ms`` on, by partition; errors as above."""
+    return await asyncio.to_thread(_offsets_since, hosts, topic, at_ms)
+
+
 async def read_topic(
     hosts: Sequence[str],
     topic: str,
@@ -102,6 +107,17 @@ class _Tail:
     def ends(self) -> Mapping[int, int]:
         return {key.partition: end for key, end in self._ends.items()}
 
+    def since(self, at_ms: int) -> Mapping[int, int]:
+        try:
+            found = self._consumer.offsets_for_times(dict.fromkeys(self._ends, at_ms))
+        except KafkaError as error:
+            raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
+        # A partition without such a record has nothing but its end.
+        return {
+            key.partition: found[key].offset if found.get(key) else end
+            for key, end in self._ends.items()
+        }
+
     def read(self) -> Sequence[Record]:
         try:
             polled = self._consumer.poll(timeout_ms=POLL_MS)
@@ -132,5 +148,14 @@ def _end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
     try:
         tail.begin(from_beginning=False, offsets=None)
         return tail.ends()
+    finally:
+        tail.close()
+
+
+def _offsets_since(hosts: Sequence[str], topic: str, at_ms: int) -> Mapping[int, int]:
+    tail = _Tail(hosts, topic)
+    try:
+        tail.begin(from_beginning=False, offsets=None)
+        return tail.since(at_ms)
     finally:
         tail.close()

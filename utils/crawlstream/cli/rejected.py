@@ -25,9 +25,6 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, requests
 
-REPLAY_HEADER = "crawlstream-replay"
-"""Header of a record that was fed again: the id of its rejection."""
-
 _BATCH = 500
 """Records between two acknowledgements."""
 
@@ -156,7 +153,7 @@ async def _feed_again(settings: Settings, items: Sequence[Item]) -> None:
             topic,
             item.rejection.raw or b"",
             requests.key_of(item.rejection.raw),
-            headers=((REPLAY_HEADER, item.id.encode()),),
+            headers=((rejects.REPLAY_HEADER, item.id.encode()),),
         )
         for item in items
     ]

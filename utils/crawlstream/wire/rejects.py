@@ -9,6 +9,9 @@ from crawlstream import __version__
 from crawlstream.model.event import Rejection
 from crawlstream.wire import jsontext
 
+REPLAY_HEADER = "crawlstream-replay"
+"""Header of a record that was fed again: the id of its rejection."""
+
 MAX_RAW_BYTES = 5 * 1024 * 1024
 """Larger values are cut: as base64 they would not fit the topic."""
 
