@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
@@ -97,22 +96,13 @@ def _router(settings: Settings) -> Router:
     return Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
 
 
-@asynccontextmanager
-async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
+def _sink(settings: Settings) -> KafkaSink:
     shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=shape)
-    try:
-        await sink.start()
-        yield sink
-    finally:
-        await sink.stop()
+    return KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=shape)
 
 
-@asynccontextmanager
-async def _source(
-    settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps
-) -> AsyncIterator[KafkaSource]:
-    source = KafkaSource(
+def _source(settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps) -> KafkaSource:
+    return KafkaSource(
         settings.KAFKA_HOSTS,
         topics.incoming,
         group=settings.KAFKA_GROUP,
@@ -120,11 +110,6 @@ async def _source(
         on_out_of_range=gaps.decide,
         client_id="kafka-monitor",
     )
-    await source.start()
-    try:
-        yield source
-    finally:
-        await source.stop()
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
@@ -75,9 +74,8 @@ class Recall:
             await self._forget()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    @asynccontextmanager
-    async def _source(self) -> AsyncIterator[KafkaSource]:
-        source = KafkaSource(
+    def _source(self) -> KafkaSource:
+        return KafkaSource(
             self._hosts,
             self._topic,
             group=self._group,
@@ -85,11 +83,6 @@ class Recall:
             on_out_of_range=self._decide,
             client_id="kafka-monitor-overflow",
         )
-        await source.start()
-        try:
-            yield source
-        finally:
-            await source.stop()
 
     async def _recall_from(self, source: KafkaSource) -> None:
         needed_at = time.monotonic()

@@ -55,10 +55,8 @@ async def test_every_client_says_who_it_is(
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_PASSWORD", "s3cret")
     hosts, topics = load_settings().KAFKA_HOSTS, Topics(fresh_name)
     await ensure_topics(hosts, topics, partitions=1, replication=1, max_record_bytes=1 << 20)
-    sink = KafkaSink(hosts)
-    await sink.start()
-    await sink.send([Out(topics.events, b"seen")])
-    await sink.stop()
+    async with KafkaSink(hosts) as sink:
+        await sink.send([Out(topics.events, b"seen")])
     records = read_topic(hosts, topics.events, from_beginning=True, follow=False)
     assert [record.value async for record in records] == [b"seen"]
 

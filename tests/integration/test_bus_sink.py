@@ -58,10 +58,8 @@ async def topic(hosts: list[str], fresh_name: str) -> str:
 @pytest.fixture
 async def sink(hosts: list[str]) -> AsyncIterator[KafkaSink]:
     """A sink that is running."""
-    sink = KafkaSink(hosts, shape=TopicShape(partitions=1))
-    await sink.start()
-    yield sink
-    await sink.stop()
+    async with KafkaSink(hosts, shape=TopicShape(partitions=1)) as sink:
+        yield sink
 
 
 async def read_all(hosts: list[str], topic: str) -> list[Record]:
@@ -203,17 +201,15 @@ async def test_the_event_loop_is_never_held_up(
 ) -> None:
     """A topic that does not exist blocks kafka-python's send, but not our loop."""
     monkeypatch.setattr(writer_module, "REQUEST_TIMEOUT_MS", 1000)
-    sink = KafkaSink(hosts)
-    await sink.start()
 
-    async def send() -> None:
+    async def send(sink: KafkaSink) -> None:
         with pytest.raises(NotAcknowledged, match=fresh_name):
             await sink.send([Out(f"{fresh_name}.missing", b"x")])
 
-    sending = asyncio.create_task(send())
-    assert await longest_pause_of_the_loop(sending) < 0.5
-    await sending
-    await sink.stop()
+    async with KafkaSink(hosts) as sink:
+        sending = asyncio.create_task(send(sink))
+        assert await longest_pause_of_the_loop(sending) < 0.5
+        await sending
 
 
 async def test_a_frozen_broker_is_told_in_time_and_repeating_works(

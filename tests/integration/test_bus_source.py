@@ -128,7 +128,7 @@ class Pipe:
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[KafkaSource]:
         """A running source whose batches are applied all the time."""
-        async with running(self.source()) as source:
+        async with self.source() as source:
             task = asyncio.create_task(self.ledger.follow(source))
             try:
                 yield source
@@ -143,25 +143,13 @@ class Pipe:
                 self.ledger.apply(source, batch)
 
 
-@contextlib.asynccontextmanager
-async def running(source: KafkaSource) -> AsyncIterator[KafkaSource]:
-    """A source for the length of a block."""
-    await source.start()
-    try:
-        yield source
-    finally:
-        await source.stop()
-
-
 @pytest.fixture
 async def pipe(kafka_server: RunningServer, fresh_name: str) -> AsyncIterator[Pipe]:
     """A pipe of this test's own."""
     hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
     await ensure_topics(hosts, topics, partitions=4, replication=1, max_record_bytes=8 * MIB)
-    sink = KafkaSink(hosts)
-    await sink.start()
-    yield Pipe(hosts, topics.incoming, sink, Ledger())
-    await sink.stop()
+    async with KafkaSink(hosts) as sink:
+        yield Pipe(hosts, topics.incoming, sink, Ledger())
 
 
 async def with_admin(pipe: Pipe, do: Callable[[KafkaAdminClient], T]) -> T:
@@ -191,7 +179,7 @@ async def test_every_record_is_read_once_in_consecutive_batches(pipe: Pipe) -> N
     await pipe.send(range(3000))
     before_ms = time.time() * 1000 - 60_000
     ledger = pipe.ledger
-    async with running(pipe.source()) as source:
+    async with pipe.source() as source:
         while len(ledger.values) < 3000:
             for batch in await source.poll(5):
                 assert batch.start == ledger.positions.get(batch.partition, 0)
@@ -216,7 +204,7 @@ async def test_reading_begins_where_it_is_told_not_where_kafka_remembers(
     committed = {key.partition: value.offset for key, value in offsets[pipe.topic].items()}
     assert committed[partition] == 100
     pipe.ledger.positions[partition] = 40
-    async with running(pipe.source()) as source:
+    async with pipe.source() as source:
         batch = await next_batch(source, partition)
     assert (batch.start, batch.next, len(batch.records)) == (40, 100, 60)
 
@@ -232,7 +220,7 @@ def test_a_batch_is_cut_without_losing_an_offset() -> None:
 async def test_after_a_seek_nothing_older_is_returned(pipe: Pipe) -> None:
     """Batches that were on their way are dropped; the next one begins at the new position."""
     await pipe.send_to_one(8000)
-    async with running(pipe.source()) as source:
+    async with pipe.source() as source:
         (first,) = await source.poll(10)
         for offset in (7000, 5, 0):
             source.seek(first.partition, offset)
@@ -262,7 +250,7 @@ async def test_a_paused_source_gives_nothing_and_keeps_its_partitions(
 async def test_a_slow_caller_is_not_flooded(pipe: Pipe, wait_until: WaitUntil) -> None:
     """Only a few polls wait to be taken, and all records come in the end."""
     await pipe.send(range(9000))
-    async with running(pipe.source()) as source:
+    async with pipe.source() as source:
         await wait_until(lambda: len(source._polls) == QUEUED_POLLS)
         await asyncio.sleep(0.5)
         assert len(source._polls) == QUEUED_POLLS
@@ -312,7 +300,7 @@ async def test_a_locate_that_fails_is_asked_again(pipe: Pipe) -> None:
         return await pipe.ledger.locate(topic_id, partition)
 
     await pipe.send(range(100))
-    async with running(pipe.source(locate)) as source:
+    async with pipe.source(locate) as source:
         await pipe.apply_until(source, 100)
     pipe.ledger.assert_each_once()
 
@@ -323,7 +311,7 @@ async def test_a_position_beyond_the_end_is_told_and_waits_for_a_decision(
     """Nothing is skipped silently: the partition stands until ``seek`` says where to go."""
     await pipe.send_to_one(10)
     pipe.ledger.positions = dict.fromkeys(range(4), 1000)
-    async with running(pipe.source(decide=pipe.ledger.stay)) as source:
+    async with pipe.source(decide=pipe.ledger.stay) as source:
         await wait_until(lambda: len(pipe.ledger.astray) == 4)
         (where,) = [w for w in pipe.ledger.astray if w.log_end == 10]
         assert (where.position, where.log_start) == (1000, 0)
@@ -336,7 +324,7 @@ async def test_a_position_beyond_the_end_is_told_and_waits_for_a_decision(
 async def test_records_deleted_under_the_reader_are_told(pipe: Pipe) -> None:
     """Retention overtakes a paused source: the gap is told with both ends, then read on."""
     await pipe.send_to_one(10)
-    async with running(pipe.source()) as source:
+    async with pipe.source() as source:
         (batch,) = await source.poll(10)
         source.pause()
         await asyncio.sleep(0.3)
@@ -355,7 +343,7 @@ async def test_a_topic_made_anew_is_located_under_its_new_identity(
 ) -> None:
     """The same name is not the same topic: another UUID is asked for, and told with batches."""
     await pipe.send(range(50))
-    async with running(pipe.source()) as source:
+    async with pipe.source() as source:
         old = (await next_batch(source)).topic_id
         await with_admin(pipe, lambda admin: admin.delete_topics([pipe.topic]))
         topics = Topics(fresh_name)

@@ -53,10 +53,8 @@ async def topics(hosts: list[str], fresh_name: str) -> Topics:
 @pytest.fixture
 async def sink(hosts: list[str]) -> AsyncIterator[KafkaSink]:
     """A sink that is running."""
-    sink = KafkaSink(hosts)
-    await sink.start()
-    yield sink
-    await sink.stop()
+    async with KafkaSink(hosts) as sink:
+        yield sink
 
 
 def configs_of(hosts: list[str], topic: str) -> dict[str, str]:

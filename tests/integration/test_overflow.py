@@ -162,16 +162,15 @@ async def test_a_frontier_ten_times_its_memory_drains(
     hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)
     await ensure_topics([hosts], topics, partitions=2, replication=1, max_record_bytes=8 << 20)
     bench = await open_bench(redis)
-    sink = KafkaSink([hosts])
-    await sink.start()
     await bench.feed.seeds("site/seed")
-    crawl = Crawl(bench, sink, topics.overflow)
-    try:
-        async with capped(redis), beside(recall_with_deaths(redis, hosts, topics)):
-            async with asyncio.timeout(LONGEST_S):
-                await crawl.run()
-    finally:
-        await sink.stop()
+    async with (
+        KafkaSink([hosts]) as sink,
+        capped(redis),
+        beside(recall_with_deaths(redis, hosts, topics)),
+        asyncio.timeout(LONGEST_S),
+    ):
+        crawl = Crawl(bench, sink, topics.overflow)
+        await crawl.run()
     total = 1 + PAGES + PAGES * LEAVES_A_PAGE
     state = await bench.state()
     log.info("spill", pages=total, spilled=crawl.spilled, most_used=f"{crawl.most_used:.0%}")

@@ -38,13 +38,11 @@ class Cluster:
         await ensure_topics(
             self.hosts, self.topics, partitions=2, replication=1, max_record_bytes=8 << 20
         )
-        sink = KafkaSink(self.hosts)
-        await sink.start()
-        for name, rejection in [*REJECTIONS.items(), ("in-0-7", REJECTIONS["in-0-7"])]:
-            value = rejects.encode(rejection)
-            await sink.send([Out(self.topics.rejected, value, name.encode())])
-        await sink.send([Out(self.topics.rejected, b"no JSON at all")])
-        await sink.stop()
+        async with KafkaSink(self.hosts) as sink:
+            for name, rejection in [*REJECTIONS.items(), ("in-0-7", REJECTIONS["in-0-7"])]:
+                value = rejects.encode(rejection)
+                await sink.send([Out(self.topics.rejected, value, name.encode())])
+            await sink.send([Out(self.topics.rejected, b"no JSON at all")])
 
     def incoming(self) -> list[Record]:
         """What has been fed."""

@@ -47,7 +47,7 @@ class Handler(ABC):
         del limits
         return self.schema.filled(fields)
 
-    def recall(self, raw: bytes) -> Any:
+    def recognise(self, raw: bytes) -> Any:
         """The request in a record, told without reading it; None: it has to be read.
 
         Only the kind that comes before all others is asked.
@@ -56,7 +56,7 @@ class Handler(ABC):
         return None
 
     def learn(self, raw: bytes, request: Any, limits: RequestLimits) -> None:
-        """A record was read as this request: ``recall`` may know the next one like it."""
+        """A record was read as this request: ``recognise`` may know the next one like it."""
         del raw, request, limits
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Router:
         most likely was meant to be.
         """
         first = self._handlers[0]
-        if raw and (request := first.recall(raw)) is not None:
+        if raw and (request := first.recognise(raw)) is not None:
             return first, request
         fields = parse_object(raw, self._limits)
         for handler in self._handlers:

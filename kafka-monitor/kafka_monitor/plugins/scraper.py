@@ -64,7 +64,7 @@ class ScraperHandler(Bundled, kind=SCRAPER):
         self._patterns: dict[bytes, Pattern] = {}
         self._around: dict[tuple[bytes, bytes], Pattern] = {}
 
-    def recall(self, raw: bytes) -> Given | None:
+    def recognise(self, raw: bytes) -> Given | None:
         """The seed in a record whose bytes are those of a former one but for the URL."""
         match = _URL.search(raw)
         if match is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Self
 
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.records import NotAcknowledged, Out
@@ -48,6 +49,18 @@ class KafkaSink:
         self._room = _Room()
         self._writer: Writer | None = None
         self._under_way: dict[Delivery, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
+
+    async def __aenter__(self) -> Self:
+        """Wait, however long, until Kafka answers; cancelled, nothing is left running."""
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         """Wait, however long, until Kafka answers; may be cancelled (then call ``stop``)."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import structlog
 
@@ -64,6 +64,13 @@ class KafkaSource:
         self._polls: deque[Sequence[tuple[int, Batch]]] = deque()
         self._news = asyncio.Event()
         self._questions: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         """Begin to read; while Kafka is down it is tried again and again in the background."""
