@@ -29,7 +29,11 @@ _BATCH = 500
 """Records between two acknowledgements."""
 
 log = structlog.get_logger()
-rejected = typer.Typer(no_args_is_help=True, help="Show what took no effect, and feed it again.")
+rejected = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Show what took no effect, and feed it again.",
+)
 
 
 @dataclass(frozen=True, slots=True)
