@@ -104,6 +104,9 @@ def test_the_socket_of_a_long_home_is_short_and_private(
         assert home.socket.parent.parent == tmp_path
         assert home.socket.parent.stat().st_mode & 0o777 == 0o700
     assert homes[0].socket != homes[1].socket
+    for home in homes:
+        home.clear_up()
+        assert not home.socket.parent.exists()
     assert Home(Path("/short")).socket == Path("/short/run/supervisor.sock")
 
 

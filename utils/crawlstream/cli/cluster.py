@@ -84,6 +84,7 @@ class LocalCluster:
     def stop(self) -> int:
         """Stop everything; answers how many processes supervisord had left behind."""
         left = self._supervisor.stop()
+        self.home.clear_up()
         _note(self.home).unlink(missing_ok=True)
         return left
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -69,6 +70,13 @@ class Home:
                 "point CRAWLSTREAM_HOME at a folder that you may write"
             ) from error
         _require_space(self.path)
+
+    def clear_up(self) -> None:
+        """Leave nothing outside the folder once its supervisord has ended."""
+        self.socket.unlink(missing_ok=True)
+        if self.socket.parent != self.run:
+            with contextlib.suppress(OSError):
+                self.socket.parent.rmdir()
 
 
 def repository() -> Path:
