@@ -148,8 +148,8 @@ class Worker:
     async def _open(self) -> None:
         await until_ready("redis", self._redis.ping)
         await self._sink.start()
-        port = self._settings.metrics_port
-        await self._health.enter_async_context(health.serve(port, self._check))
+        port, host = self._settings.metrics_port, self._settings.metrics_host
+        await self._health.enter_async_context(health.serve(port, self._check, host=host))
         for crash in self.recorder.open(self.name):
             returned = await self._frontier.blame(crash.worker, crash.token)
             log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)

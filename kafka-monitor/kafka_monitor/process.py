@@ -72,7 +72,11 @@ async def run(settings: Settings) -> None:
             )
             heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
             async with (
-                serve(settings.metrics_port, partial(_health, loop, recall)),
+                serve(
+                    settings.metrics_port,
+                    partial(_health, loop, recall),
+                    host=settings.metrics_host,
+                ),
                 beside(tally.run(), heartbeat.run(), recall.run()),
             ):
                 collect_seldom()

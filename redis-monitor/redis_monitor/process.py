@@ -93,7 +93,8 @@ async def run(settings: Settings) -> None:
         heartbeat = Heartbeat(plant.redis, plant.keys, process)
         await stack.enter_async_context(beside(plant.tally.run(), heartbeat.run()))
         health = partial(_health, duties)
-        await stack.enter_async_context(serve(settings.metrics_port, health))
+        port, host = settings.metrics_port, settings.metrics_host
+        await stack.enter_async_context(serve(port, health, host=host))
         log.info("start", node=process.node)
         await _until(stop, duties)
     log.info("end")

@@ -62,7 +62,8 @@ async def run(settings: Settings) -> None:
             beside(reader.run(), heartbeat.run(), _sending(sink), _looking(service, reader))
         )
         check = partial(_health, service, helpers)
-        await stack.enter_async_context(serve(settings.metrics_port, check))
+        port, host = settings.metrics_port, settings.metrics_host
+        await stack.enter_async_context(serve(port, check, host=host))
         log.info("start", node=process.node, host=settings.rest_host, port=settings.rest_port)
         await _serve(make_app(service), listener, service=service, stop=stop)
     log.info("end")

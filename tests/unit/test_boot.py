@@ -43,6 +43,25 @@ async def test_health_tells_waiting_from_dead(said: Health, status: int, word: b
         assert await _get(port, "/health") == (status, await _body_with(port, word))
 
 
+@pytest.mark.parametrize(
+    ("said", "live", "ready"),
+    [(Health(), 200, 200), (Health(waiting_for="Kafka"), 200, 503), (Health(alive=False), 503, 503)],
+)
+async def test_a_probe_may_ask_for_life_or_for_use(said: Health, live: int, ready: int) -> None:
+    """A process that waits is not to be restarted, and not to be counted on either."""
+    port = free_block(1)
+    async with health.serve(port, lambda: said, host="0.0.0.0"):
+        assert (await _get(port, "/health/live"))[0] == live
+        assert (await _get(port, "/health/ready"))[0] == ready
+
+
+async def test_an_address_of_another_machine_is_one_sentence() -> None:
+    """Health cannot be served where this machine is not."""
+    with pytest.raises(ConfigError, match=r"CRAWLSTREAM_METRICS_HOST: 192\.0\.2\.1"):
+        async with health.serve(free_block(1), Health, host="192.0.2.1"):
+            pass
+
+
 async def _body_with(port: int, word: bytes) -> bytes:
     _status, body = await _get(port, "/health")
     assert word in body

@@ -1,12 +1,14 @@
-"""``/health`` and ``/metrics`` of one process, on 127.0.0.1 and on its own event loop.
+"""``/health`` and ``/metrics`` of one process, on its own event loop.
 
 On its own loop on purpose: a process whose loop hangs does not answer, and is started anew.
+``/health`` and ``/health/live`` ask whether it lives, ``/health/ready`` whether it is of use now.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from crawlstream.boot.metrics import PROCESS_WAITING
 from crawlstream.errors import ConfigError
 
 _REQUEST_TIMEOUT_S = 5.0
@@ -40,10 +43,12 @@ class Health:
 
 
 @asynccontextmanager
-async def serve(port: int, check: Callable[[], Health]) -> AsyncIterator[None]:
+async def serve(
+    port: int, check: Callable[[], Health], *, host: str = "127.0.0.1"
+) -> AsyncIterator[None]:
     """Answer for the length of the block; port 0 serves nothing.
 
-    ConfigError: the port is taken.
+    ConfigError: the port is taken, or the host is none of this machine's addresses.
     """
     if port == 0:
         yield
@@ -59,8 +64,10 @@ async def serve(port: int, check: Callable[[], Health]) -> AsyncIterator[None]:
         writer.close()
 
     try:
-        server = await asyncio.start_server(answer, "127.0.0.1", port, limit=8192)
+        server = await asyncio.start_server(answer, host, port, limit=8192)
     except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise ConfigError(f"CRAWLSTREAM_METRICS_HOST: {host}: {error.strerror}") from error
         raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is taken") from error
     async with server:
         yield
@@ -68,11 +75,13 @@ async def serve(port: int, check: Callable[[], Health]) -> AsyncIterator[None]:
 
 def _response(path: bytes, check: Callable[[], Health]) -> bytes:
     if path == b"/metrics":
+        PROCESS_WAITING.set(bool(check().waiting_for))
         return _http(b"200 OK", CONTENT_TYPE_LATEST.encode(), generate_latest())
-    if path == b"/health":
+    if path in {b"/health", b"/health/live", b"/health/ready"}:
         health = check()
         body = {"status": health.status, "waiting_for": health.waiting_for, **health.details}
-        status = b"200 OK" if health.alive else b"503 Service Unavailable"
+        is_well = health.status == "ok" if path == b"/health/ready" else health.alive
+        status = b"200 OK" if is_well else b"503 Service Unavailable"
         return _http(status, b"application/json", orjson.dumps(body, default=str))
     return _http(b"404 Not Found", b"text/plain", b"not found\n")
 

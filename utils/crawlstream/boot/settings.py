@@ -213,6 +213,8 @@ class Settings(BaseSettings):
     """Default: JSON unless standard error is a terminal."""
     metrics_base: int = Field(0, validation_alias=_new("METRICS_PORT"), ge=0, le=65535)
     """First port of the health and metrics pages of a machine's processes; 0: none."""
+    metrics_host: str = Field("127.0.0.1", validation_alias=_new("METRICS_HOST"))
+    """The address that they are served on; whoever reaches it may read them."""
     metrics_offset: int = Field(0, validation_alias=_new("METRICS_OFFSET"), ge=0)
     """This process' place in that row of ports."""
     home: str = Field(".crawlstream", validation_alias=_new("HOME"))
@@ -244,7 +246,7 @@ class Settings(BaseSettings):
 
     @property
     def metrics_port(self) -> int:
-        """Port of this process' health and metrics pages on 127.0.0.1; 0: none."""
+        """Port of this process' health and metrics pages; 0: none."""
         return self.metrics_base and self.metrics_base + self.metrics_offset
 
     @property
