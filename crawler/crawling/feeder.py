@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from crawling.holds import Holds, Owed, Page
+from crawling.metrics import Meter
 from crawling.robots import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
@@ -58,6 +59,7 @@ class Feeder:
         robots: Robots,
         sleeper: Sleeper,
         *,
+        meter: Meter,
         worker: str,
         spiderid: str,
         may_lease: Callable[[], bool],
@@ -68,6 +70,7 @@ class Feeder:
         self._holds = holds
         self._robots = robots
         self._sleeper = sleeper
+        self._meter = meter
         self._worker = worker
         self._spiderid = spiderid
         self._may_lease = may_lease
@@ -159,6 +162,7 @@ class Feeder:
 
     def _hear(self, call: _Call, answer: Exchanged) -> None:
         self._holds.heard(self._left_at)
+        self._meter.exchanged(call.owed, answer, time.monotonic() - self._left_at)
         if answer.is_crowded is not None:
             self._holds.is_crowded = answer.is_crowded
         for page in self._holds.told(call.owed, answer.stale, answer.refused):
@@ -173,6 +177,7 @@ class Feeder:
             # Any of the tries may have made the grants: they count from the first.
             holds = [replace(hold, issued_at=call.left_at) for hold in holds]
         pages = [self._holds.admit(hold) for hold in holds]
+        self._meter.holding(len(self._holds))
         if pages:
             failpoint("after_lease")
         if self._draining:

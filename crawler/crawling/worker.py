@@ -24,6 +24,7 @@ from crawling.endings import Endings
 from crawling.feeder import Feeder
 from crawling.holds import GrantExpired, Holds, Page, Phase
 from crawling.lifetime import LOOK_EVERY_S, Lifetime, resident_bytes
+from crawling.metrics import Meter
 from crawling.outcome import Outcomes
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
@@ -77,6 +78,7 @@ class Worker:
         self._frontier = Frontier(self._redis, keys)
         self._sink = _sink(settings, self._process.spider)
         self._tally = Tally(self._redis, keys)
+        self._meter = Meter(self._process.spider, settings.CONCURRENT_REQUESTS)
         self._heartbeat = Heartbeat(self._redis, keys, self._process)
         self._sleeper = Sleeper(self._waiting_redis, keys, self.name)
         self._tasks = Tasks(self._break)
@@ -104,6 +106,7 @@ class Worker:
             self.holds,
             Robots(book, self.outcomes, self._tasks, self._fetch),
             self._sleeper,
+            meter=self._meter,
             worker=self.name,
             spiderid=self._process.spider,
             may_lease=self._may_lease,
@@ -267,6 +270,7 @@ class Worker:
         self._tally.count_response(self._process.spider, self._process.host, status)
         latency_ms = page.latency_ms if page.status else None
         self._tally.domains.count(page.hold.domain, status, latency_ms)
+        self._meter.response(status, latency_ms)
 
     def _may_lease(self) -> bool:
         return not self.publisher.is_stuck and not self._crawler.engine.needs_backout()

@@ -11,6 +11,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.effects import IntakeBatch
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects
+from kafka_monitor.metrics import REJECTED
 
 log = structlog.get_logger()
 
@@ -57,6 +58,8 @@ class Gaps:
         )
         key = f"{self._topics.incoming}-{gap.partition}-{gap.position}".encode()
         await self._sink.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
+        REJECTED.labels(rejection.reason).inc()
+        REJECTED.labels(rejection.reason).inc()
 
 
 def _sentence(gap: OutOfRange) -> str:

@@ -21,6 +21,7 @@ from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from kafka_monitor.intake import Intake, Judged, Rejected, sentence_of
+from kafka_monitor.metrics import RECORDS, REQUESTS
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejects
 
@@ -219,10 +220,12 @@ class Loop:
         if judged.effects and not answer.applied:
             return
         self._tally.count("kafka-monitor", "total", by=len(judged.batch.records))
+        RECORDS.inc(len(judged.batch.records))
         if judged.rejected:
             self._tally.count("kafka-monitor", "fail", by=len(judged.rejected))
         for name, handled in judged.handled.items():
             self._tally.count("kafka-monitor", "plugins", name, by=handled)
+            REQUESTS.labels(name).inc(handled)
 
     async def _commit(self, every_s: float) -> None:
         if not self._applied or time.monotonic() - self._committed_at < every_s:

@@ -14,6 +14,7 @@ from crawlstream.keys import Topics
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, replies, requests
 from kafka_monitor.intake import Rejected
+from kafka_monitor.metrics import REJECTED
 
 log = structlog.get_logger()
 
@@ -36,6 +37,8 @@ class Rejects:
             log.warning("decode", outcome="cut", error=str(error))
             cut = [replace(one, record=one.record._replace(value=None)) for one in rejected]
             await self._sink.send([record for one in cut for record in self._records(one)])
+        for one in rejected:
+            REJECTED.labels(one.reason).inc()
 
     def _records(self, rejected: Rejected) -> list[Out]:
         record = rejected.record

@@ -21,6 +21,7 @@ from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, runs
 from redis_monitor.audit import check_ending
 from redis_monitor.dead_letters import dead_letter
+from redis_monitor.metrics import DEAD_LETTERS, RUNS
 from redis_monitor.outbound import Outbound
 
 COUNT = 100
@@ -61,6 +62,7 @@ class Ledger:
             await self._pulse.patiently(lambda: self._outbound.send(records))
         if owed:
             await self._pulse.patiently(lambda: self._streams.published([one.id for one in owed]))
+            _count(owed)
             log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
         return 0.0
 
@@ -108,3 +110,11 @@ class Ledger:
             server_time=owed.server_time,
         )
         return self._outbound.reply(owed.crawl.appid, body)
+
+
+def _count(owed: Sequence[Owed]) -> None:
+    for one in owed:
+        if one.kind in _STATES:
+            RUNS.labels(one.kind).inc()
+        elif one.hold is not None:
+            DEAD_LETTERS.labels(one.reason).inc()

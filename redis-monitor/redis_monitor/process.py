@@ -35,6 +35,7 @@ from redis_monitor.actions.door import Context
 from redis_monitor.answers import Answers
 from redis_monitor.audit import Audit
 from redis_monitor.duty import Duty
+from redis_monitor.figures import Figures
 from redis_monitor.ledger import Ledger
 from redis_monitor.outbound import Outbound
 from redis_monitor.reaper import Reaper
@@ -82,12 +83,14 @@ async def run(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         process = Process(kind="redis-monitor")
         plant = await _plant(settings, process.node, stop=stop, stack=stack)
+        rules = _rules(plant)
         duties = [
             _answering(plant),
             _publishing(plant),
             await stack.enter_async_context(_tending(plant)),
-            await stack.enter_async_context(_copying_rules(plant)),
+            await stack.enter_async_context(_copying_rules(rules)),
             _auditing(plant),
+            _looking(plant, rules),
             _forgetting(plant),
         ]
         heartbeat = Heartbeat(plant.redis, plant.keys, process)
@@ -196,8 +199,7 @@ async def _tending(plant: Plant) -> AsyncIterator[Duty]:
         await sleeper.stop()
 
 
-@asynccontextmanager
-async def _copying_rules(plant: Plant) -> AsyncIterator[Duty]:
+def _rules(plant: Plant) -> Rules:
     settings = plant.settings
     watch = partial(
         ThrottleWatch,
@@ -205,7 +207,11 @@ async def _copying_rules(plant: Plant) -> AsyncIterator[Duty]:
         settings.throttle_path,
         default=settings.default_rule,
     )
-    rules = Rules(plant.frontier, plant.editor, lambda on_table: watch(on_table=on_table))
+    return Rules(plant.frontier, plant.editor, lambda on_table: watch(on_table=on_table))
+
+
+@asynccontextmanager
+async def _copying_rules(rules: Rules) -> AsyncIterator[Duty]:
     try:
         yield Duty(Pulse("rules"), rules.step)
     finally:
@@ -213,7 +219,14 @@ async def _copying_rules(plant: Plant) -> AsyncIterator[Duty]:
 
 
 def _auditing(plant: Plant) -> Duty:
-    return Duty(Pulse("audit"), Audit(plant.frontier, plant.redis, plant.keys).step)
+    return Duty(Pulse("audit"), Audit(plant.frontier).step)
+
+
+def _looking(plant: Plant, rules: Rules) -> Duty:
+    figures = Figures(
+        plant.settings, plant.redis, keys=plant.keys, is_watched=lambda: rules.is_connected
+    )
+    return Duty(Pulse("figures"), figures.step)
 
 
 def _forgetting(plant: Plant) -> Duty:

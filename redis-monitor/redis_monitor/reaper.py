@@ -6,6 +6,7 @@ import structlog
 
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.wake import Sleeper
+from redis_monitor.metrics import REAPED
 
 SHORTEST_S, LONGEST_S = 0.05, 2.5
 """Pause between two steps. The frontier clock gains at most 10 s between two calls, and where no
@@ -29,6 +30,7 @@ class Reaper:
         tended = await self._frontier.tend()
         if tended.ended or tended.reaped:
             log.info("reap", ended=tended.ended, workers=tended.reaped)
+        REAPED.inc(tended.reaped)
         if tended.more:
             return 0.0
         due_s = LONGEST_S if tended.next_ms is None else tended.next_ms / 1000

@@ -38,6 +38,11 @@ class Rules:
         self._changed = asyncio.Event()
         self._is_watching = False
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether ZooKeeper answers just now."""
+        return self._watch.connected
+
     async def stop(self) -> None:
         """Watch no more."""
         if self._is_watching:

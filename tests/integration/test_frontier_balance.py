@@ -60,6 +60,19 @@ async def test_a_hold_that_is_missing_is_found(bench: Bench) -> None:
     assert (await bench.frontier.balance()).found == {}
 
 
+async def test_the_longest_wait_is_told(bench: Bench) -> None:
+    """That of the crawl with queued pages in which nothing happened for longest; paused ones rest."""
+    assert (await bench.frontier.balance()).longest_wait_ms == 0
+    await bench.feed.seeds("a/1")
+    other = CrawlKey("link", "app", "other")
+    await bench.feed.put(bench.feed.seed("b/1", crawl=other))
+    for crawl in (1, 2):
+        await bench.redis.hincrby(f"{{cs0}}x:{crawl}", "active", -crawl * 60_000)
+    assert 120_000 <= (await bench.frontier.balance()).longest_wait_ms < 180_000
+    await bench.redis.hset("{cs0}x:2", "paused", 1)
+    assert 60_000 <= (await bench.frontier.balance()).longest_wait_ms < 120_000
+
+
 async def test_many_crawls_are_added_up_in_parts(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,9 @@ class Balance:
     than by the workers."""
     cursor: bytes
     """Where the next part begins."""
+    longest_wait_ms: int = 0
+    """How long nothing has happened in the crawl that waits longest, among those with queued pages
+    that nobody has paused."""
 
     @property
     def is_whole(self) -> bool:
@@ -119,11 +122,14 @@ async def balance(run: Run, begun: Balance | None = None) -> Balance:
     """Add up the ledgers of some thousand crawls, from where ``begun`` came to."""
     found = dict(begun.found) if begun else {}
     cursor = begun.cursor if begun else b"0"
+    longest_ms = begun.longest_wait_ms if begun else 0
     for _ in range(BALANCES_A_PART):
         so_far = sum(map(abs, found.values()))
-        cursor, flat = packing.unpack(await run("balance", cursor, RUNS_PER_CALL, so_far))
+        answer = packing.unpack(await run("balance", cursor, RUNS_PER_CALL, so_far))
+        cursor, flat, waited_ms = answer
         for name, residual in zip(flat[::2], flat[1::2], strict=True):
             found[packing.crawl_from(name) if name else None] = residual
+        longest_ms = max(longest_ms, int(waited_ms))
         if cursor == b"0":
             break
-    return Balance(found=found, cursor=cursor)
+    return Balance(found=found, cursor=cursor, longest_wait_ms=longest_ms)

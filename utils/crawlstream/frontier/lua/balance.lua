@@ -4,14 +4,22 @@
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 cursor of the crawls ('0' begins a round), 2 crawls a step, 3 what the round has found so far.
 -- `totals` field `residual`: what the last whole round found; anything but 0 is a defect.
--- Returns: packed {next cursor, {name, residual …}}: where `admitted` is not the sum of what became of
---   the pages; under the name '' where the workers hold another number than the ledgers say.
+-- Returns: packed {next cursor, {name, residual …}, ms}: where `admitted` is not the sum of what became of
+--   the pages; under the name '' where the workers hold another number than the ledgers say. `ms` is
+--   the longest time in which nothing has happened in one of these crawls, though pages of it wait and
+--   nobody has paused it.
 -- Cost: one HMGET a crawl; in the first step of a round two commands a worker.
 local P = KEYS[1]
 local COUNTERS = { 'admitted', 'done', 'failed', 'redirected', 'stopped', 'expired', 'queued',
   'delayed', 'held', 'spilled' }
+local FIELDS = { unpack(COUNTERS) }
+for _, field in ipairs({ 'state', 'paused', 'active' }) do
+  FIELDS[#FIELDS + 1] = field
+end
 local cursor, page, residual = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local found = {}
+local found, longest = {}, 0
+local time = redis.call('TIME')
+local wall = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function note(name, amount)
   if amount ~= 0 then
@@ -20,13 +28,20 @@ local function note(name, amount)
   end
 end
 
-local function left_over(c)
-  local x = redis.call('HMGET', P .. 'x:' .. c, unpack(COUNTERS))
+local function left_over(x)
   local left = tonumber(x[1] or 0)
-  for i = 2, #x do
+  for i = 2, #COUNTERS do
     left = left - tonumber(x[i] or 0)
   end
   return left
+end
+
+local function waited(x)
+  local queued, state, paused, active = x[7], x[#COUNTERS + 1], x[#COUNTERS + 2], x[#COUNTERS + 3]
+  if state ~= 'running' or paused or tonumber(queued or 0) <= 0 then
+    return 0
+  end
+  return wall - tonumber(active)
 end
 
 -- Two fields of a worker's hash are not holds.
@@ -45,9 +60,12 @@ if cursor == '0' then
 end
 local scanned = redis.call('HSCAN', P .. 'names', cursor, 'COUNT', page)
 for i = 1, #scanned[2], 2 do
-  note(scanned[2][i], left_over(string.match(scanned[2][i + 1], '^%d+')))
+  local c = string.match(scanned[2][i + 1], '^%d+')
+  local x = redis.call('HMGET', P .. 'x:' .. c, unpack(FIELDS))
+  note(scanned[2][i], left_over(x))
+  longest = math.max(longest, waited(x))
 end
 if scanned[1] == '0' then
   redis.call('HSET', P .. 'totals', 'residual', string.format('%d', residual))
 end
-return cmsgpack.pack({ scanned[1], found })
+return cmsgpack.pack({ scanned[1], found, longest })

@@ -1,0 +1,113 @@
+"""What a crawler tells Prometheus: counted when the frontier has taken it, so that it is so."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from crawling.holds import Owed
+from crawlstream.model.effects import Exchanged, Outcome
+from crawlstream.model.throttle import Reaction
+
+LEASES = Counter("crawlstream_leases", "Pages that the frontier granted.", ["spider"])
+PAGES = Counter(
+    "crawlstream_pages",
+    "Pages that came to their end: `done`, `failed` or `redirected`.",
+    ["spider", "outcome"],
+)
+FAILURES = Counter(
+    "crawlstream_page_failures",
+    "Failed pages by the reason that their event `page_failed` gives.",
+    ["spider", "reason"],
+)
+RETURNED = Counter(
+    "crawlstream_pages_returned",
+    "Pages that went back: `retry` (one more attempt), `release` (unmarked), `stale` (they were "
+    "in other hands by then).",
+    ["spider", "why"],
+)
+PAGE_BYTES = Counter(
+    "crawlstream_page_bytes", "Size of the pages that were delivered, decompressed.", ["spider"]
+)
+RESPONSES = Counter(
+    "crawlstream_responses",
+    "Downloads by HTTP status, retries included; 504 also where no response came.",
+    ["spider", "status"],
+)
+DOWNLOAD_SECONDS = Histogram(
+    "crawlstream_download_seconds",
+    "Time from sending a request to the last byte of its response.",
+    ["spider"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+REFUSALS = Counter(
+    "crawlstream_refusals",
+    "Requests for which a site is spared: `refusal` (429, 503), `silence` (no connection, or one "
+    "that broke).",
+    ["spider", "kind"],
+)
+EXCHANGE_SECONDS = Histogram(
+    "crawlstream_exchange_seconds",
+    "Time of one call to the frontier, which settles and leases.",
+    ["spider"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
+)
+HOLDS = Gauge("crawlstream_holds", "Pages in the hands of this worker.", ["spider"])
+SLOTS = Gauge(
+    "crawlstream_download_slots", "Downloads that this worker may have at once.", ["spider"]
+)
+
+_STATUSES = frozenset(map(int, HTTPStatus))
+_KINDS = {Reaction.REFUSAL: "refusal", Reaction.SILENCE: "silence"}
+
+
+class Meter:
+    """The figures of one worker."""
+
+    def __init__(self, spiderid: str, slots: int) -> None:
+        self._spider = spiderid
+        self._leases = LEASES.labels(spiderid)
+        self._pages = {outcome: PAGES.labels(spiderid, outcome) for outcome in Outcome}
+        self._returned = {
+            why: RETURNED.labels(spiderid, why) for why in ("retry", "release", "stale")
+        }
+        self._refusals = {
+            reaction: REFUSALS.labels(spiderid, kind) for reaction, kind in _KINDS.items()
+        }
+        self._bytes = PAGE_BYTES.labels(spiderid)
+        self._download = DOWNLOAD_SECONDS.labels(spiderid)
+        self._exchange = EXCHANGE_SECONDS.labels(spiderid)
+        self._holds = HOLDS.labels(spiderid)
+        SLOTS.labels(spiderid).set(slots)
+
+    def response(self, status: int, latency_ms: int | None) -> None:
+        """Count one download; ``latency_ms`` None: no response came."""
+        # Sites may answer any number; each that is no status would be a series of its own.
+        name = str(status) if status in _STATUSES else "other"
+        RESPONSES.labels(self._spider, name).inc()
+        if latency_ms is not None:
+            self._download.observe(latency_ms / 1000)
+
+    def exchanged(self, owed: Owed, answer: Exchanged, seconds: float) -> None:
+        """Count what one answered call has done."""
+        self._exchange.observe(seconds)
+        self._leases.inc(len(answer.holds))
+        untaken = answer.stale | answer.refused
+        for settle in owed.settles:
+            if settle.token in untaken:
+                continue
+            self._pages[settle.outcome].inc()
+            self._bytes.inc(settle.body_bytes)
+            if settle.outcome is Outcome.FAILED:
+                FAILURES.labels(self._spider, settle.reason).inc()
+        self._returned["stale"].inc(len(answer.stale))
+        for why, ends in (("retry", owed.requeues), ("release", owed.releases)):
+            self._returned[why].inc(sum(end.token not in untaken for end in ends))
+        for sent in owed.sent:
+            if sent.heard and sent.heard.reaction in _KINDS:
+                self._refusals[sent.heard.reaction].inc()
+
+    def holding(self, pages: int) -> None:
+        """Tell how many pages are in hand."""
+        self._holds.set(pages)
