@@ -169,6 +169,17 @@ def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
     assert done.returncode == 1
 
 
+def test_what_a_linked_venv_leads_to_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    """Another checkout's .venv is not emptied for ours."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (machine.checkout / ".venv").symlink_to(elsewhere)
+    machine.has("python3", 'case "$*" in "-m venv"*) echo emptied >&2;; esac')
+    done = machine.run("status")
+    assert (done.returncode, "emptied" in done.stderr) == (1, False)
+    assert "is a link" in done.stderr
+
+
 def test_a_checkout_that_was_moved_is_made_ready_anew(machine: Machine) -> None:
     """A .venv knows its place; elsewhere it would run the code of the old one."""
     machine.has_venv()

@@ -35,3 +35,31 @@ def test_every_line_is_json_with_the_same_head() -> None:
     assert len(lines) == 4
     assert {line["process"] for line in lines} == {"tester"}
     assert all(line["timestamp"].endswith("Z") and line["level"] for line in lines)
+
+
+_WARN = """
+import logging
+import structlog
+from crawlstream.boot.log import configure_for_command
+configure_for_command()
+log = structlog.get_logger()
+for _ in range(3):
+    log.warning("publish", outcome="waiting", error="Kafka does not answer")
+log.info("publish", outcome="unseen")
+logging.getLogger("kazoo.client").warning("chatter")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.exception("put", outcome="failed")
+"""
+
+
+def test_a_command_warns_in_sentences() -> None:
+    """A person is told what is wrong, once, without stamps, traces and what libraries say."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WARN], capture_output=True, check=True, encoding="utf-8"
+    )
+    assert done.stderr.splitlines() == [
+        "crawlstream: Kafka does not answer (waiting)",
+        "crawlstream: division by zero (failed)",
+    ]

@@ -47,16 +47,35 @@ def configure(settings: Settings, process: str) -> None:
 
 
 def configure_for_command() -> None:
-    """Set up the logs of a command that a person has typed: warnings only, on standard error.
+    """Set up the logs of a command that a person has typed: warnings only, as sentences.
 
     Only ours: what a library says to itself comes from its threads, even behind our last sentence.
     """
     structlog.configure(
+        processors=[_Sentences()],
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
     logging.basicConfig(handlers=[logging.NullHandler()])
     logging.captureWarnings(capture=True)
+
+
+class _Sentences:
+    """What a person is told on standard error; the same thing only once in a row."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, _logger: object, _method: str, event: Any) -> str:
+        failure = sys.exc_info()[1] if event.pop("exc_info", None) else None
+        name = event.pop("event")
+        said = event.pop("error", failure or name)
+        more = ", ".join(map(str, event.values()))
+        sentence = f"crawlstream: {said}" + (f" ({more})" if more else "")
+        if sentence == self._last:
+            raise structlog.DropEvent
+        self._last = sentence
+        return sentence
 
 
 def _shared(process: str) -> Sequence[Processor]:
