@@ -1,0 +1,266 @@
+"""The auditor: whatever is planted among good facts is found, and named by its law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chaos.auditor import LAWS, audit
+from chaos.facts import APP, Facts, Fed, Record, Rule, Sample, Strike
+from crawlstream.demo.visits import Visit
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+
+CRAWL = "crawl"
+PAGES = {f"http://127.0.0.1:1/{n}": 200 for n in range(6)}
+PRIVATE = "http://127.0.0.1:1/private/7"
+FED = Fed(crawlid=CRAWL, delivered=PAGES, failed={PRIVATE: "robots"}, redirected=1)
+STRIKE = Strike(fault="kill", target="crawler-1", at=2_000, in_flight=1)
+ASKED = "a-question"
+COUNTERS = {
+    "admitted": 8, "done": 6, "failed": 1, "redirected": 1, "stopped": 0, "expired": 0,
+}  # fmt: skip
+
+
+def record(topic: str, offset: int, at: float, /, key: str | None = None, **value: Any) -> Record:
+    """A record of the crawl."""
+    value = {"crawlid": CRAWL, "appid": APP, "run": 1, **value}
+    return Record(topic=topic, key=key, value=value, partition=0, offset=offset, at=at)
+
+
+def result(number: int, at: float, offset: int | None = None, **value: Any) -> Record:
+    """The result of a page."""
+    name = f"id-{number}"
+    url = f"http://127.0.0.1:1/{number}"
+    fields = {"key": name, "id": name, "url": url, "status_code": 200, **value}
+    return record("crawled_firehose", number if offset is None else offset, at, **fields)
+
+
+def event(name: str, at: float, **value: Any) -> Record:
+    """An event of the crawl."""
+    return record("events", int(at), at, event=name, **value)
+
+
+def ending(at: float = 9_000, name: str = "crawl_finished", **counters: int) -> Record:
+    """How the crawl ended."""
+    return event(name, at, counters={**COUNTERS, **counters})
+
+
+def answer(uuid: str = ASKED, **value: Any) -> Record:
+    """The answer to a question."""
+    return record("outbound_firehose", 0, 5_000, uuid=uuid, server_time=1.5, **value)
+
+
+def visit(at: float, path: str = "/1") -> Visit:
+    """A request that the site saw."""
+    return Visit(at, at, "127.0.0.1", "GET", path, 200, "")
+
+
+def ledger(**counts: int) -> CrawlState:
+    """A ledger that adds up: six are done, one failed, one is held."""
+    numbers = {
+        "admitted": 8, "queued": 0, "delayed": 0, "held": 1, "done": 6, "failed": 1,
+        "redirected": 0, "stopped": 0, "expired": 0, **counts,
+    }  # fmt: skip
+    key = CrawlKey("link", APP, CRAWL)
+    return CrawlState(
+        crawl=key, run=1, state="running", started_at=0, last_activity=0, expires=0, **numbers
+    )
+
+
+def sample(at: float = 7_000, logged: int = 6, **counts: int) -> Sample:
+    """What the ledger said, and how many results Kafka had then."""
+    return Sample(at=at, ledgers=[ledger(**counts)], logged={("crawled_firehose", 0): logged})
+
+
+RESULTS = [result(n, 1_000 * (n + 1)) for n in range(6)]
+EVENTS = [
+    event("crawl_started", 100),
+    event("page_failed", 200, id="id-7", url=PRIVATE, reason="robots"),
+    ending(),
+]
+GOOD = Facts(
+    fed=[FED],
+    records=[*RESULTS, *EVENTS, answer()],
+    visits=[visit(1_000 * n) for n in range(6)],
+    rules=[Rule(host="127.0.0.1", hits=1, window_s=1)],
+    samples=[sample()],
+    strikes=[STRIKE],
+    asked=frozenset({ASKED}),
+)
+
+Plant = Callable[[Facts], Facts]
+
+
+def more(*records: Record) -> Plant:
+    """Records beside the good ones."""
+    return lambda facts: replace(facts, records=[*facts.records, *records])
+
+
+def without(*records: Record) -> Plant:
+    """The good records but some."""
+    return lambda facts: replace(facts, records=[r for r in facts.records if r not in records])
+
+
+def instead(old: Record, new: Record) -> Plant:
+    """One of the good records is another."""
+    return lambda facts: replace(facts, records=[new if r == old else r for r in facts.records])
+
+
+def sampled(*samples: Sample) -> Plant:
+    """Other samples."""
+    return lambda facts: replace(facts, samples=samples)
+
+
+def visited(*times: float) -> Plant:
+    """Other arrivals at the site."""
+    return lambda facts: replace(facts, visits=[visit(at) for at in times])
+
+
+AGAIN = result(1, 3_500, offset=10)
+"""A repeat after the strike, which had one page in flight."""
+
+
+def test_what_is_good_is_called_good() -> None:
+    """All pages, one repeat that a fault explains, one ending: no violation."""
+    assert audit(GOOD) == []
+    assert audit(more(AGAIN)(GOOD)) == []
+    assert audit(more(ending(9_500))(GOOD)) == [], "an ending that is told twice is one ending"
+
+
+PLANTED = {
+    "a page that never comes": (without(RESULTS[3]), "nothing is lost", "never delivered"),
+    "a page with another status": (
+        instead(RESULTS[3], result(3, 4_000, status_code=500)), "nothing is lost", "with 500",
+    ),
+    "a page that nobody asked for": (
+        more(result(9, 5_000)), "nothing is lost", "should not be",
+    ),
+    "a failure that never comes": (without(EVENTS[1]), "nothing is lost", "never failed"),
+    "a page that fails": (
+        more(event("page_failed", 300, id="id-8", url="http://127.0.0.1:1/3", reason="timeout")),
+        "nothing is lost",
+        "failed (timeout)",
+    ),
+    "a repeat before any fault": (
+        more(result(0, 1_500, offset=10)), "repeats are bounded", "repeat 1",
+    ),
+    "more repeats than were in flight": (
+        more(AGAIN, result(2, 4_500, offset=11)), "repeats are bounded", "explain 1",
+    ),
+    "recovered without a loss": (
+        more(result(1, 3_500, offset=10, recovered=True)), "repeats are bounded", "nothing was",
+    ),
+    "a repeat under another id": (
+        more(result(1, 3_500, offset=10, id="other", key="other")),
+        "repeats are recognisable",
+        "2 ids of one page",
+    ),
+    "one id for two pages": (
+        instead(RESULTS[3], result(3, 4_000, id="id-2", key="id-2")),
+        "repeats are recognisable",
+        "one id of 2 pages",
+    ),
+    "a key that is not the id": (
+        instead(RESULTS[3], result(3, 4_000, key=None)), "repeats are recognisable", "key None",
+    ),
+    "a page that is nowhere": (sampled(sample(held=0)), "the ledger adds up", "1 of 8 nowhere"),
+    "a page that is counted twice": (
+        instead(EVENTS[2], ending(done=7, admitted=9)), "the ledger adds up", "7 counted as done",
+    ),
+    "a page that ended nowhere": (
+        instead(EVENTS[2], ending(admitted=9)), "the ledger adds up", "9 admitted, 8 ended",
+    ),
+    "a failure that is not told": (
+        instead(EVENTS[2], ending(failed=2, admitted=9)), "the ledger adds up", "2 counted as fai",
+    ),
+    "a leak in the frontier": (
+        lambda facts: replace(facts, leaks={"held": -1}), "the ledger adds up", "off by -1",
+    ),
+    "no ending": (without(EVENTS[2]), "one ending a run", "ended by nothing"),
+    "two endings": (
+        more(ending(9_100, "crawl_expired")), "one ending a run", "crawl_expired of run 1",
+    ),
+    "one ending with two accounts": (
+        more(ending(9_100, done=7)), "one ending a run", "different counters",
+    ),
+    "another run": (more(event("crawl_started", 8_000, run=2)), "one ending a run", "[1, 2]"),
+    "a page after the end": (
+        more(result(1, 30_000, offset=10)), "one ending a run", "came after its end",
+    ),
+    "two requests in one window": (
+        visited(0, 1_000, 1_900), "no window is overrun", "2 requests within 0.9000 s",
+    ),
+    "a request without a rule": (
+        lambda facts: replace(facts, rules=[]), "no window is overrun", "no rule allows it",
+    ),
+    "complete before Kafka has it": (
+        sampled(sample(logged=5)), "complete only after Kafka", "6 complete when Kafka had 5",
+    ),
+    "complete and never published": (
+        without(RESULTS[5]), "complete only after Kafka", "6 complete when Kafka had 5",
+    ),
+    "a question without an answer": (
+        without(GOOD.records[-1]), "every question is answered", "never answered: a-question",
+    ),
+    "two answers that differ": (
+        more(answer(error="unknown")), "every question is answered", "2 different answers",
+    ),
+    "a forbidden page that is asked for": (
+        lambda facts: replace(facts, visits=[visit(1, "/private/7")]),
+        "robots.txt is obeyed",
+        "was asked for 1 times",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("plant", "law", "words"), PLANTED.values(), ids=PLANTED)
+def test_every_planted_violation_is_found_and_named(plant: Plant, law: str, words: str) -> None:
+    """Its law is among those that are broken, with what it was."""
+    found = audit(plant(GOOD))
+    assert any(v.law == law and words in v.what for v in found), found
+
+
+def test_every_law_is_planted_against() -> None:
+    """No law that nothing was ever seen to break."""
+    assert {law for _, law, _ in PLANTED.values()} == set(LAWS)
+
+
+def test_a_rule_counts_for_windows_within_its_time() -> None:
+    """Before it was in force, and once it is over, more may be asked."""
+    rules = [
+        Rule(host="127.0.0.1", hits=2, window_s=1),
+        Rule(host="127.0.0.1", hits=1, window_s=1, since=5_000, until=9_000),
+    ]
+
+    def overruns(*times: float) -> list[str]:
+        facts = replace(visited(*times)(GOOD), rules=rules)
+        return [violation.what for violation in audit(facts)]
+
+    assert not overruns(0, 100, 4_990, 5_000, 8_500, 9_000)
+    assert "2 requests within 0.1000 s, where 1" in overruns(6_000, 6_100)[0]
+    assert "3 requests within 0.2000 s, where 2" in overruns(0, 100, 200)[0]
+
+
+def test_what_is_recovered_may_repeat_all() -> None:
+    """After Redis was lost whatever was unfinished comes again, and says so."""
+    lost = replace(STRIKE, began_again=True, in_flight=0)
+    again = [result(n, 3_500 + n, offset=10 + n, recovered=True) for n in range(3)]
+    assert audit(replace(more(*again)(GOOD), strikes=[lost])) == []
+
+
+def test_a_crawl_that_was_stopped_need_not_be_whole() -> None:
+    """What came by then is all of it, and it ends as stopped."""
+    stopped = replace(FED, is_stopped=True)
+    counters = {"done": 5, "stopped": 2, "redirected": 0}
+    facts = replace(
+        without(RESULTS[5])(instead(EVENTS[2], ending(9_000, "crawl_stopped", **counters))(GOOD)),
+        fed=[stopped],
+        samples=[],
+    )
+    assert audit(facts) == []
+    finished = audit(replace(GOOD, fed=[stopped]))
+    assert [violation.law for violation in finished] == ["one ending a run"]
