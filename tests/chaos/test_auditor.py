@@ -61,7 +61,7 @@ def visit(at: float, path: str = "/1") -> Visit:
 
 def ledger(**counts: int) -> CrawlState:
     """A ledger that adds up: six are done, one failed, one is held."""
-    numbers = {
+    numbers: dict[str, Any] = {
         "admitted": 8, "queued": 0, "delayed": 0, "held": 1, "done": 6, "failed": 1,
         "redirected": 0, "stopped": 0, "expired": 0, **counts,
     }  # fmt: skip
