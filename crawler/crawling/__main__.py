@@ -14,6 +14,7 @@ import sys
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 
+from crawling.bodies import BodyStore
 from crawlstream.boot import log
 from crawlstream.errors import ConfigError
 
@@ -25,6 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     name = parser.parse_args(argv).spider
     try:
         from crawling import settings  # noqa: PLC0415  reads the environment
+
+        if settings.CRAWLSTREAM.body_store:
+            BodyStore.at(settings.CRAWLSTREAM.body_store)
     except ConfigError as error:
         return _refuse(str(error))
     log.configure(settings.CRAWLSTREAM, f"crawler-{name}")

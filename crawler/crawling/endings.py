@@ -15,11 +15,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from crawling.holds import Holds, Page
-from crawling.publish import Publisher
+from crawling.publish import GivenUp, Publisher
 from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.errors import KafkaUnavailable
 from crawlstream.model.effects import Outcome
 from crawlstream.model.event import PageFailed
 
@@ -72,9 +71,9 @@ class Endings:
             self._settle_if_over(page)
 
     def item_failed(self, response: Any, failure: Failure) -> None:
-        """A pipeline raised. If it only gave up waiting for Kafka, the page stays open."""
+        """A pipeline raised. If it only gave up waiting for a service, the page stays open."""
         page = _page_behind(response)
-        if page and not isinstance(failure.value, KafkaUnavailable):
+        if page and not isinstance(failure.value, GivenUp):
             page.failure = "item_error"
             self.item_left(response)
 

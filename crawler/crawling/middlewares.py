@@ -131,7 +131,7 @@ class ResultPipeline:
         return cls(Worker.of(crawler), is_alone=enabled == 1)
 
     async def process_item(self, item: Any) -> Any:
-        """Publish one; KafkaUnavailable only where the worker is about to end."""
+        """Publish one; GivenUp only where the worker is about to end."""
         if not isinstance(item, CrawlResult):
             if not self._is_alone:
                 return item

@@ -13,11 +13,11 @@ from crawling.endings import Endings
 from crawling.failures import RETRY_CODES, is_retryable, reason_of
 from crawling.holds import GrantExpired, Holds, Page
 from crawling.outlinks import Children
+from crawling.publish import GivenUp
 from crawling.reactions import retry_after
 from crawling.redirects import redirect_of
 from crawling.to_scrapy import page_of
 from crawlstream.boot.settings import Settings
-from crawlstream.errors import KafkaUnavailable
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Outcome
 
@@ -67,7 +67,7 @@ class Outcomes:
         A worker that is about to end may give up waiting for Kafka; the page then stays open.
         """
         page, error = page_of(failure.request), failure.value  # type: ignore[attr-defined]
-        if not page.is_open or error is None or isinstance(error, Ended | KafkaUnavailable):
+        if not page.is_open or error is None or isinstance(error, Ended | GivenUp):
             return
         if isinstance(error, GrantExpired):
             log.debug("release", url=page.hold.entry.url, reason="grant_expired")

@@ -8,10 +8,9 @@ from dataclasses import replace
 import structlog
 
 from crawling.holds import Holds
-from crawling.publish import Publisher
+from crawling.publish import GivenUp, Publisher
 from crawling.tasks import Tasks
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.effects import Settle
 
@@ -46,7 +45,7 @@ class Spiller:
         spills = self._frontier.spill(self._worker, self._spiderid, settle)
         try:
             refused = await self._publisher.spill([spill.value for spill in spills])
-        except KafkaUnavailable as error:
+        except GivenUp as error:
             # The worker is about to end; its page will be fetched again.
             log.warning("spill", outcome="given_back", error=str(error))
             return

@@ -232,7 +232,7 @@ class Worker:
             log.warning("reconcile", outcome="lost", url=page.hold.entry.url, id=page.id)
 
     def _check(self) -> health.Health:
-        waiting_for = "kafka" if self.publisher.is_stuck else ""
+        waiting_for = self.publisher.waits_for
         if not self.holds.may_send():
             waiting_for = "redis"
         return health.Health(waiting_for=waiting_for, details={"holds": len(self.holds)})
@@ -273,7 +273,7 @@ class Worker:
         self._meter.response(status, latency_ms)
 
     def _may_lease(self) -> bool:
-        return not self.publisher.is_stuck and not self._crawler.engine.needs_backout()
+        return not self.publisher.waits_for and not self._crawler.engine.needs_backout()
 
     async def _fetch(self, request: Request) -> Response:
         if not self._crawler.engine.running:

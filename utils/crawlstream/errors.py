@@ -8,6 +8,8 @@ CrawlstreamError
 │   ├── RedisUnavailable
 │   ├── KafkaUnavailable
 │   │   └── NotAcknowledged  (bus.records) repeat exactly the records that it names
+│   ├── StoreUnavailable      (crawling.bodies)
+│   ├── GivenUp               (crawling.publish) leave the page open: it goes back
 │   └── ZooKeeperUnavailable
 ├── RecordTooLarge        (bus.records) cut it or reject it; to repeat it is useless
 ├── FrontierFull          pause intake, try again in place

@@ -167,6 +167,8 @@ class Settings(BaseSettings):
     """Pages that may wait in all crawls together; 0: any number."""
     max_body_bytes: int = Field(4 * 1024 * 1024, validation_alias=_new("MAX_BODY_BYTES"), ge=1024)
     """A body is cut at this size in its record."""
+    body_store: str | None = Field(None, validation_alias=_new("BODY_STORE"))
+    """Folder for whole bodies that are cut in their records (``file:///…``, ``s3://…``)."""
     download_max_bytes: int = Field(
         16 * 1024 * 1024,
         validation_alias=AliasChoices("CRAWLSTREAM_DOWNLOAD_MAX_BYTES", "DOWNLOAD_MAXSIZE"),

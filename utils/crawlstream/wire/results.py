@@ -31,13 +31,20 @@ _LONGEST_CHARACTER = 8
 
 def encode_result(result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS) -> bytes:
     """The record of a page: UTF-8 JSON of at most ``max_record_bytes``. Never fails."""
+    return encode_and_tell(result, limits)[0]
+
+
+def encode_and_tell(
+    result: CrawlResult, limits: ResultLimits = _DEFAULT_LIMITS
+) -> tuple[bytes, bool]:
+    """The same, and whether a part of the body had to be left out."""
     record = _place(result) | _exchange(result) | _body(result, limits)
     encoded = jsontext.dumps(record)
     while len(encoded) > limits.max_record_bytes and _cut(
         record, len(encoded) - limits.max_record_bytes
     ):
         encoded = jsontext.dumps(record)
-    return encoded
+    return encoded, "body_truncated" in record
 
 
 def timestamp(at_s: float) -> str:
@@ -99,6 +106,8 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
         fields["body_encoding"] = "base64"
     if is_cut:
         fields["body_truncated"] = True
+    if result.body_ref:
+        fields["body_ref"] = result.body_ref
     return fields
 
 
