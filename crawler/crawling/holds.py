@@ -303,10 +303,10 @@ class Holds:
             ),
         )
 
-    def release_unsent(self) -> None:
-        """Give back everything whose request has not left."""
+    def release_unsent(self, *, sent_too: bool = False) -> None:
+        """Give back everything whose request has not left, or all that has not ended."""
         for page in list(self._pages.values()):
-            if page.phase in _UNSENT:
+            if page.phase in _UNSENT or (sent_too and page.is_open):
                 self.release(page)
 
     def _end(self, page: Page, end: End) -> None:

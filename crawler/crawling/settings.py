@@ -59,6 +59,7 @@ DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
 
 EXTENSIONS: dict[str, Any] = {
     "crawling.worker.Worker": 0,
+    "crawling.notice.Watcher": 1,
     # An HTTP server that runs Python, and a console that does: never on a machine that crawls.
     "scrapy.extensions.remote_control.RemoteControl": None,
     "scrapy.extensions.telnet.TelnetConsole": None,

@@ -203,6 +203,10 @@ class Worker:
         while not reason:
             await asyncio.sleep(LOOK_EVERY_S)
             reason = self._lifetime.over()
+        self.leave(reason)
+
+    def leave(self, reason: str) -> None:
+        """End as on SIGTERM: lease nothing more, finish what is under way, give back the rest."""
         log.info("stop", outcome="drains", reason=reason, resident_mb=resident_bytes() >> 20)
         self._begin_to_end()
         self._closing = asyncio.ensure_future(self._crawler.stop_async())

@@ -184,6 +184,20 @@ class Settings(BaseSettings):
     anew; set it below the container's limit. 0: none."""
     max_age_s: float = Field(24 * 3600, validation_alias=_new("MAX_AGE"), ge=0)
     """The same for a process of about so many seconds; 0: none."""
+    notice: str = Field(
+        "",
+        validation_alias=_new("NOTICE"),
+        pattern=r"^(aws|gcp|azure|file:.+|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)?$",
+    )
+    """Where a crawler looks for the end of its machine: aws, gcp, azure, file:PATH, or a function
+    package.module.name; on a notice it drains, as on SIGTERM. Empty: nowhere."""
+    notice_s: float = Field(0, validation_alias=_new("NOTICE_S"), ge=0)
+    """Seconds from a notice to the end, before which unfinished pages are given back; 0: the
+    cloud's (aws 120, others 30)."""
+    notice_url: str = Field(
+        "http://169.254.169.254", validation_alias=_new("NOTICE_URL"), pattern=r"^http://[^/@]+$"
+    )
+    """The machine's metadata service."""
     max_path_segments: int = Field(20, validation_alias=_new("MAX_PATH_SEGMENTS"), ge=0)
     """Links with a longer path are not followed (``path_depth``); 0: any."""
     max_path_repeats: int = Field(3, validation_alias=_new("MAX_PATH_REPEATS"), ge=0)
