@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import logging
 import random
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from kafka.admin import KafkaAdminClient
@@ -24,27 +22,12 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import TopicShape, ensure_topics, list_topics
 from crawlstream.keys import Topics
+from support.bus_pipe import LEAVES_SOCKETS, MIB
 from support.servers import RunningServer
 from support.waiting import WaitUntil
 
-MIB = 1024 * 1024
-
-# kafka-python leaves the socket of a refused connection to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def collect_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Have such sockets collected here, where nobody minds; a log record would keep them."""
-    caplog.set_level(logging.CRITICAL, "kafka")
-    yield
-    gc.collect()
-
-
-@pytest.fixture
-def hosts(kafka_server: RunningServer) -> list[str]:
-    """Where Kafka is."""
-    return [f"127.0.0.1:{kafka_server.port}"]
+pytest_plugins = ["support.bus_fixtures"]
+pytestmark = LEAVES_SOCKETS
 
 
 @pytest.fixture

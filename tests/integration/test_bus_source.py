@@ -3,153 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
-import itertools
-import logging
-import signal
-import threading
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import pytest
 from kafka.admin import KafkaAdminClient
-from kafka.cluster import ClusterMetadata
-from kafka.coordinator.base import MemberState
-from kafka.errors import CorruptRecordError
 from kafka.structs import TopicPartition
 
 from crawlstream.bus import session as session_module
 from crawlstream.bus.reader import QUEUED_POLLS
-from crawlstream.bus.records import Batch, NotAcknowledged, Out, OutOfRange, Record
-from crawlstream.bus.session import Session
-from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.source import STOP_TIMEOUT_S, Decide, KafkaSource, Locate
+from crawlstream.bus.records import Batch, Record
+from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
-from support.servers import RunningServer
+from support.bus_pipe import LEAVES_SOCKETS, MIB, Pipe
 from support.waiting import WaitUntil
 
-MIB = 1024 * 1024
+pytest_plugins = ["support.bus_fixtures"]
+pytestmark = LEAVES_SOCKETS
+
 T = TypeVar("T")
-
-# kafka-python leaves the socket of a refused connection to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def collect_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Have such sockets collected here, where nobody minds; a log record would keep them."""
-    caplog.set_level(logging.CRITICAL, "kafka")
-    yield
-    gc.collect()
-
-
-class Ledger:
-    """Positions and effects as the frontier keeps them: a batch counts from the position on."""
-
-    def __init__(self) -> None:
-        self.positions: dict[int, int] = {}
-        self.effects: defaultdict[int, list[int]] = defaultdict(list)
-        self.values: list[bytes | None] = []
-        self.located: list[tuple[str, int]] = []
-        self.astray: list[OutOfRange] = []
-
-    async def locate(self, topic_id: str, partition: int) -> int | None:
-        """Where to begin."""
-        self.located.append((topic_id, partition))
-        return self.positions.get(partition)
-
-    async def go_to_start(self, where: OutOfRange) -> int | None:
-        """Decide for the oldest record there is."""
-        self.astray.append(where)
-        return where.log_start
-
-    async def stay(self, where: OutOfRange) -> int | None:
-        """Decide nothing."""
-        self.astray.append(where)
-        return None
-
-    def apply(self, source: KafkaSource, batch: Batch) -> None:
-        """Apply what is new in a batch; seek back where records are missing before it."""
-        position = self.positions.get(batch.partition, 0)
-        if batch.start > position:
-            source.seek(batch.partition, position)
-            return
-        for record in batch.records:
-            if record.offset >= position:
-                self.effects[batch.partition].append(record.offset)
-                self.values.append(record.value)
-        self.positions[batch.partition] = max(position, batch.next)
-
-    async def follow(self, source: KafkaSource) -> None:
-        """Apply whatever comes, for ever."""
-        while True:
-            for batch in await source.poll(0.5):
-                self.apply(source, batch)
-
-    def assert_each_once(self) -> None:
-        """Every offset up to the position took effect once, in order."""
-        for partition, offsets in self.effects.items():
-            assert offsets == list(range(self.positions[partition]))
-
-
-@dataclass(frozen=True)
-class Pipe:
-    """A topic of four partitions, a way in, and a ledger at the way out."""
-
-    hosts: Sequence[str]
-    topic: str
-    sink: KafkaSink
-    ledger: Ledger
-
-    async def send(self, numbers: range) -> None:
-        """Send numbered records, spread over the partitions by their keys."""
-        await self.sink.send([Out(self.topic, b"%d" % n, b"%d" % n) for n in numbers])
-
-    async def send_to_one(self, count: int) -> None:
-        """Send records that all go to the same partition."""
-        await self.sink.send([Out(self.topic, b"x", b"same key")] * count)
-
-    def source(self, locate: Locate | None = None, decide: Decide | None = None) -> KafkaSource:
-        """A source of the one group of this topic."""
-        return KafkaSource(
-            self.hosts,
-            self.topic,
-            group=self.topic,
-            locate=locate or self.ledger.locate,
-            on_out_of_range=decide or self.ledger.go_to_start,
-        )
-
-    @contextlib.asynccontextmanager
-    async def following(self) -> AsyncIterator[KafkaSource]:
-        """A running source whose batches are applied all the time."""
-        async with self.source() as source:
-            task = asyncio.create_task(self.ledger.follow(source))
-            try:
-                yield source
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-
-    async def apply_until(self, source: KafkaSource, count: int) -> None:
-        """Apply batches until ``count`` records have taken effect."""
-        while len(self.ledger.values) < count:
-            for batch in await source.poll(5):
-                self.ledger.apply(source, batch)
-
-
-@pytest.fixture
-async def pipe(kafka_server: RunningServer, fresh_name: str) -> AsyncIterator[Pipe]:
-    """A pipe of this test's own."""
-    hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
-    await ensure_topics(hosts, topics, partitions=4, replication=1, max_record_bytes=8 * MIB)
-    async with KafkaSink(hosts) as sink:
-        yield Pipe(hosts, topics.incoming, sink, Ledger())
 
 
 async def with_admin(pipe: Pipe, do: Callable[[KafkaAdminClient], T]) -> T:
@@ -355,131 +230,3 @@ async def test_a_topic_made_anew_is_located_under_its_new_identity(
                 pass
     assert [record.value for record in new[0].records] == [b"0"]
     assert new[0].start == 0
-
-
-async def test_a_consumer_that_fails_is_replaced(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
-) -> None:
-    """After an error that kafka-python does not survive, another consumer goes on at once."""
-    errors = iter([CorruptRecordError("bad checksum")])
-    read = Session.read
-
-    def fail_once(session: Session, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
-        if pipe.ledger.values:
-            for error in errors:
-                raise error
-        return read(session, timeout_ms)
-
-    monkeypatch.setattr(Session, "read", fail_once)
-    await pipe.send(range(100))
-    async with pipe.following():
-        await wait_until(lambda: len(pipe.ledger.located) == 8)
-        await pipe.send(range(100, 200))
-        await wait_until(lambda: len(pipe.ledger.values) == 200)
-    pipe.ledger.assert_each_once()
-
-
-async def test_a_consumer_that_is_deaf_is_replaced(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
-) -> None:
-    """A consumer whose metadata task died in its first update does not wait for ever."""
-    monkeypatch.setattr(session_module, "DEAF_AFTER_S", 0.5)
-    monkeypatch.setattr(session_module, "METADATA_AGE_MS", 500)
-    errors = iter([RuntimeError("Set changed size during iteration")])
-    update, subscribe = ClusterMetadata.update_metadata, Session.subscribe
-    sessions: list[Session] = []
-
-    def note_session(session: Session) -> None:
-        sessions.append(session)
-        subscribe(session)
-
-    def fail_once(cluster: ClusterMetadata, metadata: object) -> None:
-        update(cluster, metadata)
-        if cluster.partitions_for_topic(pipe.topic):
-            for error in errors:
-                raise error
-
-    await pipe.send(range(10))
-    monkeypatch.setattr(ClusterMetadata, "update_metadata", fail_once)
-    monkeypatch.setattr(Session, "subscribe", note_session)
-    async with pipe.following():
-        await wait_until(lambda: len(sessions) == 2)
-        await pipe.send(range(10, 20))
-        await wait_until(lambda: len(pipe.ledger.values) == 20)
-    pipe.ledger.assert_each_once()
-
-
-async def test_a_join_that_was_begun_is_brought_to_its_end(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
-) -> None:
-    """A member whose client has forgotten that it was joining joins again, and reads on."""
-    begun = iter([MemberState.REBALANCING])
-    read = Session.read
-
-    def forget_once(session: Session, timeout_ms: int) -> Sequence[tuple[int, Batch]]:
-        coordinator = session._consumer._coordinator
-        if pipe.ledger.values:
-            for state in begun:
-                coordinator.state, coordinator.rejoin_needed = state, False
-        return read(session, timeout_ms)
-
-    monkeypatch.setattr(Session, "read", forget_once)
-    await pipe.send(range(100))
-    async with pipe.following():
-        await wait_until(lambda: len(pipe.ledger.located) == 8)
-        await pipe.send(range(100, 200))
-        await wait_until(lambda: len(pipe.ledger.values) == 200)
-    pipe.ledger.assert_each_once()
-
-
-async def test_a_killed_broker_costs_no_acknowledged_record(
-    pipe: Pipe, kafka_server: RunningServer, wait_until: WaitUntil
-) -> None:
-    """Killed amid sending, Kafka comes back: lists are acknowledged or repeated, all are read."""
-    acknowledged: list[bytes] = []
-    stop = asyncio.Event()
-
-    async def feed(worker: int) -> None:
-        for n in itertools.count():
-            values = [b"%d-%d-%d" % (worker, n, i) for i in range(10)]
-            left: Sequence[Out] = [Out(pipe.topic, value, value) for value in values]
-            while left:
-                try:
-                    await pipe.sink.send(left)
-                    left = ()
-                except NotAcknowledged as lost:
-                    left = lost.records
-            acknowledged.extend(values)
-            if stop.is_set():
-                return
-
-    async with pipe.following():
-        feeding = [asyncio.create_task(feed(worker)) for worker in range(4)]
-        await wait_until(lambda: len(acknowledged) > 500)
-        kafka_server.kill()
-        # Holds up the loop: a server must be started by the thread whose death is its own.
-        kafka_server.start()
-        at_return = len(acknowledged)
-        await wait_until(lambda: len(acknowledged) > at_return + 500, timeout_s=90)
-        stop.set()
-        await asyncio.gather(*feeding)
-        # A rebalance may wait half a minute for a member that the broker's death has renamed.
-        await wait_until(lambda: set(acknowledged) <= set(pipe.ledger.values), timeout_s=90)
-    pipe.ledger.assert_each_once()
-
-
-async def test_stopping_is_quick_even_while_the_broker_is_frozen(
-    pipe: Pipe, kafka_server: RunningServer, wait_until: WaitUntil
-) -> None:
-    """A stop waits three seconds at most, and leaves no thread behind once Kafka answers."""
-    source = pipe.source()
-    await source.start()
-    await wait_until(lambda: len(pipe.ledger.located) == 4)
-    kafka_server.signal(signal.SIGSTOP)
-    try:
-        since = time.monotonic()
-        await source.stop()
-        assert time.monotonic() - since < STOP_TIMEOUT_S + 0.5
-    finally:
-        kafka_server.signal(signal.SIGCONT)
-    await wait_until(lambda: not any(t.name == "kafka-reader" for t in threading.enumerate()))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from kafka import KafkaConsumer
@@ -19,27 +17,11 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.bus.topics import ensure_topics, forget_records, list_topics, topic_problems
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
-from support.servers import RunningServer
+from support.bus_pipe import LEAVES_SOCKETS, MIB
 from support.waiting import WaitUntil
 
-MIB = 1024 * 1024
-
-# kafka-python leaves the socket of a refused connection to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def collect_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Have such sockets collected here, where nobody minds; a log record would keep them."""
-    caplog.set_level(logging.CRITICAL, "kafka")
-    yield
-    gc.collect()
-
-
-@pytest.fixture
-def hosts(kafka_server: RunningServer) -> list[str]:
-    """Where Kafka is."""
-    return [f"127.0.0.1:{kafka_server.port}"]
+pytest_plugins = ["support.bus_fixtures"]
+pytestmark = LEAVES_SOCKETS
 
 
 @pytest.fixture
