@@ -6,13 +6,13 @@ import asyncio
 import time
 
 import structlog
-from prometheus_client import Counter, Histogram
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rest_service.access import Client, Keyring, RateLimiter, Role, check_site, role_needed
 from rest_service.envelope import Refused, failure
+from rest_service.metrics import REQUESTS, SECONDS
 
 CLIENT = "crawlstream.client"
 """Where a request carries its :class:`~rest_service.access.Client`."""
@@ -30,11 +30,6 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-REQUESTS = Counter(
-    "crawlstream_rest_requests", "HTTP requests answered.", ("method", "route", "status")
-)
-SECONDS = Histogram("crawlstream_rest_seconds", "Time to the end of an answer.", ("route",))
 
 log = structlog.get_logger()
 

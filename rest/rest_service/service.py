@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
-from prometheus_client import Gauge
 from redis.asyncio import Redis
 
 from crawlstream.boot.settings import Settings
@@ -23,10 +22,10 @@ from crawlstream.wire import requests
 from rest_service.access import Client
 from rest_service.feeder import MAX_RECORDS, Feeder
 from rest_service.gate import CLIENT
+from rest_service.metrics import WAITING
 from rest_service.once import Once
 from rest_service.replies import Replies
 
-WAITING = Gauge("crawlstream_rest_waiting", "Requests that wait for the cluster's reply.")
 MAX_STREAMS = 20
 """At a time: each reads Kafka by a thread of its own."""
 MAX_PAGES = 8
