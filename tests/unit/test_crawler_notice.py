@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
+import time
 from collections.abc import Iterator
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -150,12 +152,17 @@ def test_nobody_is_asked_unless_a_setting_says_so(
 
 
 def test_a_file_is_a_notice_once_it_is_there(tmp_path: Path) -> None:
-    """Whatever watches the machine for us only has to make a file."""
-    found = look_of(load_settings(notice=f"file:{tmp_path}/notice"))
+    """Whatever watches the machine for us only has to make a file; an old one is no news."""
+    path = tmp_path / "notice"
+    found = look_of(load_settings(notice=f"file:{path}"))
     assert found is not None
     look, _ = found
     assert not look()
-    (tmp_path / "notice").touch()
+    path.touch()
+    now = time.time()
+    os.utime(path, (now - 60, now - 60))
+    assert not look()
+    os.utime(path, (now + 1, now + 1))
     assert look()
 
 
