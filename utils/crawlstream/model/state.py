@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from crawlstream.model.crawl import CrawlKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainBacklog:
-    """What one crawl has waiting in one domain."""
+class DomainBacklog(NamedTuple):
+    """What one crawl has waiting in one domain; a tuple, as a list may have 100 000 of them."""
 
     domain: str
     total: int

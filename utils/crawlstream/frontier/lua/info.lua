@@ -2,42 +2,47 @@
 -- info: the ledger of a crawl, and one page of its domains.
 -- Guarantee: reads counters and lengths, never entries.
 -- KEYS: 1 prefix of the partition.
--- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 domains a page.
--- Returns: packed {c, live, fields of the record, next cursor,
---   {domain, total, high, low, is it blocked …}}; {} if unknown. Priorities are as they stand now.
--- Cost: O(domains of the page * their bands): one LLEN a band, and one HMGET where domains have rules.
+-- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands a page.
+-- Returns: packed {c, live, fields of the record, next cursor, {domain, total, high, low …},
+--   {domain …} blocked}; {} if unknown. Priorities are as they stand now.
+-- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules.
 local P = KEYS[1]
-local FIELDS_WITHOUT_DOMAIN = 2
-local name, cursor, page = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local text = redis.call('HGET', P .. 'names', name)
+local FIELDS_WITHOUT_DOMAIN, DOMAINS_A_SCAN = 2, 50
+local call, match = redis.call, string.match
+local name, cursor, left = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local text = call('HGET', P .. 'names', name)
 if not text then
   return cmsgpack.pack({})
 end
-local c, live = string.match(text, '^(%d+) %d+ (%d)$')
-local shift = tonumber(redis.call('HGET', P .. 'shifts', c) or 0)
-local band_prefix = { [''] = P .. 'b:' .. string.match(name, '^[^:]*') .. ':' .. c .. '/' }
-local domains = {}
+local c, live = match(text, '^(%d+) %d+ (%d)$')
+local shift = tonumber(call('HGET', P .. 'shifts', c) or 0)
+local own_spider = match(name, '^[^:]*')
+local domains, size = {}, 0
 
--- How many entries wait in a band of spider S, '' for the crawl's own.
-local function length_of(S, priority, domain)
-  local prefix = band_prefix[S]
-  if not prefix then
-    prefix = P .. 'b:' .. S .. ':' .. c .. '/'
-    band_prefix[S] = prefix
-  end
-  return redis.call('LLEN', prefix .. priority .. ':' .. domain)
+-- The beginning of the keys of the bands of spider S with a priority; most are of the crawl's own.
+local function band_prefix(S, priority)
+  return P .. 'b:' .. S .. ':' .. c .. '/' .. priority .. ':'
 end
 
+local own_prefix = setmetatable({}, {
+  __index = function(known, priority)
+    known[priority] = band_prefix(own_spider, priority)
+    return known[priority]
+  end,
+})
+
 local function add(domain, total, high, low)
-  local size = #domains
-  domains[size + 1], domains[size + 2], domains[size + 3] = domain, total, high + shift
-  domains[size + 4], domains[size + 5] = low + shift, false
+  domains[size + 1], domains[size + 2] = domain, total
+  domains[size + 3], domains[size + 4] = high + shift, low + shift
+  size = size + 4
 end
 
 local function add_several(domain, bands)
   local total, high, low = 0, nil, nil
   for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
-    local length = length_of(S, priority, domain)
+    local prefix = S == '' and own_prefix[priority] or band_prefix(S, priority)
+    local length = call('LLEN', prefix .. domain)
+    left = left - 1
     if length > 0 then
       priority = tonumber(priority)
       total = total + length
@@ -51,13 +56,14 @@ end
 
 -- Most domains have one band, of the crawl's own spider.
 local function add_domain(domain, record)
-  local priority = string.match(record, '^%d+ %d+ %d+ ,(-?%d+)$')
+  local priority = match(record, '^[^,]*,(-?%d+)$')
   if not priority then
-    return add_several(domain, string.match(record, ',.*$') or '')
+    return add_several(domain, match(record, ',.*$') or '')
   end
-  local length = length_of('', priority, domain)
+  local length = call('LLEN', own_prefix[priority] .. domain)
+  left = left - 1
   if length > 0 then
-    add(domain, length, tonumber(priority), tonumber(priority))
+    add(domain, length, priority, priority)
   end
 end
 
@@ -65,30 +71,35 @@ local function allows_nothing(rule)
   return rule and string.sub(rule, 1, 2) == '0 '
 end
 
--- Note which of the domains have a rule that allows nothing.
-local function mark_blocked()
-  local is_default_blocked = allows_nothing(redis.call('HGET', P .. 'rules', ''))
-  local names = {}
-  if redis.call('HLEN', P .. 'rules') > FIELDS_WITHOUT_DOMAIN then
-    for i = 1, #domains, 5 do
-      names[#names + 1] = domains[i]
+-- Which of the domains have a rule that allows nothing.
+local function blocked()
+  local is_default_blocked = allows_nothing(call('HGET', P .. 'rules', ''))
+  if call('HLEN', P .. 'rules') <= FIELDS_WITHOUT_DOMAIN and not is_default_blocked then
+    return {}
+  end
+  local names, found = {}, {}
+  for i = 1, size, 4 do
+    names[#names + 1] = domains[i]
+  end
+  local rules = #names > 0 and call('HMGET', P .. 'rules', unpack(names)) or {}
+  for i, rule in ipairs(rules) do
+    if rule and allows_nothing(rule) or not rule and is_default_blocked then
+      found[#found + 1] = names[i]
     end
   end
-  local rules = #names > 0 and redis.call('HMGET', P .. 'rules', unpack(names)) or {}
-  for i = 5, #domains, 5 do
-    local rule = rules[i / 5]
-    domains[i] = rule and allows_nothing(rule) or not rule and is_default_blocked or false
-  end
+  return found
 end
 
 local next_cursor = '0'
 if cursor ~= '' and live == '1' then
-  local scanned = redis.call('HSCAN', P .. 'k:' .. c, cursor, 'COUNT', page)
-  next_cursor = scanned[1]
-  local found = scanned[2]
-  for i = 1, #found, 2 do
-    add_domain(found[i], found[i + 1])
-  end
-  mark_blocked()
+  next_cursor = cursor
+  repeat
+    local scanned = call('HSCAN', P .. 'k:' .. c, next_cursor, 'COUNT', DOMAINS_A_SCAN)
+    next_cursor = scanned[1]
+    local found = scanned[2]
+    for i = 1, #found, 2 do
+      add_domain(found[i], found[i + 1])
+    end
+  until next_cursor == '0' or left <= 0
 end
-return cmsgpack.pack({ c, live == '1', redis.call('HGETALL', P .. 'x:' .. c), next_cursor, domains })
+return cmsgpack.pack({ c, live == '1', call('HGETALL', P .. 'x:' .. c), next_cursor, domains, blocked() })
