@@ -1,0 +1,128 @@
+"""The Helm chart, as far as it can be checked without Helm; docker/check.sh does the rest."""
+
+from __future__ import annotations
+
+import configparser
+import copy
+import json
+import re
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from crawlstream import __version__
+from crawlstream.boot import health
+from crawlstream.boot.health import Health
+from support.variables import DOCKER, ROOT, load_yaml, variables
+
+CHART = DOCKER / "helm" / "crawlstream"
+VALUES = load_yaml(CHART / "values.yaml")
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
+SETS = sorted((CHART / "ci").iterdir())
+
+
+def merged(values: Any, over: Any) -> Any:
+    """What Helm makes of two sets of values; null takes a key away."""
+    if not (isinstance(values, dict) and isinstance(over, dict)):
+        return copy.deepcopy(over)
+    names = [name for name in values | over if over.get(name, "") is not None]
+    return {
+        name: merged(values.get(name), over[name]) if name in over else copy.deepcopy(values[name])
+        for name in names
+    }
+
+
+def test_the_defaults_fit_their_schema() -> None:
+    """Every value has its place in the schema, which knows no others."""
+    Draft7Validator.check_schema(SCHEMA)
+    assert not list(Draft7Validator(SCHEMA).iter_errors(VALUES))
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
+    """What is rendered and checked against Kubernetes' schemas is valid here, too."""
+    values = merged(VALUES, load_yaml(path))
+    assert not list(Draft7Validator(SCHEMA).iter_errors(values))
+    assert set(values["settings"]) | set(values["secretSettings"]) <= variables()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"crawlerDefaults": {"memory": "1Gi"}},
+        {"crawlers": {"Spot": {}}},
+        {"crawlers": {"spot": {"notice": "amazon"}}},
+        {"crawlers": {"link": None}},
+        {"kafka": {"hosts": "kafka"}},
+        {"settings": {"user-agent": "x"}},
+        {"image": {"digest": "latest"}},
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
+    """A value that would be ignored, or fail later, fails at once."""
+    assert list(Draft7Validator(SCHEMA).iter_errors(merged(VALUES, wrong)))
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+def test_templates_use_values_that_there_are(name: str) -> None:
+    """A misspelt value renders as nothing, without a word."""
+    for path in re.findall(r"\.Values\.([\w.]+)", TEMPLATES[name]):
+        reduce(lambda values, key: values[key], path.split("."), VALUES)
+
+
+def test_every_variable_is_a_setting() -> None:
+    """The processes know every variable that the chart gives them."""
+    named = {
+        variable
+        for text in TEMPLATES.values()
+        for variable in re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", text)
+    }
+    assert "CRAWLSTREAM_MEMORY_LIMIT_MB" in named
+    assert named | set(VALUES["settings"]) <= variables()
+
+
+def test_the_arguments_are_processes_of_the_image() -> None:
+    """The image's entrypoint knows what it is told to run."""
+    entrypoint = (DOCKER / "entrypoint.sh").read_text()
+    told = {
+        word
+        for text in TEMPLATES.values()
+        for word in re.findall(r'"args" \(list "([a-z-]+)"', text)
+    }
+    assert told == {"kafka-monitor", "redis-monitor", "crawler", "rest"}
+    assert all(f"    {word}) " in entrypoint for word in told)
+
+
+async def test_the_probes_ask_what_is_answered() -> None:
+    """Each path of a probe is one that health answers."""
+    paths = set(re.findall(r"httpGet: \{path: ([\w/]+),", TEMPLATES["_helpers.tpl"]))
+    assert paths == {"/health/live", "/health/ready"}
+    for path in paths:
+        assert b" 200 OK" in health._response(path.encode(), Health)
+
+
+def test_crawlers_scale_by_a_metric_that_there_is() -> None:
+    """The autoscalers' metric is one of redis-monitor's, by its labels."""
+    source = (ROOT / "redis-monitor" / "redis_monitor" / "metrics.py").read_text()
+    assert re.search(r'"crawlstream_entries",[^)]*\["state"\]', source)
+    assert "name: crawlstream_entries" in TEMPLATES["autoscaling.yaml"]
+    assert 'crawlstream_entries{state="queued"' in TEMPLATES["autoscaling.yaml"]
+    assert VALUES["crawlerDefaults"]["autoscaling"]["queuePerWorker"] == 1000
+
+
+def test_a_crawler_has_time_to_end() -> None:
+    """The grace period is no shorter than supervisor's, and so longer than a page."""
+    supervisor = configparser.RawConfigParser()
+    supervisor.read(ROOT / "supervisord.conf")
+    grace_s = VALUES["crawlerDefaults"]["terminationGracePeriodSeconds"]
+    assert grace_s >= supervisor.getint("program:crawler", "stopwaitsecs")
+
+
+def test_the_chart_is_of_this_version() -> None:
+    """The image's default tag is the version that the chart came with."""
+    assert load_yaml(CHART / "Chart.yaml")["appVersion"] == __version__
