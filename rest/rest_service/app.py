@@ -18,15 +18,19 @@ from crawlstream.errors import (
     InvalidRequest,
     Unavailable,
 )
-from rest_service import cluster, crawls, health, records, v1
+from rest_service import cluster, crawls, dashboard, health, records, v1
 from rest_service.access import Keyring, RateLimiter
-from rest_service.dashboard import pages
+from rest_service.dashboard import cluster as cluster_screens
+from rest_service.dashboard import crawls as crawl_screens
+from rest_service.dashboard import rejected as rejected_screens
+from rest_service.dashboard.render import render
 from rest_service.envelope import Refused, failure
 from rest_service.gate import Gate
 from rest_service.inputs import wants_html
 from rest_service.service import Service
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
+_SCREENS = (cluster_screens, crawl_screens, rejected_screens)
 _NAMES_OF_ROUTES = {("path", "name"), ("path", "verb")}
 NO_ENDPOINT = "The desired endpoint does not exist"
 _UNEXPECTED = "An error occurred while processing your request."
@@ -43,9 +47,9 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (health, v1, pages, crawls, cluster, records):
+    for module in (health, v1, *_SCREENS, crawls, cluster, records):
         app.include_router(module.router)
-    static = Path(pages.__file__).with_name("static")
+    static = Path(dashboard.__file__).with_name("static")
     app.mount("/static", StaticFiles(directory=static))
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -89,7 +93,7 @@ async def _on_ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, CrawlstreamError)
     refused = _refusal_of(error)
     if wants_html(request):
-        return pages.render(
+        return render(
             "problem.html", status=refused.status, code=refused.status, message=str(refused)
         )
     return failure(refused)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.url import domain_key
+from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
 from rest_service.envelope import Refused, success
 from rest_service.service import TheService
@@ -43,6 +45,24 @@ async def processes(service: TheService) -> Response:
     """Every process that was heard of in the last 20 s."""
     found = await living(service.redis, service.keys)
     return success([asdict(process) for process in sorted(found, key=lambda p: p.name)])
+
+
+@router.get("/domains", summary="The busiest domains")
+async def domains(
+    service: TheService, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+) -> Response:
+    """How the busiest domains answered in the last hour; ``*`` is all that are not named."""
+    found = await read_domains(service.redis, service.keys, most=limit)
+    return success({name: asdict(traffic) for name, traffic in found.items()})
+
+
+@router.get("/domains/{domain}", summary="One domain")
+async def domain_state(domain: Domain, service: TheService) -> Response:
+    """Its rule and where that comes from, how it backs off, when it may be asked next."""
+    name = domain_key(domain.lower())
+    table = await service.frontier.rules()
+    source = table.source_of(name) if table else None
+    return success({"source": source, **asdict(await service.inspector.domain(name))})
 
 
 @router.get("/throttle", summary="The rules of politeness")

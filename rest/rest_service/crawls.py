@@ -160,6 +160,7 @@ def as_json(state: CrawlState) -> dict[str, object]:
         **fields,
         "pending": state.pending,
         "held_back": dict(state.held_back),
+        "domains": [domain._asdict() for domain in state.domains],
         "residual": state.residual,
     }
 

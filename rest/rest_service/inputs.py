@@ -22,10 +22,11 @@ def is_json(request: Request) -> bool:
 
 
 def wants_html(request: Request) -> bool:
-    """Whether a browser asks: it names HTML, and does not name JSON."""
+    """Whether a browser asks, for a page or what keeps it live: it does not name JSON."""
     accepted = request.headers.get("accept", "").lower()
     is_reading = request.method in {"GET", "HEAD"}
-    return is_reading and "text/html" in accepted and "application/json" not in accepted
+    is_page = "text/html" in accepted or "text/event-stream" in accepted
+    return is_reading and is_page and "application/json" not in accepted
 
 
 def parse_json(raw: bytes, message: str) -> object:

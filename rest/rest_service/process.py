@@ -24,6 +24,7 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.inspection import Inspector
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.tasks import beside, end
@@ -32,6 +33,7 @@ from rest_service.access import is_loopback
 from rest_service.app import make_app
 from rest_service.feeder import Feeder
 from rest_service.replies import ReplyReader
+from rest_service.sampler import Sampler
 from rest_service.service import Service
 
 LOOK_EVERY_S = 5.0
@@ -59,7 +61,10 @@ async def run(settings: Settings) -> None:
         reader = ReplyReader(settings, service.topics.outbound, service.replies)
         heartbeat = Heartbeat(service.redis, service.keys, process)
         helpers = await stack.enter_async_context(
-            beside(reader.run(), heartbeat.run(), _sending(sink), _looking(service, reader))
+            beside(
+                *(reader.run(), heartbeat.run(), service.sampler.run()),
+                *(_sending(sink), _looking(service, reader)),
+            )
         )
         check = partial(_health, service, helpers)
         port, host = settings.metrics_port, settings.metrics_host
@@ -93,13 +98,16 @@ def _sink(settings: Settings) -> KafkaSink:
 
 def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:
     keys = FrontierKeys(settings.namespace)
+    frontier = Frontier(redis, keys)
     return Service(
         settings=settings,
         topics=Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC),
         keys=keys,
         redis=redis,
         feeder=feeder,
-        frontier=Frontier(redis, keys),
+        frontier=frontier,
+        inspector=Inspector(redis, keys),
+        sampler=Sampler(redis, keys, frontier),
         editor=ThrottleEditor(
             settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
         ),

@@ -1,128 +1,129 @@
-"""``/v2``: what the cluster tells on its topics, as pages and as streams."""
+"""``/v2``: what the cluster tells on its topics: pages, streams, files; and second chances."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import csv
+import io
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
 
-from crawlstream.bus.records import Record
-from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.bus.records import Out, Record
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import beside
+from crawlstream.wire import rejects, requests
 from rest_service.envelope import Refused, success
+from rest_service.reading import (
+    Name,
+    Page,
+    Wanted,
+    ends_of,
+    parsed,
+    read,
+    read_page,
+    records_at,
+    start_of,
+)
 from rest_service.service import MAX_STREAMS, Service, TheService
 
-SCANNED = 20_000
-PAGE_BYTES = 16 * 1024 * 1024
-PAGE_S = 10.0
-"""A page ends at these bounds, wherever it is; its cursor goes on from there."""
 _SILENCE_S = 15
-_CURSOR = re.compile(r"\d{1,6}:\d{1,19}(?:,\d{1,6}:\d{1,19}){0,9999}")
+_CHUNK_BYTES = 65_536
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_RUN = ("appid", "crawlid", "spiderid", "run")
+COLUMNS: Mapping[Name, Sequence[str]] = {
+    "results": (
+        *("url", "response_url", "status_code", "depth", "attempt", "latency_ms", "body_size"),
+        *("encoding", "parent_url", "seed_url", "timestamp", *_RUN, "id"),
+    ),
+    "events": (
+        *("event", "url", "reason", "attempts", "depth", "parent", "server_time", *_RUN, "id"),
+    ),
+    "rejected": ("reason", "errors", "topic", "partition", "offset", "timestamp"),
+}
+"""Of a file for spreadsheets; JSON has every field."""
 
 router = APIRouter(prefix="/v2", tags=["records"])
 
-Name = Literal["results", "events", "rejected"]
 Cursor = Annotated[str | None, Query(max_length=100_000, description="As the page before said.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which records of a topic somebody wants."""
-
-    appid: str | None = None
-    crawlid: str | None = None
-    event: str | None = None
-    with_bodies: bool = False
-
-    @property
-    def is_all(self) -> bool:
-        """Whether every record is wanted."""
-        return self.appid is self.crawlid is self.event is None
-
-    def pick(self, record: Record) -> object:
-        """The record as it is shown; None if it is not wanted or cannot be read."""
-        raw = record.value or b""
-        if self.crawlid is not None and orjson.dumps(self.crawlid)[1:-1] not in raw:
-            return None
-        try:
-            value: Any = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            return None
-        if not isinstance(value, dict) or not self._fits(value):
-            return None
-        if not self.with_bodies:
-            value.pop("body", None)
-        return value
-
-    def _fits(self, value: Mapping[str, Any]) -> bool:
-        wanted = {"appid": self.appid, "crawlid": self.crawlid, "event": self.event}
-        return all(value.get(name) == text for name, text in wanted.items() if text is not None)
+def _wanted(
+    *,
+    appid: str | None = None,
+    crawlid: str | None = None,
+    spiderid: str | None = None,
+    event: str | None = None,
+    bodies: Annotated[bool, Query(description="With the bodies of pages.")] = False,
+) -> Wanted:
+    return Wanted(appid, crawlid, event, bodies, spiderid)
 
 
-@dataclass(slots=True)
-class Page:
-    """Records in the order in which they were read, and where the next page begins."""
+Chosen = Annotated[Wanted, Depends(_wanted)]
 
-    offsets: dict[int, int]
-    records: list[dict[str, object]] = field(default_factory=list)
-    scanned: int = 0
-    size: int = 0
 
-    @property
-    def cursor(self) -> str:
-        """The place behind the last record."""
-        return ",".join(f"{number}:{offset}" for number, offset in sorted(self.offsets.items()))
+class Place(BaseModel):
+    """Where a record is in its topic."""
 
-    def is_full(self, limit: int) -> bool:
-        """Whether the next record belongs to the next page."""
-        is_long = len(self.records) >= limit or self.scanned >= SCANNED
-        return is_long or self.size >= PAGE_BYTES
+    partition: int = Field(ge=0, le=999_999)
+    offset: int = Field(ge=0, lt=2**63)
 
-    def note(self, record: Record, wanted: Wanted) -> bool:
-        """Go past a record; True: it is on the page."""
-        self.offsets[record.partition] = record.offset + 1
-        self.scanned += 1
-        value = wanted.pick(record)
-        if value is None:
-            return False
-        self.size += len(record.value or b"")
-        self.records.append(
-            {
-                "partition": record.partition,
-                "offset": record.offset,
-                "at_ms": record.timestamp_ms,
-                "key": record.key.decode("utf-8", "replace") if record.key else None,
-                "value": value,
-            }
-        )
-        return True
+
+class Places(BaseModel):
+    """Records of the topic of what was rejected."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"records": [{"partition": 0, "offset": 7}]}}
+    )
+
+    records: list[Place] = Field(min_length=1, max_length=1000)
+
+
+@router.post("/rejected/replay", summary="Feed rejected records again")
+async def replay(places: Places, service: TheService) -> Response:
+    """Feed the same bytes anew. They are judged like any others; fed twice, they count twice."""
+    wanted: dict[int, set[int]] = {}
+    for place in places.records:
+        wanted.setdefault(place.partition, set()).add(place.offset)
+    async with service.pages:
+        found = await records_at(service, "rejected", wanted)
+    again = [out for record in found if (out := _again(service, record))]
+    await service.send(again)
+    return success({"replayed": len(again), "without_bytes": len(found) - len(again)})
+
+
+def _again(service: Service, record: Record) -> Out | None:
+    """The record that was rejected, as it came; None where its bytes were not kept."""
+    try:
+        raw = rejects.decode(record.value or b"").raw
+    except ValueError:
+        return None
+    if raw is None:
+        return None
+    place = f"{record.topic}-{record.partition}-{record.offset}"
+    name = record.key or place.encode()
+    topic = service.topics.incoming
+    return Out(topic, raw, requests.key_of(raw), headers=((rejects.REPLAY_HEADER, name),))
 
 
 @router.get("/{name}", summary="A page of results, events or rejected records")
 async def page(
     name: Name,
     service: TheService,
+    wanted: Chosen,
     *,
-    appid: str | None = None,
-    crawlid: str | None = None,
-    event: str | None = None,
     cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    bodies: Annotated[bool, Query(description="With the bodies of pages.")] = False,
 ) -> Response:
     """Records of a topic. Without a cursor: the latest; of one crawl or event, from the first.
 
     ``cursor`` is where the next page begins; ``at_end`` says that there is nothing more as yet.
     """
-    wanted = Wanted(appid, crawlid, event, bodies)
     async with service.pages:
         found, is_at_end = await read_page(service, name, wanted, cursor=cursor, limit=limit)
     return success({"records": found.records, "cursor": found.cursor, "at_end": is_at_end})
@@ -132,20 +133,14 @@ async def page(
 async def stream(
     name: Name,
     service: TheService,
-    *,
-    appid: str | None = None,
-    crawlid: str | None = None,
-    event: str | None = None,
-    bodies: bool = False,
+    wanted: Chosen,
     last_event_id: Annotated[str | None, Header(max_length=100_000)] = None,
 ) -> Response:
     """Server-sent events, from now on or behind ``Last-Event-ID``; browsers reconnect by it."""
-    wanted = Wanted(appid, crawlid, event, bodies)
-    begin = Page(await _ends(service, name))
+    begin = Page(await ends_of(service, name))
     if last_event_id is not None:
-        begin.offsets |= _parsed(last_event_id, begin.offsets)
-    if service.streams.locked():
-        raise Refused(429, f"{MAX_STREAMS} streams are read already.", code="too_many_streams")
+        begin.offsets |= parsed(last_event_id, begin.offsets)
+    _check_room(service)
     return StreamingResponse(
         _events(service, name, wanted, begin),
         media_type="text/event-stream",
@@ -153,39 +148,78 @@ async def stream(
     )
 
 
-async def read_page(
-    service: Service, name: Name, wanted: Wanted, *, cursor: str | None = None, limit: int = 100
-) -> tuple[Page, bool]:
-    """A page, and whether it reaches the end of the topic as it was; KafkaUnavailable."""
-    ends = await _ends(service, name)
-    if cursor is not None:
-        start = dict.fromkeys(ends, 0) | _parsed(cursor, ends)
-    elif wanted.is_all:
-        start = {number: max(0, end - limit) for number, end in ends.items()}
-    else:
-        start = dict.fromkeys(ends, 0)
-    found = Page(start)
-    if all(start[number] >= end for number, end in ends.items()):
-        return found, True
-    try:
-        async with asyncio.timeout(PAGE_S), aclosing(_read(service, name, start)) as records:
-            async for record in records:
-                found.note(record, wanted)
-                if found.is_full(limit):
-                    return found, False
-    except TimeoutError:
-        return found, False
-    found.offsets = {number: max(end, found.offsets[number]) for number, end in ends.items()}
-    return found, True
+@router.get("/{name}/export", summary="All records as a file")
+async def export(
+    name: Name,
+    service: TheService,
+    wanted: Chosen,
+    form: Annotated[Literal["jsonl", "csv"], Query(alias="format")] = "jsonl",
+) -> Response:
+    """Everything that a topic has as yet: a JSON object a line, or a table for spreadsheets.
+
+    Of a crawl that is remembered, its latest run. No cell of the table is a formula.
+    """
+    _check_room(service)
+    start = dict.fromkeys(await ends_of(service, name), 0)
+    if wanted.appid and wanted.crawlid:
+        key = CrawlKey(wanted.spiderid or "link", wanted.appid, wanted.crawlid)
+        if one := await service.frontier.crawl_state(key, with_domains=False):
+            start = await start_of(service, name, one)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
+    if form == "csv":
+        lines = _table(service, name, wanted, start)
+        return StreamingResponse(lines, media_type="text/csv", headers=headers)
+    lines = _lines(service, name, wanted, start)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
-def _read(
-    service: Service, name: Name, offsets: Mapping[int, int], *, follow: bool = False
-) -> AsyncGenerator[Record, None]:
-    topic = _topic(service, name)
-    hosts = service.settings.KAFKA_HOSTS
-    records = read_topic(hosts, topic, offsets=dict(offsets), follow=follow)
-    return cast("AsyncGenerator[Record, None]", records)
+def csv_cell(value: object) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = "" if value is None else text
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
+    """Rows of a table as text."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([csv_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+async def _table(
+    service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
+) -> AsyncIterator[bytes]:
+    columns = COLUMNS[name]
+    yield as_csv([columns])
+    async for values in _values(service, name, wanted, start):
+        yield as_csv([[value.get(column) for column in columns] for value in values])
+
+
+async def _lines(
+    service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
+) -> AsyncIterator[bytes]:
+    async for values in _values(service, name, wanted, start):
+        yield b"".join(orjson.dumps(value) + b"\n" for value in values)
+
+
+async def _values(
+    service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
+) -> AsyncIterator[list[Any]]:
+    """The records that are wanted, some at a time."""
+    page = Page(dict(start))
+    async with service.streams, aclosing(read(service, name, start)) as records:
+        async for record in records:
+            page.note(record, wanted)
+            if page.size >= _CHUNK_BYTES:
+                yield [record["value"] for record in page.records]
+                page = Page(page.offsets)
+    yield [record["value"] for record in page.records]
+
+
+def _check_room(service: Service) -> None:
+    if service.streams.locked():
+        raise Refused(429, f"{MAX_STREAMS} streams are read already.", code="too_many_streams")
 
 
 async def _events(
@@ -212,32 +246,8 @@ async def _events(
 async def _pump(
     service: Service, name: Name, wanted: Wanted, at: Page, *, queue: asyncio.Queue[bytes]
 ) -> None:
-    async with aclosing(_read(service, name, at.offsets, follow=True)) as records:
+    async with aclosing(read(service, name, at.offsets, follow=True)) as records:
         async for record in records:
             if at.note(record, wanted):
                 data = orjson.dumps(at.records.pop())
                 await queue.put(b"id: %b\ndata: %b\n\n" % (at.cursor.encode(), data))
-
-
-async def _ends(service: Service, name: Name) -> dict[int, int]:
-    if not service.reach.kafka:
-        raise KafkaUnavailable
-    return dict(await end_offsets(service.settings.KAFKA_HOSTS, _topic(service, name)))
-
-
-def _topic(service: Service, name: Name) -> str:
-    topics = service.topics
-    names = {"results": topics.crawled, "events": topics.events, "rejected": topics.rejected}
-    return names[name]
-
-
-def _parsed(cursor: str, ends: Mapping[int, int]) -> dict[int, int]:
-    """Offsets out of a cursor, none beyond the end; Refused if it is no cursor."""
-    if not _CURSOR.fullmatch(cursor):
-        raise Refused(422, "This is no cursor.", code="invalid")
-    pairs = [pair.split(":") for pair in cursor.split(",")]
-    return {
-        int(number): min(int(offset), ends[int(number)])
-        for number, offset in pairs
-        if int(number) in ends
-    }

@@ -15,6 +15,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Out
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.inspection import Inspector
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.request import RequestLimits
 from crawlstream.throttle.edit import ThrottleEditor
@@ -25,6 +26,7 @@ from rest_service.gate import CLIENT
 from rest_service.metrics import WAITING
 from rest_service.once import Once
 from rest_service.replies import Replies
+from rest_service.sampler import Sampler
 
 MAX_STREAMS = 20
 """At a time: each reads Kafka by a thread of its own."""
@@ -55,6 +57,8 @@ class Service:
     redis: Redis
     feeder: Feeder
     frontier: Frontier
+    inspector: Inspector
+    sampler: Sampler
     editor: ThrottleEditor
     node: str
     """The name of this process, as its heartbeat tells it."""
@@ -72,15 +76,18 @@ class Service:
         return RequestLimits(max_depth=self.settings.max_depth)
 
     async def feed(self, raws: Sequence[bytes]) -> None:
-        """Return when Kafka has every request.
+        """Return when Kafka has every request; errors as of ``send``."""
+        topic = self.topics.incoming
+        await self.send([Out(topic, raw, requests.key_of(raw)) for raw in raws])
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """Return when Kafka has every record.
 
         KafkaUnavailable after KAFKA_FEED_TIMEOUT, when some may have been fed all the same;
         RecordTooLarge.
         """
         if not self.reach.kafka:
             raise KafkaUnavailable
-        topic = self.topics.incoming
-        records = [Out(topic, raw, requests.key_of(raw)) for raw in raws]
         try:
             async with asyncio.timeout(self.settings.KAFKA_FEED_TIMEOUT):
                 for start in range(0, len(records), MAX_RECORDS):

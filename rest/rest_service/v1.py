@@ -18,7 +18,7 @@ from crawlstream.errors import InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
 from crawlstream.wire import requests
 from rest_service.access import Client, Role
-from rest_service.dashboard.pages import overview
+from rest_service.dashboard.cluster import overview
 from rest_service.envelope import Refused, answer, success
 from rest_service.inputs import is_json, parse_json, wants_html
 from rest_service.service import Service, TheClient, TheService
@@ -39,7 +39,7 @@ router = APIRouter(tags=["predecessor"])
 async def index(request: Request, service: TheService) -> Response:
     """Tell the state of this process: a page for browsers, JSON for programs."""
     if wants_html(request):
-        return await overview(service)
+        return await overview(request, service)
     if is_json(request) and (raw := await request.body()):
         parse_json(raw, NOT_JSON)
     return answer(

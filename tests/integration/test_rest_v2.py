@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import csv
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -241,6 +243,79 @@ async def test_rejected_records_are_listed(rest: RestProcess, wait_until: WaitUn
     await wait_until(rejected)
 
 
+async def test_a_rejected_record_gets_a_second_chance(
+    rest: RestProcess, wait_until: WaitUntil
+) -> None:
+    """What is fed again is judged anew, with the same bytes; one that is not there is named."""
+    await rest.post("/feed", {"appid": APP, "crawlid": "again"})
+
+    async def rejections() -> list[Any]:
+        records = (await rest.get("/v2/rejected?limit=1000")).data["records"]
+        return [one for one in records if b"again" in base64.b64decode(one["value"]["raw"])]
+
+    (first,) = await wait_until(rejections)
+    place = {"partition": first["partition"], "offset": first["offset"]}
+    answer = await rest.post("/v2/rejected/replay", {"records": [place]})
+    assert answer.data == {"replayed": 1, "without_bytes": 0}
+
+    async def is_rejected_again() -> bool:
+        return len(await rejections()) == 2
+
+    await wait_until(is_rejected_again)
+    one, other = await rejections()
+    assert one["value"]["raw"] == other["value"]["raw"]
+    missing = await rest.post("/v2/rejected/replay", {"records": [{**place, "offset": 10**9}]})
+    assert (missing.status, missing.error["code"]) == (404, "no_record")
+    assert (await rest.post("/v2/rejected/replay", {"records": []})).status == 422
+    shown = await rest.get(f"/ui/rejected/one?partition={place['partition']}&offset=9999", **HTML)
+    assert shown.status == 404
+
+
+async def test_everything_of_a_crawl_is_exported(
+    rest: RestProcess, cluster: MonitorCluster
+) -> None:
+    """As lines of JSON with every field, and as a table without formulas."""
+    records = [
+        {"appid": APP, "crawlid": "file" if n < 300 else "else", "url": f"=cmd|{n}", "body": "x"}
+        for n in range(310)
+    ]
+    await asyncio.to_thread(_publish, cluster, cluster.topics.crawled, *records)
+    path = f"/v2/results/export?appid={APP}&crawlid=file"
+    lines = (await rest.get(f"{path}&bodies=true")).body.splitlines()
+    assert [json.loads(line) for line in lines] == records[:300]
+    table = await rest.get(f"{path}&format=csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="results.csv"'
+    rows = list(csv.DictReader(io.StringIO(table.body.decode(), newline="")))
+    assert [row["url"] for row in rows] == [f"'=cmd|{n}" for n in range(300)]
+
+
+async def test_domains_are_told_of(rest: RestProcess) -> None:
+    """A domain has a rule, a source of it, and a time when it may be asked."""
+    told = (await rest.get("/v2/domains/Unknown.Example.COM")).data
+    assert (told["domain"], told["source"], told["next_ms"]) == ("example.com", "default", 0)
+    assert (await rest.get("/v2/domains")).data == {}
+
+
+async def test_a_screen_tells_what_has_changed(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """Whoever asks for the events of a screen gets its live part at once, and whenever it moves."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", rest.port)
+    accept = "Accept: text/event-stream"
+    writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n\r\n".encode())
+    async with asyncio.timeout(60):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"text/event-stream" in head
+        while b"event: live" not in await reader.readline():
+            pass
+        await rest.post("/v2/crawls", seed("moving"))
+        while b"moving" not in await reader.readline():
+            pass
+        while b"event: series" not in await reader.readline():
+            pass
+    writer.close()
+    unknown = await rest.get("/ui/crawl?appid=x&crawlid=y", Accept="text/event-stream")
+    assert unknown.status == 404
+
+
 async def test_events_are_streamed(rest: RestProcess, cluster: MonitorCluster) -> None:
     """Events come as they happen, and a client that lost its connection goes on where it was."""
     first = await _streamed(rest, cluster, count=1, begin=None)
@@ -292,19 +367,19 @@ async def test_browsers_see_pages(rest: RestProcess, wait_until: WaitUntil) -> N
         "/": b"redis-monitor",
         "/ui/crawls?state=running": b"&lt;b&gt;shown&lt;/b&gt;",
         f"/ui/crawl?appid={APP}&crawlid={name}": b"127.0.0.1",
-        f"/ui/failures?appid={APP}&crawlid={name}": b"None on this page.",
+        f"/ui/crawl/failures?appid={APP}&crawlid={name}": b"No page of this crawl has failed.",
+        f"/ui/crawl/pages?appid={APP}&crawlid={name}": b"None on this page.",
+        "/ui/processes": b"kafka-monitor",
         "/ui/domains": b"default",
         "/ui/rejected": b"Rejected",
-        "/ui/submit": b'name="maxdepth"',
+        "/ui/submit": b'name="urls"',
     }.items():
         page = await rest.get(path, **HTML)
         assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert text in page.body, path
         assert "default-src 'self'" in page.headers["content-security-policy"]
     assert (await rest.get("/ui/crawl?appid=x&crawlid=y", **HTML)).status == 404
-    table = await rest.get(f"/ui/failures.csv?appid={APP}&crawlid={name}")
-    assert table.body.startswith(b"url,reason,")
-    for name in ("live.js", "style.css", "icon.svg"):
+    for name in ("live.js", "charts.js", "style.css", "icon.svg", "uplot/uPlot.iife.min.js"):
         assert (await rest.get(f"/static/{name}")).status == 200
     assert (await rest.get("/static/../pages.py")).status == 404
     assert "my_id" in (await rest.get("/", Accept="application/json, text/html")).value

@@ -5,37 +5,28 @@ from __future__ import annotations
 import csv
 import io
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule
-from rest_service.dashboard import pages
+from crawlstream.stats.heartbeat import Process
+from rest_service.dashboard import cluster, crawls
+from rest_service.dashboard.render import crawl_path, duration, render, render_live, volume
 from rest_service.gate import SECURITY_HEADERS
+from rest_service.records import as_csv
+from support.hostile_texts import SCRIPTS
 
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    '"><svg onload=alert(1)>',
-    "' onmouseover='alert(1)",
-    '" autofocus onfocus="alert(1)',
-    "javascript:alert(1)",
-    "</title><script>alert(1)</script>",
-    "<iframe srcdoc='<script>alert(1)</script>'>",
-    "{{ 7 * 7 }}{% raw %}",
-    "<!--<script>",
-    "<a href=javascript:alert(1)>x</a>",
-    "&lt;script&gt;",
-    "\u202e<b>\u2028",
-]
 OWN_TAGS = {
-    *("html", "head", "meta", "title", "link", "script", "body", "a", "header", "strong", "nav"),
+    *("html", "head", "meta", "title", "link", "script", "body", "a", "header", "img", "nav"),
     *("main", "noscript", "p", "h1", "h2", "section", "div", "dl", "dt", "dd", "table", "thead"),
-    *("tbody", "tr", "th", "td", "span", "progress", "form", "input", "label", "button", "select"),
-    "option",
+    *("tbody", "tr", "th", "td", "span", "form", "input", "label", "button", "select", "textarea"),
+    *("option", "svg", "rect", "ul", "li", "i", "small", "strong", "pre", "dialog", "figure"),
+    *("figcaption", "output"),
 }
 
 
@@ -79,47 +70,112 @@ def hostile_crawl(text: str) -> CrawlState:
     )
 
 
-def _screens(text: str) -> list[bytes]:
-    one = hostile_crawl(text)
+def _row(text: str) -> cluster.DomainRow:
+    zero: dict[str, Any] = dict.fromkeys(
+        (*("unreported", "under_way", "not_before_ms", "next_ms", "strikes", "silences"),), 0
+    )
+    report = DomainReport(
+        domain=text,
+        hits=1,
+        window_s=1,
+        is_moderated=True,
+        concurrency=1,
+        unanswered_ms=0,
+        crawl_delay_ms=0,
+        queues=[],
+        **zero,
+    )
     rule = ThrottleRule(hits=1, window_s=1)
-    columns = ("url", "errors")
-    records = [{"value": {"url": text, "errors": [text, text]}}]
-    rendered = [
-        pages.render(
-            "crawl.html",
-            one=one,
-            figures=[("done", 1)],
-            domains=[(text, 1)],
-            steering=pages._STEERING,
-            failures_path=pages.crawl_path(one, "/ui/failures"),
-            csv_path=pages.crawl_path(one, "/ui/failures.csv"),
-        ),
-        pages.render("crawls.html", appid=text, state=text, total=1, crawls=[one], problems=[text]),
-        pages.render("overview.html", problems=[text], figures=[], crawls=[one], processes=[]),
-        pages.render(
-            "records.html", heading=text, columns=columns, records=records, next_path="/ui/x"
-        ),
-        pages.render(
-            "domains.html", rules=[(text, rule)], blacklist={text}, blocked=[text], edits=[]
-        ),
-        pages.render("problem.html", status=404, code=404, message=text),
-    ]
-    return [bytes(response.body) for response in rendered]
+    return cluster.DomainRow(name=text, source="own", rule=rule, report=report)
 
 
-@pytest.mark.parametrize("text", PAYLOADS)
-def test_hostile_text_is_shown_as_text(text: str) -> None:
+def _values(text: str) -> dict[str, dict[str, Any]]:
+    """What each template is filled with where a stranger chose every text."""
+    one = hostile_crawl(text)
+    page = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
+    record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": page}
+    process = Process(kind=text, spider=text, host=text, version=text)
+    reach = SimpleNamespace(kafka=True, redis=False)
+    paths = {"next_path": "/x", "csv_path": "/y", "jsonl_path": "/z"}
+    return {
+        "crawl.html": {
+            "one": one,
+            "ledger": [("done", 1)],
+            "domains": [(domain, None) for domain in one.domains],
+            "left": 1,
+            "steering": crawls._STEERING["running"],
+        },
+        "crawls.html": {
+            "appid": text,
+            "state": text,
+            "states": [text],
+            "total": 1,
+            "crawls": [one],
+            "problems": [text],
+        },
+        "overview.html": {
+            "problems": [text],
+            "figures": [(text, text, text)],
+            "crawls": [one],
+            "kinds": [(text, 1)],
+        },
+        "failures.html": {
+            "one": one,
+            "reasons": [(text, crawls.Reason(1, [page]))],
+            **paths,
+        },
+        "pages.html": {"one": one, "records": [record], **paths},
+        "page.html": {"fields": [(text, [text]), ("x", {text: 1})], "body": text, "is_cut": True},
+        "rejected.html": {"records": [record], **paths},
+        "rejected_one.html": {
+            "record": record,
+            "fields": [(text, text)],
+            "errors": [text],
+            "text": text,
+            "can_be_replayed": True,
+        },
+        "domains.html": {
+            "name": text,
+            "problems": [text],
+            "rows": [_row(text)],
+            "left": 1,
+            "default": ThrottleRule(hits=1, window_s=1),
+        },
+        "processes.html": {"processes": [process], "reach": reach},
+        "submit.html": {"fresh_id": text},
+        "problem.html": {"code": text, "message": text},
+    }
+
+
+@pytest.mark.parametrize("template", list(_values("")))
+@pytest.mark.parametrize("text", SCRIPTS[:20])
+def test_hostile_text_is_shown_as_text(text: str, template: str) -> None:
     """No text makes an element, a handler or an address; it can be read as it was written."""
-    for page in _screens(text):
-        seen = Seen(page)
-        assert {tag for tag, _ in seen.elements} <= OWN_TAGS
-        assert [tag for tag, _ in seen.elements].count("script") == 1
-        for tag, attributes in seen.elements:
-            assert not any(name.startswith("on") for name in attributes), (tag, attributes)
-            assert "style" not in attributes
-            for name in ("href", "src", "action"):
-                assert (attributes.get(name) or "/").startswith(("/", "#")), (tag, attributes)
-        assert text in seen.text
+    page = bytes(render(template, **_values(text)[template]).body)
+    seen = Seen(page)
+    assert {tag for tag, _ in seen.elements} <= OWN_TAGS
+    sources = {attributes.get("src") for tag, attributes in seen.elements if tag == "script"}
+    assert sources <= {"/static/live.js", "/static/uplot/uPlot.iife.min.js"}
+    for tag, attributes in seen.elements:
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+        assert "style" not in attributes
+        for name in ("href", "src", "action", "data-api"):
+            address = attributes.get(name) or "/"
+            assert address.startswith(("/", "#")), (tag, attributes)
+            assert not address.startswith("//")
+    values = [value for _, attributes in seen.elements for value in attributes.values()]
+    assert text in seen.text or text in values
+
+
+@pytest.mark.parametrize(
+    "template", ["crawl.html", "crawls.html", "overview.html", "domains.html", "processes.html"]
+)
+def test_the_live_part_is_that_of_the_page(template: str) -> None:
+    """What the stream sends is what stands in the page, so nothing jumps when it begins."""
+    values = _values("plain")[template]
+    live = render_live(template, **values).strip()
+    assert live
+    assert live in bytes(render(template, **values).body).decode()
 
 
 def test_scripts_come_from_here_only() -> None:
@@ -130,9 +186,21 @@ def test_scripts_come_from_here_only() -> None:
     assert "frame-ancestors 'none'" in policy
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", '=HYPERLINK("x")'])
 def test_no_cell_is_a_formula(text: str) -> None:
     """A spreadsheet shows what a stranger wrote, and does not compute it."""
-    rows: list[dict[str, Any]] = [{"url": text, "reason": 'a"b,c\n'}]
-    table = list(csv.reader(io.StringIO(pages.as_csv(("url", "reason"), rows), newline="")))
-    assert table == [["url", "reason"], [f"'{text}", 'a"b,c\n']]
+    table = list(csv.reader(io.StringIO(as_csv([[text, 'a"b,c\n', None, 7]]).decode(), newline="")))
+    assert table == [[f"'{text}", 'a"b,c\n', "", "7"]]
+
+
+def test_figures_are_for_people() -> None:
+    """Sizes and times have the unit that suits them."""
+    assert [volume(size) for size in (0, 1023, 1536, 200 * 1024, 3 * 2**30)] == [
+        *("0 B", "1023 B", "1.5 KiB", "200 KiB", "3.0 GiB"),
+    ]
+    assert duration(0).endswith(" d")
+
+
+def test_the_ids_of_a_crawl_stay_whole_in_addresses() -> None:
+    """Whatever characters an id has, it does not end its parameter."""
+    assert "a%26b%3Dc%23%2F" in crawl_path(hostile_crawl("a&b=c#/"))

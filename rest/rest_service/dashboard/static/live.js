@@ -1,86 +1,86 @@
-"use strict";
+// Keeps the live part of a screen as the server renders it: nothing is put together here, and what
+// has not changed stays, so that neither focus nor a selection is lost.
 
-// What the server has rendered is renewed as a whole; nothing is put together here, and whatever
-// an answer says is shown as text.
+import { draw } from "./charts.js";
+import "./forms.js";
 
-const EVERY_MS = 2000;
-const said = document.getElementById("said");
+const live = document.querySelector("[data-live]");
+const link = document.getElementById("link");
 
-async function renew() {
-  const live = document.querySelector("[data-live]");
-  if (!live || document.hidden || live.contains(document.activeElement)) return;
-  try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const fresh = page.getElementById(live.id);
-    if (fresh) live.replaceWith(document.adoptNode(fresh));
-  } catch {
-    // The service is away: the next look may find it again.
+function isSame(old, fresh) {
+  return old.nodeName === fresh.nodeName && old.id === fresh.id;
+}
+
+function morph(old, fresh) {
+  if (old.dataset?.keep !== undefined || old.isEqualNode(fresh)) return;
+  if (!isSame(old, fresh)) {
+    old.replaceWith(fresh);
+    return;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  morphChildren(old, fresh);
+}
+
+// Rows are told apart by data-key, whatever their order: what has the focus stays what it was.
+function morphChildren(old, fresh) {
+  const keyed = new Map([...old.children].map((child) => [child.dataset.key, child]));
+  let at = old.firstChild;
+  for (const next of [...fresh.childNodes]) {
+    const key = next.dataset?.key;
+    const unkeyed = at && at.dataset?.key === undefined ? at : null;
+    const known = key === undefined ? unkeyed : keyed.get(key);
+    if (!known) {
+      old.insertBefore(next, at);
+      continue;
+    }
+    if (known === at) at = at.nextSibling;
+    else old.insertBefore(known, at);
+    morph(known, next);
+  }
+  while (at) {
+    const after = at.nextSibling;
+    at.remove();
+    at = after;
   }
 }
 
-function valueOf(input) {
-  return input.type === "number" ? Number(input.value) : input.value;
+function renew(html) {
+  const focused = document.activeElement;
+  const fresh = new DOMParser().parseFromString(html, "text/html").body;
+  morphChildren(live, fresh);
+  if (live.contains(focused) && focused !== document.activeElement) focused.focus({ preventScroll: true });
 }
 
-function fieldsOf(form) {
-  const inputs = [...form.querySelectorAll("input[name]")].filter((input) => input.value !== "");
-  return Object.fromEntries(inputs.map((input) => [input.name, valueOf(input)]));
+function say(text, state) {
+  link.textContent = text;
+  link.className = state;
 }
 
-async function call(method, path, fields) {
-  const answer = await fetch(path, {
-    method,
-    headers: { "Content-Type": "application/json", Accept: "application/json" },
-    body: method === "DELETE" ? undefined : JSON.stringify(fields),
+function watch() {
+  const stream = new EventSource(location.href);
+  stream.addEventListener("open", () => say("live", "up"));
+  stream.addEventListener("error", () => {
+    const isOver = stream.readyState === EventSource.CLOSED;
+    say(isOver ? "not live: reload to try again" : "connection lost", "lost");
   });
-  return answer.json();
+  stream.addEventListener("live", (event) => renew(event.data));
+  stream.addEventListener("series", (event) => draw(JSON.parse(event.data)));
+  return stream;
 }
 
-function problemsOf(told) {
-  return told.error ? [told.error.message, ...(told.error.errors ?? [])].join("\n") : "";
-}
-
-async function act(form) {
-  if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
-  const fields = fieldsOf(form);
-  let path = form.dataset.api;
-  if (form.dataset.name) {
-    path += encodeURIComponent(fields[form.dataset.name]);
-    delete fields[form.dataset.name];
-  }
-  try {
-    const problems = problemsOf(await call(form.dataset.method, path, fields));
-    said.textContent = problems || "Done.";
-    said.className = problems ? "bad" : "";
-  } catch {
-    said.textContent = "The service does not answer.";
-    said.className = "bad";
-  }
-  renew();
-}
-
-async function check(form) {
-  const shown = form.querySelector("[data-problems]");
-  try {
-    shown.textContent = problemsOf(await call("POST", form.dataset.check, fieldsOf(form)));
-  } catch {
-    shown.textContent = "";
-  }
-}
-
-for (const form of document.querySelectorAll("form[data-api]")) {
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    act(form);
-  });
-  if (!form.dataset.check) continue;
-  let waiting;
-  form.addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(check, 300, form);
+if (live) {
+  let stream = watch();
+  // Whoever does not look costs nothing.
+  document.addEventListener("visibilitychange", () => {
+    stream.close();
+    if (document.hidden) say("paused", "");
+    else stream = watch();
   });
 }
-
-setInterval(renew, EVERY_MS);

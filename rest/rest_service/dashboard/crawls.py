@@ -1,0 +1,187 @@
+"""Screens about crawls: all of them, one in depth, its failures, its pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+from crawlstream.stats.domains import read_domains
+from rest_service.crawls import crawl_state
+from rest_service.dashboard.cluster import latest
+from rest_service.dashboard.live import Screen, Values, show
+from rest_service.dashboard.render import SHOWN, crawl_path, render
+from rest_service.reading import Page, Wanted, one_record, read_page, start_of
+from rest_service.service import Service, TheService
+
+_LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
+_WAITS = ("queued", "delayed", "held", "spilled")
+_STATES = ("running", "paused", "stopping", "finished", "stopped", "expired")
+_BODY_SHOWN = 100_000
+_STEERING: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "running": (
+        ("pause", "Hold back what waits in this crawl?"),
+        ("reprioritize", "Move what waits in this crawl?"),
+        ("stop", "Stop this crawl? What waits is dropped."),
+    ),
+    "paused": (
+        ("resume", "Let this crawl go on?"),
+        ("stop", "Stop this crawl? What waits is dropped."),
+    ),
+}
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+@router.get("/crawls")
+async def crawls(
+    request: Request,
+    service: TheService,
+    appid: Annotated[str, Query()] = "",
+    state: Annotated[str, Query()] = "",
+) -> Response:
+    """Crawls with progress and ledger."""
+
+    async def fill() -> Values:
+        await service.sampler.fresh()
+        found = latest(
+            [
+                one
+                for one in service.sampler.crawls
+                if state in {"", one.state} and appid in {"", one.crawl.appid}
+            ]
+        )
+        problems = ["Redis does not answer."] if service.sampler.is_blind else []
+        values = {"total": len(found), "crawls": found[:SHOWN], "problems": problems}
+        return {"appid": appid, "state": state, "states": _STATES, **values}
+
+    return await show(request, service, Screen("crawls.html", "/ui/crawls", fill, every_s=2))
+
+
+@router.get("/crawl")
+async def crawl(
+    request: Request, service: TheService, *, appid: str, crawlid: str, spiderid: str = "link"
+) -> Response:
+    """One crawl in depth."""
+    key = CrawlKey(spiderid, appid, crawlid)
+
+    async def fill() -> Values:
+        return await _crawl(service, key)
+
+    def series(at: float) -> Any:
+        return service.sampler.timeline(key, at)
+
+    return await show(request, service, Screen("crawl.html", "/ui/crawls", fill, series=series))
+
+
+async def _crawl(service: Service, key: CrawlKey) -> Values:
+    one = await crawl_state(service, key)
+    domains = sorted(one.domains, key=lambda domain: domain.total, reverse=True)[:SHOWN]
+    traffic = await service.sampler.shared(
+        "traffic", lambda: read_domains(service.redis, service.keys, most=1000)
+    )
+    return {
+        "one": one,
+        "ledger": [(name, getattr(one, name)) for name in (*_LEDGER, *_WAITS)],
+        "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
+        "left": len(one.domains) - len(domains),
+        "steering": _STEERING.get(one.state, ()),
+    }
+
+
+@dataclass(slots=True)
+class Reason:
+    """Why pages of a crawl failed: how many in all, and those that are shown."""
+
+    count: int = 0
+    pages: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+@router.get("/crawl/failures")
+async def failures(
+    service: TheService,
+    *,
+    appid: str,
+    crawlid: str,
+    spiderid: str = "link",
+    cursor: str | None = None,
+) -> Response:
+    """Pages of a crawl that failed, by reason."""
+    one = await crawl_state(service, CrawlKey(spiderid, appid, crawlid))
+    wanted = Wanted(appid, crawlid, "page_failed", spiderid=spiderid)
+    found, is_at_end = await _read(service, "events", wanted, one=one, cursor=cursor)
+    reasons: dict[str, Reason] = defaultdict(Reason)
+    for reason, count in one.failed_by_reason.items():
+        reasons[reason].count = count
+    for record in found.records:
+        value: Any = record["value"]
+        reasons[str(value.get("reason"))].pages.append(value)
+    ordered = sorted(reasons.items(), key=lambda item: item[1].count, reverse=True)
+    return render(
+        "failures.html",
+        "/ui/crawls",
+        one=one,
+        reasons=ordered,
+        next_path=None if is_at_end else crawl_path(one, "/ui/crawl/failures", cursor=found.cursor),
+        csv_path=export_path(one, "events", "csv", event="page_failed"),
+    )
+
+
+@router.get("/crawl/pages")
+async def pages(
+    service: TheService,
+    *,
+    appid: str,
+    crawlid: str,
+    spiderid: str = "link",
+    cursor: str | None = None,
+) -> Response:
+    """Pages of a crawl as they came, in the order of their coming."""
+    one = await crawl_state(service, CrawlKey(spiderid, appid, crawlid))
+    wanted = Wanted(appid, crawlid, spiderid=spiderid)
+    found, is_at_end = await _read(service, "results", wanted, one=one, cursor=cursor)
+    return render(
+        "pages.html",
+        "/ui/crawls",
+        one=one,
+        records=found.records,
+        next_path=None if is_at_end else crawl_path(one, "/ui/crawl/pages", cursor=found.cursor),
+        jsonl_path=export_path(one, "results", "jsonl"),
+        csv_path=export_path(one, "results", "csv"),
+    )
+
+
+@router.get("/page")
+async def page(service: TheService, partition: int, offset: int) -> Response:
+    """One page as it came: its fields and its body, as text."""
+    record = await one_record(service, "results", partition, offset)
+    value: dict[str, Any] = record["value"]  # type: ignore[assignment]
+    body = str(value.pop("body", ""))
+    return render(
+        "page.html",
+        "/ui/crawls",
+        fields=sorted(value.items()),
+        body=body[:_BODY_SHOWN],
+        is_cut=len(body) > _BODY_SHOWN,
+    )
+
+
+def export_path(one: CrawlState, name: str, form: str, **more: str) -> str:
+    """The address of a file with everything that a topic has of a crawl."""
+    key = one.crawl
+    ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid, "format": form}
+    return f"/v2/{name}/export?{urlencode(ids | more)}"
+
+
+async def _read(
+    service: Service, name: Any, wanted: Wanted, *, one: CrawlState, cursor: str | None
+) -> tuple[Page, bool]:
+    async with service.pages:
+        start = None if cursor else await start_of(service, name, one)
+        return await read_page(service, name, wanted, cursor=cursor, limit=SHOWN, start=start)

@@ -1,0 +1,49 @@
+"""Screens about what took no effect."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from rest_service.dashboard.render import SHOWN, render
+from rest_service.reading import Wanted, one_record, read_page
+from rest_service.service import TheService
+
+_TEXT_SHOWN = 100_000
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+@router.get("/rejected")
+async def rejected(service: TheService, cursor: str | None = None) -> Response:
+    """What took no effect lately, the latest first; or page by page from a cursor on."""
+    async with service.pages:
+        found, is_at_end = await read_page(
+            service, "rejected", Wanted(), cursor=cursor, limit=SHOWN
+        )
+    records = sorted(found.records, key=lambda record: record["at_ms"], reverse=True)  # type: ignore[arg-type, return-value]
+    return render(
+        "rejected.html",
+        "/ui/rejected",
+        records=records,
+        next_path=None if is_at_end else f"/ui/rejected?cursor={found.cursor}",
+    )
+
+
+@router.get("/rejected/one")
+async def one(service: TheService, partition: int, offset: int) -> Response:
+    """One rejected record with its text."""
+    record = await one_record(service, "rejected", partition, offset)
+    value: dict[str, Any] = record["value"]  # type: ignore[assignment]
+    raw = b64decode(value.pop("raw", None) or "")
+    return render(
+        "rejected_one.html",
+        "/ui/rejected",
+        record=record,
+        fields=[(name, text) for name, text in value.items() if name != "errors"],
+        errors=value.get("errors") or [],
+        text=raw.decode("utf-8", "backslashreplace")[:_TEXT_SHOWN],
+        can_be_replayed=bool(raw) and "raw_truncated" not in value,
+    )

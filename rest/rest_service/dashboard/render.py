@@ -1,0 +1,109 @@
+"""Templates, and how values look in them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+import orjson
+from fastapi import Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from crawlstream.model.state import CrawlState
+
+SCREENS = (
+    ("/", "Cluster"),
+    ("/ui/crawls", "Crawls"),
+    ("/ui/domains", "Domains"),
+    ("/ui/rejected", "Rejected"),
+    ("/ui/processes", "Processes"),
+    ("/ui/submit", "Start a crawl"),
+)
+SHOWN = 100
+"""Rows of a table, at most."""
+LONGEST_TEXT = 2_000
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def crawl_path(state: CrawlState, screen: str = "/ui/crawl", **more: str) -> str:
+    """The address of a screen about one crawl."""
+    key = state.crawl
+    ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
+    return f"{screen}?{urlencode(ids | more)}"
+
+
+def ended(state: CrawlState) -> int:
+    """Pages of a run that have come to an end of any kind."""
+    return state.done + state.failed + state.redirected + state.stopped + state.expired
+
+
+def duration(since: float) -> str:
+    """How long ago a time is: ``42 s``, ``3:07 min``, ``2:05 h``, ``4 d``."""
+    seconds = max(0, int(time.time() - since))
+    minutes, hours = seconds // 60, seconds // 3600
+    if seconds < 60:
+        return f"{seconds} s"
+    if hours < 1:
+        return f"{minutes}:{seconds % 60:02} min"
+    return f"{hours}:{minutes % 60:02} h" if hours < 48 else f"{hours // 24} d"
+
+
+def moment(at: float) -> str:
+    """A time of day for people, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def volume(size: float) -> str:
+    """Bytes in the unit that leaves up to four digits."""
+    for unit in _UNITS[:-1]:
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} {_UNITS[-1]}"
+
+
+def span(ms: float) -> str:
+    """A length of time that began at 0 or lies ahead."""
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
+
+
+def shown(value: object) -> str:
+    """Any value of a record as text, cut where nobody reads on; a list has a line for each."""
+    if isinstance(value, list):
+        return "\n".join(map(shown, value))[:LONGEST_TEXT]
+    if isinstance(value, dict):
+        value = orjson.dumps(value).decode()
+    return "" if value is None else str(value)[:LONGEST_TEXT]
+
+
+_templates = Environment(
+    loader=PackageLoader("rest_service.dashboard"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.globals.update(
+    crawl_path=crawl_path,
+    duration=duration,
+    ended=ended,
+    moment=moment,
+    screens=SCREENS,
+    shown=shown,
+    span=span,
+    volume=volume,
+)
+
+
+def render(template: str, here: str = "", *, status: int = 200, **values: object) -> Response:
+    """A screen as HTML; ``here`` is the one of ``SCREENS`` that it belongs to."""
+    text = _templates.get_template(template).render(here=here, **values)
+    return HTMLResponse(text, status_code=status)
+
+
+def render_live(template: str, **values: object) -> str:
+    """The live part of a screen."""
+    found = _templates.get_template(template)
+    return "".join(found.blocks["live"](found.new_context({"here": "", **values})))

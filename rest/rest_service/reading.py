@@ -1,0 +1,215 @@
+"""Records of the topics as values: which are wanted, where a page of them begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import orjson
+
+from crawlstream.bus.records import Record
+from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.model.state import CrawlState
+from rest_service.envelope import Refused
+from rest_service.service import Service
+
+SCANNED = 20_000
+PAGE_BYTES = 16 * 1024 * 1024
+PAGE_S = 10.0
+"""A page ends at these bounds, wherever it is; its cursor goes on from there."""
+_CLOCKS_DIFFER_MS = 600_000
+"""A crawl's first record is looked for from so much before its beginning on."""
+_CURSOR = re.compile(r"\d{1,6}:\d{1,19}(?:,\d{1,6}:\d{1,19}){0,9999}")
+
+Name = Literal["results", "events", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records of a topic somebody wants."""
+
+    appid: str | None = None
+    crawlid: str | None = None
+    event: str | None = None
+    with_bodies: bool = False
+    spiderid: str | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every record is wanted."""
+        return self.appid is self.crawlid is self.event is self.spiderid is None
+
+    def pick(self, record: Record) -> object:
+        """The record as it is shown; None if it is not wanted or cannot be read."""
+        raw = record.value or b""
+        if self.crawlid is not None and orjson.dumps(self.crawlid)[1:-1] not in raw:
+            return None
+        try:
+            value: Any = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            return None
+        if not isinstance(value, dict) or not self._fits(value):
+            return None
+        if not self.with_bodies:
+            value.pop("body", None)
+        return value
+
+    def _fits(self, value: Mapping[str, Any]) -> bool:
+        wanted = (
+            *(("appid", self.appid), ("crawlid", self.crawlid)),
+            *(("event", self.event), ("spiderid", self.spiderid)),
+        )
+        return all(value.get(name) == text for name, text in wanted if text is not None)
+
+
+@dataclass(slots=True)
+class Page:
+    """Records in the order in which they were read, and where the next page begins."""
+
+    offsets: dict[int, int]
+    records: list[dict[str, object]] = field(default_factory=list)
+    scanned: int = 0
+    size: int = 0
+
+    @property
+    def cursor(self) -> str:
+        """The place behind the last record."""
+        return ",".join(f"{number}:{offset}" for number, offset in sorted(self.offsets.items()))
+
+    def is_full(self, limit: int) -> bool:
+        """Whether the next record belongs to the next page."""
+        is_long = len(self.records) >= limit or self.scanned >= SCANNED
+        return is_long or self.size >= PAGE_BYTES
+
+    def note(self, record: Record, wanted: Wanted) -> bool:
+        """Go past a record; True: it is on the page."""
+        self.offsets[record.partition] = record.offset + 1
+        self.scanned += 1
+        value = wanted.pick(record)
+        if value is None:
+            return False
+        self.size += len(record.value or b"")
+        self.records.append(
+            {
+                "partition": record.partition,
+                "offset": record.offset,
+                "at_ms": record.timestamp_ms,
+                "key": record.key.decode("utf-8", "replace") if record.key else None,
+                "value": value,
+            }
+        )
+        return True
+
+
+async def read_page(
+    service: Service,
+    name: Name,
+    wanted: Wanted,
+    *,
+    cursor: str | None = None,
+    limit: int = 100,
+    start: Mapping[int, int] | None = None,
+) -> tuple[Page, bool]:
+    """A page, and whether it reaches the end of the topic as it was; KafkaUnavailable.
+
+    It begins at the cursor, or at ``start``, or at the latest records, or at the first.
+    """
+    ends = await ends_of(service, name)
+    start = dict.fromkeys(ends, 0) | dict(start or {})
+    if cursor is not None:
+        start |= parsed(cursor, ends)
+    elif wanted.is_all:
+        share = -(-limit // len(ends))
+        start = {number: max(0, end - share) for number, end in ends.items()}
+    found = Page(start)
+    if all(start[number] >= end for number, end in ends.items()):
+        return found, True
+    try:
+        async with asyncio.timeout(PAGE_S), aclosing(read(service, name, start)) as records:
+            async for record in records:
+                found.note(record, wanted)
+                if found.is_full(limit):
+                    return found, False
+    except TimeoutError:
+        return found, False
+    found.offsets = {number: max(end, found.offsets[number]) for number, end in ends.items()}
+    return found, True
+
+
+async def start_of(service: Service, name: Name, crawl: CrawlState) -> dict[int, int]:
+    """Where the records of a crawl's latest run begin, about."""
+    at_ms = max(0, int(crawl.started_at * 1000) - _CLOCKS_DIFFER_MS)
+    hosts, topic = service.settings.KAFKA_HOSTS, _topic(service, name)
+    return dict(await offsets_since(hosts, topic, at_ms))
+
+
+async def records_at(
+    service: Service, name: Name, places: Mapping[int, Collection[int]]
+) -> list[Record]:
+    """The records at these offsets by partition; Refused (404) names one that is not there."""
+    ends = await ends_of(service, name)
+    missing = {(number, offset) for number, offsets in places.items() for offset in offsets}
+    start = dict(ends) | {number: min(offsets) for number, offsets in places.items()}
+    found: list[Record] = []
+    if all(number in ends and max(places[number]) < ends[number] for number in places):
+        async with asyncio.timeout(PAGE_S), aclosing(read(service, name, start)) as records:
+            async for record in records:
+                if (record.partition, record.offset) in missing:
+                    missing.discard((record.partition, record.offset))
+                    found.append(record)
+                if not missing:
+                    return found
+    number, offset = min(missing)
+    raise Refused(404, f"There is no record {offset} in partition {number}.", code="no_record")
+
+
+async def one_record(
+    service: Service, name: Name, partition: int, offset: int
+) -> dict[str, object]:
+    """One record as it is shown, with its body; Refused (404) if it is not there."""
+    async with service.pages:
+        (record,) = await records_at(service, name, {partition: {offset}})
+    page = Page({})
+    if not page.note(record, Wanted(with_bodies=True)):
+        raise Refused(404, "This record cannot be read.", code="no_record")
+    return page.records[0]
+
+
+def read(
+    service: Service, name: Name, offsets: Mapping[int, int], *, follow: bool = False
+) -> AsyncGenerator[Record, None]:
+    """Records from these offsets on; without ``follow`` to the end of the topic as it is."""
+    topic = _topic(service, name)
+    hosts = service.settings.KAFKA_HOSTS
+    records = read_topic(hosts, topic, offsets=dict(offsets), follow=follow)
+    return cast("AsyncGenerator[Record, None]", records)
+
+
+async def ends_of(service: Service, name: Name) -> dict[int, int]:
+    """Offset behind the last record, by partition; KafkaUnavailable."""
+    if not service.reach.kafka:
+        raise KafkaUnavailable
+    return dict(await end_offsets(service.settings.KAFKA_HOSTS, _topic(service, name)))
+
+
+def _topic(service: Service, name: Name) -> str:
+    topics = service.topics
+    names = {"results": topics.crawled, "events": topics.events, "rejected": topics.rejected}
+    return names[name]
+
+
+def parsed(cursor: str, ends: Mapping[int, int]) -> dict[int, int]:
+    """Offsets out of a cursor, none beyond the end; Refused if it is no cursor."""
+    if not _CURSOR.fullmatch(cursor):
+        raise Refused(422, "This is no cursor.", code="invalid")
+    pairs = [pair.split(":") for pair in cursor.split(",")]
+    return {
+        int(number): min(int(offset), ends[int(number)])
+        for number, offset in pairs
+        if int(number) in ends
+    }

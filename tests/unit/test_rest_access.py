@@ -1,0 +1,121 @@
+"""Who may do what: a table of every route, to be extended by hand with every new one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from crawlstream.boot.settings import ApiKey
+from rest_service.access import Keyring, RateLimiter, Role
+from rest_service.app import make_app
+from rest_service.envelope import success
+from rest_service.gate import Gate
+
+TABLE = {
+    "GET /health": "anyone",
+    "GET /health/live": "anyone",
+    "GET /health/ready": "anyone",
+    "GET /static": "anyone",
+    "GET /metrics": "read",
+    "GET /": "read",
+    "POST /": "read",
+    "POST /poll": "read",
+    "POST /feed": "submit",
+    "GET /ui/crawls": "read",
+    "GET /ui/crawl": "read",
+    "GET /ui/crawl/failures": "read",
+    "GET /ui/crawl/pages": "read",
+    "GET /ui/page": "read",
+    "GET /ui/domains": "read",
+    "GET /ui/processes": "read",
+    "GET /ui/rejected": "read",
+    "GET /ui/rejected/one": "read",
+    "GET /ui/submit": "read",
+    "GET /v2/openapi.json": "read",
+    "POST /v2/crawls": "submit",
+    "POST /v2/check": "submit",
+    "GET /v2/crawls": "read",
+    "GET /v2/crawl": "read",
+    "POST /v2/crawl/{verb}": "operate",
+    "GET /v2/state": "read",
+    "GET /v2/processes": "read",
+    "GET /v2/domains": "read",
+    "GET /v2/domains/{domain}": "read",
+    "GET /v2/throttle": "read",
+    "PUT /v2/throttle/rules/{domain}": "operate",
+    "DELETE /v2/throttle/rules/{domain}": "operate",
+    "PUT /v2/throttle/blacklist/{domain}": "operate",
+    "DELETE /v2/throttle/blacklist/{domain}": "operate",
+    "POST /v2/rejected/replay": "operate",
+    "GET /v2/{name}": "read",
+    "GET /v2/{name}/stream": "read",
+    "GET /v2/{name}/export": "read",
+}
+"""Route -> the least role that may use it. ``POST /feed`` needs more for some requests."""
+
+_SECRETS = {role: f"{role}-secret-0123456789" for role in ("read", "submit", "operate")}
+
+
+def _routes() -> set[str]:
+    """Every route that the application has."""
+    settings = SimpleNamespace(api_keys=(), rest_rate=0, rest_max_body_bytes=1024)
+    service: Any = SimpleNamespace(settings=settings)
+    app: Any = cast(Gate, make_app(service))._app
+    own = [route for route in app.routes if hasattr(route, "path")]
+    # FastAPI keeps the routers that were included as they are.
+    routers = [route for route in app.routes if not hasattr(route, "path")]
+    included = [found for router in routers for found in router.effective_route_contexts()]
+    return {
+        f"{method} {route.path}"
+        for route in own + included
+        for method in (getattr(route, "methods", None) or {"GET"}) - {"HEAD"}
+    }
+
+
+async def _behind(scope: Scope, receive: Receive, send: Send) -> None:
+    """Whatever is behind the gate, which lets through only who may pass."""
+    await success("passed")(scope, receive, send)
+
+
+async def _status(route: str, secret: str | None) -> int:
+    """How the gate answers a request for a route."""
+    keys = [ApiKey(role=cast(Any, role), secret=known) for role, known in _SECRETS.items()]
+    gate = Gate(_behind, keyring=Keyring(keys), limiter=RateLimiter(0), max_body_bytes=1024)
+    method, _, path = route.partition(" ")
+    path = path.format(verb="stop", domain="example.com", name="results")
+    path = f"{path}/live.js" if path == "/static" else path
+    headers = [(b"host", b"x")] + ([(b"x-api-key", secret.encode())] if secret else [])
+    scope = {"type": "http", "method": method, "path": path, "query_string": b""}
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await gate({**scope, "headers": headers, "client": ("192.0.2.1", 1)}, receive, send)
+    return int(sent[0]["status"])
+
+
+def test_every_route_has_a_row() -> None:
+    """A route that nobody has thought about fails here, and so does a row without a route."""
+    assert _routes() == set(TABLE)
+
+
+@pytest.mark.parametrize("route", TABLE)
+async def test_each_role_may_do_what_it_should_and_no_more(route: str) -> None:
+    """Nobody, a wrong key and every role at every route: 200, 401 or 403."""
+    needed = Role[TABLE[route].upper()]
+    expected: dict[str | None, int] = {
+        None: 200 if needed is Role.ANYONE else 401,
+        "a-key-that-nobody-has": 401,
+        **{
+            secret: 200 if Role[role.upper()] >= needed else 403
+            for role, secret in _SECRETS.items()
+        },
+    }
+    assert {secret: await _status(route, secret) for secret in expected} == expected
