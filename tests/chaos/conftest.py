@@ -1,5 +1,21 @@
-"""A whole cluster, a witness of its topics, and webs to crawl."""
+"""A whole cluster, a witness of its topics, webs to crawl; and a stage whose servers can die."""
 
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from chaos.stage import Stage
 from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
 
 __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """A cluster and a site of 150 pages, for the scenarios of one file."""
+    home = tmp_path_factory.mktemp("stage")
+    async with Stage(home, pages=150, hosts=5, seed=1) as stage:
+        yield stage

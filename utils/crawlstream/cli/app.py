@@ -59,6 +59,9 @@ VERBS = {
         passes_options=True,
     ),
     "check": Verb("dev:run_checks", "Check lint, types, borders and sizes.", joins_cluster=False),
+    "chaos": Verb(
+        "chaos:chaos", "Strike a cluster with faults, and audit it.", joins_cluster=False
+    ),
     "bench": Verb("bench:bench", "Measure what must be fast and small.", joins_cluster=False),
 }
 

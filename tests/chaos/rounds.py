@@ -1,0 +1,254 @@
+"""One round: a crawl is fed, the nemesis strikes while its pages wait, and the auditor judges.
+
+The life of a round: the sites' rates are lowered so that pages wait; the crawl is fed; faults are
+done; the rates are raised, and the crawl runs to its end; when every record was read, what was
+seen is held against the laws.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import psutil
+from redis.exceptions import RedisError
+
+from chaos.auditor import audit, repeats
+from chaos.facts import APP, Facts, Fed, Record, Sample, Strike, Violation
+from chaos.nemesis import Blow, Fault, Reach
+from chaos.stage import DEPTH, Stage
+from crawlstream.errors import CrawlstreamError
+from crawlstream.tasks import beside
+from support.frontier_audit import audit as audit_frontier
+from support.waiting import wait_until
+
+_SAMPLE_S = 0.5
+_END_S = 300
+"""However a crawl was struck, it ends within this when nothing strikes it any more."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """What the cluster takes up after a round."""
+
+    keys: int
+    """In Redis."""
+    redis_bytes: int
+    rss_bytes: Mapping[str, int]
+    """By kind of process, the largest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a round came to."""
+
+    scenario: str
+    seed: int
+    seconds: float
+    facts: Facts
+    violations: Sequence[Violation]
+    footprint: Footprint
+
+    @property
+    def landed(self) -> Counter[str]:
+        """Faults that struck while pages waited or were under way, by name."""
+        return Counter(strike.fault for strike in self.facts.strikes if strike.was_pending)
+
+    @property
+    def pages(self) -> int:
+        """Different pages that came."""
+        return len(results(self.facts)) - self.repeated
+
+    @property
+    def repeated(self) -> int:
+        """Results that had come before."""
+        return len(repeats(self.facts))
+
+
+def results(facts: Facts) -> Sequence[Record]:
+    """All results, repeats included."""
+    return [record for record in facts.records if record.topic == "crawled_firehose"]
+
+
+@dataclass(slots=True)
+class Round:
+    """What scenarios are made of: feed, ask, strike."""
+
+    stage: Stage
+    name: str
+    seed: int
+    seconds: float
+    """For how long pages shall be waiting."""
+    pause_s: tuple[float, float] = (0.5, 5.0)
+    """Between two faults, at random."""
+    is_long: bool = False
+    say: Say = lambda _: None
+    fed: list[Fed] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    strikes: list[Strike] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def reach(self) -> Reach:
+        """For the faults of one nemesis."""
+        return Reach(self.stage, Random(self.seed + len(self.strikes)), self.is_long)
+
+    @property
+    def expected(self) -> int:
+        """Pages that must come."""
+        return sum(len(fed.delivered) for fed in self.fed)
+
+    @property
+    def came(self) -> int:
+        """Results so far."""
+        return sum(len(self.stage.recorder.results(fed.crawlid)) for fed in self.fed)
+
+    # Feeding and asking.
+
+    async def feed(self, fed: Fed, *urls: str, **fields: object) -> None:
+        """Feed the seeds of a crawl."""
+        if fed not in self.fed:
+            self.fed.append(fed)
+        name = {"appid": APP, "spiderid": fed.spiderid, "crawlid": fed.crawlid, **fields}
+        requests = [{"url": url, **name} for url in urls]
+        await asyncio.to_thread(self.stage.recorder.feed, *requests)
+
+    async def feed_front_page(self) -> None:
+        """One seed, from which the whole web is found."""
+        fed = self.stage.fed(f"{self.name}-{self.stage.web.port}")
+        await self.feed(fed, self.stage.web.seed_url, maxdepth=DEPTH)
+
+    async def ask(self, fed: Fed, action: str) -> str:
+        """Ask something about a crawl; the id of the question."""
+        request = {"action": action, "appid": APP, "spiderid": fed.spiderid}
+        uuid = await asyncio.to_thread(
+            lambda: self.stage.recorder.ask(crawlid=fed.crawlid, **request)
+        )
+        self.asked.add(uuid)
+        return uuid
+
+    # Striking.
+
+    def is_over(self) -> bool:
+        """Whether every crawl has ended."""
+        return all(self.stage.recorder.ending(fed.crawlid) for fed in self.fed)
+
+    async def strike(self, fault: Fault, reach: Reach) -> Strike:
+        """Do one fault, and note it."""
+        state = await self.stage.state()
+        was_pending = state is None or state.queued + state.delayed + state.held > 0
+        at = time.monotonic()
+        blow: Blow = await fault.strike(reach)
+        strike = Strike(
+            fault=fault.name,
+            target=blow.target,
+            at=at * 1000,
+            seconds=time.monotonic() - at,
+            was_pending=was_pending and not self.is_over(),
+            in_flight=blow.in_flight,
+            began_again=fault.began_again,
+        )
+        self.strikes.append(strike)
+        self.say(f"{fault.name}: {blow.target}")
+        return strike
+
+    async def play(self, script: Callable[[Round], Awaitable[None]], *, rate: float) -> Outcome:
+        """Run the script while the sites are slow, then let everything end, and judge.
+
+        ``rate``: requests a host and second until the script is done.
+        """
+        async with beside(self._sample()):
+            async with self.stage.slowly(rate):
+                await script(self)
+            for fed in self.fed:
+                await self._ended(fed)
+            await wait_until(self._all_read, timeout_s=60, every_s=0.2)
+        facts = await self._facts()
+        outcome = Outcome(
+            scenario=self.name,
+            seed=self.seed,
+            seconds=time.monotonic() - self.began,
+            facts=facts,
+            violations=audit(facts),
+            footprint=await self._footprint(),
+        )
+        for fed in self.fed:
+            self.stage.recorder.forget(fed.crawlid)
+        return outcome
+
+    async def _ended(self, fed: Fed) -> None:
+        """Wait for its ending, as long as any page may take; the auditor tells if none comes."""
+        with suppress(AssertionError):
+            await self.stage.recorder.ended(fed.crawlid, timeout_s=_END_S)
+
+    def _all_read(self) -> bool:
+        return self.stage.recorder.has_read(self.stage.logs.ends())
+
+    async def _sample(self) -> None:
+        """Read the ledgers again and again, past the proxy, and Kafka's logs right after them."""
+        while True:
+            with suppress(CrawlstreamError, RedisError, OSError, TimeoutError):
+                async with asyncio.timeout(2):
+                    states = [
+                        await self.stage.frontier.crawl_state(fed.key, with_domains=False)
+                        for fed in self.fed
+                    ]
+                self.samples.append(
+                    Sample(
+                        at=time.monotonic() * 1000,
+                        ledgers=[state for state in states if state],
+                        logged=self.stage.logs.ends(),
+                    )
+                )
+            await asyncio.sleep(_SAMPLE_S)
+
+    async def _facts(self) -> Facts:
+        self.stage.site_log.read()
+        crawlids = [fed.crawlid for fed in self.fed]
+        return Facts(
+            fed=self.fed,
+            records=[record for name in crawlids for record in self.stage.recorder.crawl(name)],
+            visits=[v for v in self.stage.site_log.visits if v.mono >= self.began * 1000],
+            rules=self.stage.rules,
+            samples=self.samples,
+            strikes=self.strikes,
+            asked=frozenset(self.asked),
+            leaks=await self._leaks(),
+        )
+
+    async def _leaks(self) -> Mapping[str, int]:
+        """What is wrong in the frontier now: by its own account, and by every key of it."""
+        found: dict[str, int] = {
+            str(crawl.crawlid if crawl else "held"): residual
+            for crawl, residual in (await self.stage.frontier.balance()).found.items()
+        }
+        try:
+            await audit_frontier(self.stage.redis)
+        except AssertionError as error:
+            found[f"a key: {str(error)[:300]}"] = 1
+        return found
+
+    async def _footprint(self) -> Footprint:
+        """A crawl that is over is remembered for an hour, by a key: those do not count."""
+        info: dict[str, Any] = await self.stage.redis.info("memory")
+        remembered = len(await self.stage.frontier.crawls())
+        processes = await asyncio.to_thread(self.stage.local.processes)
+        rss: dict[str, int] = {}
+        for process in processes:
+            with suppress(psutil.Error):
+                size = psutil.Process(process.pid).memory_info().rss
+                rss[process.kind] = max(size, rss.get(process.kind, 0))
+        return Footprint(
+            keys=await self.stage.redis.dbsize() - remembered,
+            redis_bytes=info["used_memory"],
+            rss_bytes=rss,
+        )

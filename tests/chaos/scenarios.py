@@ -1,0 +1,261 @@
+"""The table of faults that the cluster is meant to outlive: each row one scenario by name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from chaos.facts import Fed
+from chaos.nemesis import FAULTS, Blow, Fault, Reach, die_at, guest, held
+from chaos.rounds import Outcome, Round
+from chaos.stage import QUICK
+from crawlstream.boot.failpoints import STEPS
+from crawlstream.tasks import beside
+from support.waiting import wait_until
+
+Script = Callable[[Round], Awaitable[None]]
+
+_AT_ONCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A row of the table: what is done, and what must hold beside the laws."""
+
+    name: str
+    about: str
+    script: Script
+    shortest_s: float = 12
+    """A round that is shorter would be over before its faults."""
+    rate: float = 0
+    """Requests a host and second while faults strike; 0: so that the web lasts for the round."""
+
+    async def play(self, round_: Round) -> Outcome:
+        """One round of it."""
+        return await round_.play(self.script, rate=self.rate or rate_for(round_))
+
+
+async def strike_in_turn(faults: Sequence[Fault], round_: Round) -> None:
+    """One fault after the other while pages wait: each once, then at random until time is over."""
+    await round_.feed_front_page()
+    await _strike(faults, round_)
+
+
+async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) -> None:
+    reach = replace(round_.reach)
+    reach.chance.seed(f"{round_.seed}/{number}")
+    order = list(faults)
+    reach.chance.shuffle(order)
+    until = round_.began + round_.seconds
+    await _first_pages(round_)
+    while True:
+        await asyncio.sleep(reach.between(*round_.pause_s))
+        if round_.is_over() or (not order and time.monotonic() > until):
+            return
+        await round_.strike(order.pop() if order else reach.chance.choice(faults), reach)
+
+
+async def _first_pages(round_: Round) -> None:
+    await wait_until(lambda: round_.came > 0, timeout_s=60)
+
+
+async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
+    """Several faults at a time, whatever comes together."""
+    await round_.feed_front_page()
+    async with asyncio.TaskGroup() as group:
+        for number in range(_AT_ONCE):
+            group.create_task(_strike(faults, round_, number=number))
+
+
+async def die_at_each_step(round_: Round) -> None:
+    """A crawler for each step, which kills it there."""
+    await round_.feed_front_page()
+    await _first_pages(round_)
+    async with asyncio.TaskGroup() as group:
+        for step in STEPS:
+            fault = Fault("die-at-step", "", partial(_die, step))
+            group.create_task(round_.strike(fault, round_.reach))
+
+
+async def _die(step: str, reach: Reach) -> Blow:
+    return await die_at(reach, step, 3)
+
+
+async def feed_much(faults: Sequence[Fault], round_: Round) -> None:
+    """As many requests as the web has pages, each to take effect once, fed while faults strike."""
+    web, count = round_.stage.web, len(round_.stage.web.pages)
+    urls = [
+        f"{web.origin(web.hosts[number % len(web.hosts)])}/seed/{number}" for number in range(count)
+    ]
+    fed = Fed(crawlid=f"{round_.name}-{web.port}", delivered=dict.fromkeys(urls, 404))
+    parts = [urls[start::50] for start in range(50)]
+
+    async def feed() -> None:
+        for part in parts:
+            await round_.feed(fed, *part)
+            await asyncio.sleep(round_.seconds / 70)
+
+    async with asyncio.TaskGroup() as group:
+        feeding = group.create_task(feed())
+        await round_.feed(fed)
+        await _strike(faults, round_)
+        await feeding
+
+
+async def ask_much(faults: Sequence[Fault], round_: Round) -> None:
+    """Crawls are stopped, twice under the same ids, and asked about, while faults strike."""
+    await round_.feed_front_page()
+    (main,) = round_.fed
+
+    async def ask() -> None:
+        number = 0
+        while True:
+            number += 1
+            web = round_.stage.web
+            fed = round_.stage.fed(f"{round_.name}-{number}-{web.port}")
+            fed = replace(fed, is_stopped=True)
+            await round_.feed(fed, web.seed_url, maxdepth=99, priority=90)
+            await asyncio.gather(*(round_.ask(fed, "stop") for _ in range(2)))
+            await round_.ask(main, "info")
+            await asyncio.sleep(0.5)
+
+    async with beside(ask()):
+        await _strike(faults, round_)
+    for uuid in tuple(round_.asked):
+        await round_.stage.recorder.answered(uuid, timeout_s=120)
+
+
+_POISONED = """
+import os, signal
+from crawling.spiders.base import ClusterSpider
+
+class PoisonedSpider(ClusterSpider):
+    name = "poisoned"
+
+    def parse(self, response):
+        if response.url == os.environ["POISON"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield self.result(response)
+"""
+_SEEDS = 20
+
+
+async def eat_poison(round_: Round) -> None:
+    """A page kills every worker that parses it; it is given up after three, and no other is."""
+    stage = round_.stage
+    poison, *others = stage.plain_urls()[:_SEEDS]
+    fed = Fed(
+        crawlid=f"{round_.name}-{stage.web.port}",
+        spiderid="poisoned",
+        delivered=dict.fromkeys(others, 200),
+        failed={poison: "killed_worker"},
+    )
+    (stage.home / "poisoned.py").write_text(_POISONED)
+    path = os.pathsep.join(filter(None, (str(stage.home), os.environ.get("PYTHONPATH"))))
+    environment = {
+        "PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "poisoned", "POISON": poison,
+    }  # fmt: skip
+    await round_.feed(fed, *others[: _SEEDS // 2], poison, *others[_SEEDS // 2 :])
+
+    async def eat(reach: Reach) -> Blow:
+        in_flight = await held(reach)
+        await asyncio.to_thread(crawler.wait)
+        return Blow(poison, in_flight)
+
+    async with guest(round_.reach, "poisoned", **environment) as crawler:
+        for _ in range(3):
+            await round_.strike(Fault("poison", "", eat), round_.reach)
+            crawler.start()
+        await stage.recorder.ended(fed.crawlid, timeout_s=120)
+
+
+def _named(*names: str) -> Sequence[Fault]:
+    return [FAULTS[name] for name in names]
+
+
+def _in_turn(*names: str) -> Script:
+    return partial(strike_in_turn, _named(*names))
+
+
+def _at_once(faults: Sequence[Fault]) -> Script:
+    return partial(strike_at_once, faults)
+
+
+_OF_NETWORKS = [
+    name for name in FAULTS if name.startswith(("cut-", "slow-", "mute-", "half-open-"))
+]
+EVERY = [fault for fault in FAULTS.values() if fault.is_for_all]
+
+SCENARIOS: Mapping[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            "crawler-kill",
+            "a crawler killed -9 at random every 0.5 to 5 s",
+            _in_turn("kill-crawler"),
+        ),
+        Scenario(
+            "crawler-steps",
+            "a crawler killed at each step between lease and complete",
+            die_at_each_step,
+            shortest_s=30,
+        ),
+        Scenario(
+            "crawler-frozen",
+            "a crawler frozen past its deadline, then continued",
+            _in_turn("freeze-long"),
+            shortest_s=60,
+        ),
+        Scenario(
+            "feed",
+            "kafka-monitor killed during many requests, and rebalances",
+            partial(feed_much, _named("kill-kafka-monitor", "rebalance")),
+            # Some seeds always wait: a crawl without work is over, and the next seed begins anew.
+            rate=1,
+        ),
+        Scenario(
+            "stop",
+            "redis-monitor killed while crawls are stopped, each twice",
+            partial(ask_much, _named("kill-redis-monitor")),
+        ),
+        Scenario("redis-kill", "Redis killed -9 and restarted", _in_turn("kill-redis")),
+        Scenario("redis-power", "Redis' host loses its power", _in_turn("power-cut")),
+        Scenario("redis-empty", "Redis emptied", _in_turn("empty-redis"), shortest_s=20),
+        Scenario("kafka", "Kafka killed or frozen", _in_turn("kill-kafka", "freeze-kafka")),
+        Scenario(
+            "zookeeper",
+            "ZooKeeper killed or frozen, its node emptied or broken",
+            _in_turn("kill-zookeeper", "freeze-zookeeper", "break-rules"),
+        ),
+        Scenario(
+            "clocks", "clocks of crawlers an hour off", _in_turn("wrong-clock"), shortest_s=25
+        ),
+        Scenario("memory", "Redis at maxmemory", _in_turn("fill-redis")),
+        Scenario("poison", "a page that kills its worker", eat_poison),
+        Scenario(
+            "network",
+            "a bad network before Redis and Kafka",
+            _in_turn(
+                *(name for name in FAULTS if name.startswith(("cut", "slow", "mute", "half")))
+            ),
+        ),
+        Scenario(
+            "combined", "three faults at a time, of all kinds", partial(strike_at_once, EVERY)
+        ),
+    )
+}
+
+
+def chosen(faults: Sequence[str]) -> Scenario:
+    """What a person asked for: a scenario, or some faults in turn."""
+    return Scenario("chosen", ", ".join(faults), _in_turn(*faults))
+
+
+def rate_for(round_: Round) -> float:
+    """Requests a host and second with which the web lasts about as long as the round."""
+    web = round_.stage.web
+    return min(QUICK, len(web.pages) / len(web.hosts) / round_.seconds)

@@ -1,0 +1,184 @@
+"""The tools of chaos themselves: the bad network, the recorder of Kafka's files, the report."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from chaos.nemesis import FAULTS
+from chaos.proxy import Proxy
+from chaos.recorder import AccessLogReader, KafkaLogs
+from chaos.report import flatness
+from chaos.rounds import Footprint
+from chaos.scenarios import SCENARIOS
+from crawlstream.cli.ports import free_block
+from crawlstream.demo.visits import AccessLog, Visit
+from support.waiting import WaitUntil
+
+
+class Echo:
+    """A server that says back what it is told, and remembers it."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Talk to one client until it leaves."""
+        while data := await reader.read(100):
+            self.heard += data
+            writer.write(data)
+        writer.close()
+
+
+@pytest.fixture
+def echo() -> Echo:
+    """What stands behind the proxy."""
+    return Echo()
+
+
+@pytest.fixture
+async def proxy(echo: Echo) -> AsyncIterator[Proxy]:
+    """A proxy before the echo."""
+    server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
+    proxy = Proxy(free_block(1), server.sockets[0].getsockname()[1])
+    await proxy.start()
+    yield proxy
+    await proxy.stop()
+    server.close()
+
+
+class Client:
+    """One connection through the proxy."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def says(self, text: bytes) -> bytes:
+        """Say something; what comes back, nothing if the connection is lost."""
+        self._writer.write(text)
+        try:
+            return await self._reader.read(100)
+        except ConnectionError:
+            return b""
+        finally:
+            if self._reader.at_eof():
+                self._writer.close()
+
+    def close(self) -> None:
+        """Leave."""
+        self._writer.close()
+
+
+async def connected(proxy: Proxy) -> Client:
+    """A client of the echo."""
+    return Client(*await asyncio.open_connection("127.0.0.1", proxy.port))
+
+
+async def test_a_proxy_passes_what_it_is_given(proxy: Proxy) -> None:
+    """Bytes come through and back, slowly where it is slow."""
+    client = await connected(proxy)
+    assert await client.says(b"one") == b"one"
+    loop = asyncio.get_running_loop()
+    async with proxy.slow(0.1):
+        began = loop.time()
+        assert await client.says(b"two") == b"two"
+        assert loop.time() - began >= 0.2
+    client.close()
+
+
+async def test_a_cut_ends_connections_and_keeps_no_one_out(proxy: Proxy) -> None:
+    """The client notices at once, and may come again."""
+    client = await connected(proxy)
+    assert await client.says(b"one") == b"one"
+    proxy.cut()
+    assert await client.says(b"two") == b""
+    again = await connected(proxy)
+    assert await again.says(b"three") == b"three"
+    again.close()
+
+
+async def test_a_mute_proxy_loses_the_reply_after_the_effect(
+    proxy: Proxy, echo: Echo, wait_until: WaitUntil
+) -> None:
+    """The server has heard, the client will never know."""
+    client = await connected(proxy)
+    async with proxy.mute():
+        asking = asyncio.create_task(client.says(b"do it"))
+        await wait_until(lambda: echo.heard == b"do it")
+        assert not asking.done()
+    assert await asking == b""
+
+
+async def test_through_a_half_open_proxy_nothing_passes(proxy: Proxy, echo: Echo) -> None:
+    """Neither what was connected nor what connects meanwhile gets anywhere; then both are cut."""
+    client = await connected(proxy)
+    assert await client.says(b"one") == b"one"
+    async with proxy.half_open():
+        late = await connected(proxy)
+        asking = [asyncio.create_task(each.says(b"two")) for each in (client, late)]
+        done, _ = await asyncio.wait(asking, timeout=0.2)
+        assert not done
+    assert await asyncio.gather(*asking) == [b"", b""]
+    assert echo.heard == b"one"
+
+
+def batch(base: int, records: int) -> bytes:
+    """A record batch as Kafka writes it, its records left out."""
+    rest = struct.pack(">ibIhi", 0, 2, 0, 0, records - 1) + bytes(40)
+    return struct.pack(">qi", base, len(rest)) + rest
+
+
+def test_the_end_of_a_log_is_read_from_its_file(tmp_path: Path) -> None:
+    """Whole batches count, one that is being written does not, and nothing is read twice."""
+    log = tmp_path / "demo.results-3" / "00000000000000000000.log"
+    log.parent.mkdir()
+    log.write_bytes(batch(0, 5))
+    logs = KafkaLogs(tmp_path, "demo", ["results", "other"])
+    assert logs.ends() == {("results", 3): 5}
+    torn = batch(5, 2)
+    log.write_bytes(log.read_bytes() + torn[:30])
+    assert logs.ends() == {("results", 3): 5}
+    log.write_bytes(log.read_bytes()[:-30] + torn)
+    assert logs.ends() == {("results", 3): 7}
+
+
+def test_an_access_log_is_read_as_it_grows(tmp_path: Path) -> None:
+    """Each line once; a half-written one when it is whole."""
+    path = tmp_path / "visits.jsonl"
+    reader = AccessLogReader(path)
+    assert reader.read() == 0
+    log = AccessLog(path)
+    for at in range(3):
+        log.note(Visit(at, at, "127.0.0.1", "GET", "/", 200, ""))
+        log.flush()
+        assert reader.read() == at + 1
+    log.close()
+    with path.open("ab") as file:
+        file.write(b'{"mono": 3')
+    assert reader.read() == 3
+
+
+def footprints(*keys: int, rss: int = 100 << 20) -> list[Footprint]:
+    """Rounds with so many keys."""
+    return [
+        Footprint(keys=number, redis_bytes=1 << 20, rss_bytes={"crawler": rss}) for number in keys
+    ]
+
+
+def test_what_grows_from_round_to_round_is_told() -> None:
+    """Keys and memory: what comes and goes is flat, what only comes is not."""
+    assert not list(flatness(footprints(10, 20, 90, 40, 42, 41, 95, 40)))
+    growing = footprints(10, 10, 10, 10, 10, 90, 95, 100)
+    assert [v.what for v in flatness(growing)] == ["keys in Redis: 10, then 90"]
+    fat = [*footprints(*[10] * 5), *footprints(*[10] * 3, rss=200 << 20)]
+    assert [v.what for v in flatness(fat)] == ["crawler: 100 MiB, then 200 MiB"]
+
+
+def test_names_of_faults_and_scenarios_do_not_clash() -> None:
+    """``--faults`` takes both."""
+    assert not set(FAULTS) & set(SCENARIOS)
