@@ -317,36 +317,6 @@ async def test_a_stopped_crawl_leaves_nothing_where_nobody_works(bench: Bench) -
     assert left_over(state) == names
 
 
-async def test_a_large_crawl_is_swept_in_bounded_steps(bench: Bench) -> None:
-    """No script takes away more than a few hundred domains, or a thousand dedupe sets."""
-    await bench.feed.seeds("a/1")
-    (hold,) = await bench.worker.lease()
-    groups = [links(f"d{i}", [1, 2]) for i in range(1_000)] + [links("big", range(3_000))]
-    await bench.worker.settle(hold, links=groups)
-    await bench.feed.put(bench.feed.command("stop"))
-    (stop,) = await stops(bench)
-    assert stop.purged == 5_000
-    steps = await bench.tend()
-    assert len(steps) >= 5
-    state = await audit(bench.redis)
-    assert not [name for name in state.values if name[:2] in {"b:", "e:", "s:"}]
-
-
-async def test_the_dedupe_of_one_huge_domain_is_swept_in_steps(bench: Bench) -> None:
-    """A domain with more dedupe sets than one step removes is taken away in several."""
-    await bench.feed.seeds("a/1", "a/2")
-    await bench.worker.lease(1)
-    sets = 2_500
-    await bench.redis.hset("{cs0}k:1", "a", f"2 0 {sets * 209} ,50")
-    for i in range(sets):
-        await bench.redis.sadd(f"{{cs0}}e:1:a:{i}", i)
-    await bench.redis.delete("{cs0}s:1:1")
-    await bench.feed.put(bench.feed.command("stop"))
-    steps = await bench.tend()
-    assert len(steps) >= 4
-    assert not [name for name in (await audit(bench.redis)).values if name.startswith("e:")]
-
-
 # Expiring.
 
 
@@ -361,15 +331,15 @@ async def test_a_time_that_is_past_ends_the_run_at_once(bench: Bench) -> None:
 
 async def test_a_run_expires_when_its_time_comes(bench: Bench) -> None:
     """What waits then is counted as expired; what is held may still end well."""
-    at = int(time.time()) + 1
-    await bench.feed.seeds("a/1", "a/2", "a/3", expires=at)
+    await bench.feed.seeds("a/1", "a/2", "a/3", expires=int(time.time()) + 100)
     done, released = await bench.worker.lease(2)
     (step,) = await bench.tend()
     assert step.next_ms is not None
-    assert step.next_ms <= 1_000
-    while time.time() < at + 0.01:
-        assert not await endings(bench)
-        (step, *_) = await bench.tend()
+    assert step.next_ms <= 100_000
+    assert not await endings(bench)
+    await bench.redis.hset("{cs0}x:1", "expires", int(time.time()) - 1)
+    await bench.redis.zadd("{cs0}expiry", {"1": int(time.time()) - 1})
+    await bench.tend()
     assert (await bench.state()).state == "expiring"
     await bench.worker.settle(done)
     await bench.worker.release(released)

@@ -4,10 +4,10 @@
 -- Guarantee: touches only keys of crawl numbers that take no entries any more; the ledger has
 --   already counted them. Profiles stay until the last held page is back.
 -- KEYS: 1 prefix of the partition.
--- ARGV: 1 domains a step.
+-- ARGV: 1 keys and domains a step.
 -- Returns: crawls left to sweep.
--- Cost: at most 1 000 keys more than the last domain has bands; what many domains have in common is
---   removed by one command. Memory is freed in the background.
+-- Cost: so many keys and domains, and the bands of 50 domains at most beyond them; what many domains
+--   have in common is removed by one command. Long lists are freed in the background.
 --- include: clock
 --- include: ledger
 --- include: throttle
@@ -15,7 +15,7 @@
 --- include: dedupe
 --- include: admit
 
-local KEYS_A_STEP = 1000
+local a_step, DOMAINS_A_SCAN = tonumber(ARGV[1]), 50
 
 -- One crawl after the other: the one that was begun, and where in its domains; else any.
 local m = redis.call('HMGET', P .. 'm', 'sweep_of', 'sweep_at')
@@ -28,11 +28,16 @@ if not c then
 end
 local key = P .. 'k:' .. c
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
-local doomed = {}
+local doomed, gone = {}, {}
+
+-- What may still be done in this step.
+local function left()
+  return a_step - #doomed - #gone
+end
 
 local function remove_doomed()
-  for from = 1, #doomed, KEYS_A_STEP do
-    redis.call('UNLINK', unpack(doomed, from, math.min(from + KEYS_A_STEP - 1, #doomed)))
+  for from = 1, #doomed, a_step do
+    redis.call('UNLINK', unpack(doomed, from, math.min(from + a_step - 1, #doomed)))
   end
 end
 
@@ -46,23 +51,28 @@ local function leave_all(S, domains)
   if left > 0 then
     redis.call('SREM', P .. 'p:' .. S, unpack(domains))
   end
-  load_states(domains)
-  for _, domain in ipairs(domains) do
-    if not state_cache[domain].is_new then
-      forget_later(domain, state_cache[domain], rules_of({ domain })[1])
-    end
+  local states, known = redis.call('HMGET', P .. 't', unpack(domains)), {}
+  for i, domain in ipairs(domains) do
+    known[#known + 1] = states[i] and domain or nil
+  end
+  load_states(known)
+  local rules = #known > 0 and rules_of(known)
+  for i, domain in ipairs(known) do
+    forget_later(domain, state_cache[domain], rules[i])
   end
 end
 
--- Take tags of this crawl out of the index of S: a list of domains, and the tags of each.
-local function unindex(S, domains, tags_of)
-  local indexed, empty = redis.call('HMGET', P .. 'o:' .. S, unpack(domains)), {}
+-- Take tags of this crawl out of the index of S: the i-th of the i-th domain.
+local function unindex(S, domains, tags)
+  local index, empty = P .. 'o:' .. S, {}
+  local indexed = redis.call('HMGET', index, unpack(domains))
   for i, domain in ipairs(domains) do
     local o = indexed[i]
-    for _, tag in ipairs(tags_of[domain]) do
-      o = o and drop_tag(S, domain, o, tag)
+    if o == SEVERAL then
+      -- By now it may have lost the others.
+      o = drop_tag(S, domain, redis.call('HGET', index, domain), tags[i]) or tags[i]
     end
-    if indexed[i] and not o then
+    if o == tags[i] then
       empty[#empty + 1] = domain
     end
   end
@@ -73,64 +83,87 @@ end
 
 local spiders = {}
 
--- Note the bands of a domain for removal, and their tags for `unindex`.
-local function sweep_bands(domain, bands)
-  for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
-    S = S ~= '' and S or own_spider
-    local of = spiders[S]
-    if not of then
-      of = { domains = {}, tags = {} }
-      spiders[S] = of
-    end
-    if not of.tags[domain] then
-      of.domains[#of.domains + 1], of.tags[domain] = domain, {}
-    end
-    local tag = c .. '/' .. priority
-    table.insert(of.tags[domain], tag)
-    doomed[#doomed + 1] = band_key(S, tag, domain)
+-- What this step takes of spider S: its i-th tag of its i-th domain; and how its bands are called.
+local function of_spider(S)
+  spiders[S] = { domains = {}, tags = {}, tag_of = {}, prefix_of = {} }
+  return spiders[S]
+end
+
+-- Note a band for removal, and for `unindex`.
+local function sweep_band(S, priority, domain)
+  local of = spiders[S] or of_spider(S)
+  if not of.tag_of[priority] then
+    of.tag_of[priority] = c .. '/' .. priority
+    of.prefix_of[priority] = band_key(S, of.tag_of[priority], '')
   end
+  local n = #of.domains + 1
+  of.domains[n], of.tags[n] = domain, of.tag_of[priority]
+  doomed[#doomed + 1] = of.prefix_of[priority] .. domain
 end
 
 -- Note a domain's own dedupe sets, as many as this step allows; answers whether all will be gone.
-local function sweep_sets(domain, record)
-  local sets = record.own > 0 and sets_for(record.own) or 0
-  local stay = math.max(sets - math.max(KEYS_A_STEP - #doomed, 1), 0)
+local function sweep_sets(domain, text, own)
+  local sets = sets_for(own)
+  local stay = math.max(sets - math.max(left(), 1), 0)
   for set = stay, sets - 1 do
     doomed[#doomed + 1] = own_key(c, domain, set)
   end
   if stay > 0 then
+    local record = parse_domain_record(text)
     record.own = stay * OWN_PER_SET
     save_domain_record(c, domain, record)
   end
   return stay == 0
 end
 
--- Sweep domains; answers whether all that were found could be.
-local function sweep_domains(fields)
-  local gone = {}
-  for i = 1, #fields, 2 do
-    local record = parse_domain_record(fields[i + 1])
-    sweep_bands(fields[i], record.bands)
-    if sweep_sets(fields[i], record) then
-      gone[#gone + 1] = fields[i]
+-- Note a domain's bands and sets for removal; answers whether it will be gone. Most have one band.
+local function sweep_domain(domain, text)
+  local own, priority = string.match(text, '^%d+ %d+ (%d+) ,(-?%d+)$')
+  if priority then
+    sweep_band(own_spider, priority, domain)
+  else
+    local bands
+    own, bands = string.match(text, '^%d+ %d+ (%d+) (.*)$')
+    for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
+      sweep_band(S ~= '' and S or own_spider, priority, domain)
     end
-    if #doomed >= KEYS_A_STEP then
+  end
+  return own == '0' or sweep_sets(domain, text, tonumber(own))
+end
+
+-- Note domains for removal; answers whether that could be done with all of them.
+local function sweep_domains(fields)
+  for i = 1, #fields, 2 do
+    if not sweep_domain(fields[i], fields[i + 1]) then
+      return false
+    end
+    gone[#gone + 1] = fields[i]
+  end
+  return true
+end
+
+-- Sweep domains from the cursor on; answers where the next step begins.
+local function sweep_from(at)
+  repeat
+    local scanned = redis.call('HSCAN', key, at, 'COUNT', DOMAINS_A_SCAN)
+    if not sweep_domains(scanned[2]) then
       break
     end
-  end
-  if #gone > 0 then
-    redis.call('HDEL', key, unpack(gone))
-  end
+    at = scanned[1]
+  until at == '0' or left() <= 0
   for S, of in pairs(spiders) do
     unindex(S, of.domains, of.tags)
     drop_delayed(S, c)
   end
-  return #gone * 2 == #fields
+  if #gone > 0 then
+    redis.call('HDEL', key, unpack(gone))
+  end
+  return at
 end
 
 local function sweep_slabs()
   local slabs = tonumber(redis.call('HGET', P .. 'x:' .. c, 'slab') or 0)
-  local stay = math.max(slabs - KEYS_A_STEP, 0)
+  local stay = math.max(slabs - a_step, 0)
   for slab = stay + 1, slabs do
     doomed[#doomed + 1] = P .. 's:' .. c .. ':' .. int(slab)
   end
@@ -143,11 +176,7 @@ local function sweep_slabs()
 end
 
 if redis.call('EXISTS', key) == 1 then
-  local scanned = redis.call('HSCAN', key, cursor, 'COUNT', ARGV[1])
-  if sweep_domains(scanned[2]) then
-    cursor = scanned[1]
-  end
-  redis.call('HSET', P .. 'm', 'sweep_of', c, 'sweep_at', cursor)
+  redis.call('HSET', P .. 'm', 'sweep_of', c, 'sweep_at', sweep_from(cursor))
 elseif sweep_slabs() then
   local state = crawl_of(c).state
   if state ~= 'stopping' and state ~= 'expiring' then
@@ -157,6 +186,5 @@ elseif sweep_slabs() then
   redis.call('HDEL', P .. 'm', 'sweep_of', 'sweep_at')
 end
 remove_doomed()
-wake_workers()
 save_clock()
 return redis.call('SCARD', P .. 'sweep')
