@@ -67,20 +67,27 @@ class Settings(BaseSettings):
 
     # Redis: the frontier.
     REDIS_HOST: str = "localhost"
+    """Name or address."""
     REDIS_PORT: int = Field(6379, ge=1, le=65535)
+    """Its port."""
     REDIS_DB: int = Field(0, ge=0)
+    """Number of the database."""
     REDIS_PASSWORD: str | None = None
+    """Its password, where it asks for one."""
     REDIS_SOCKET_TIMEOUT: float = Field(10, gt=0)
-    """Seconds."""
+    """Seconds that Redis may take for an answer."""
     namespace: str = Field("cs", validation_alias=_new("NAMESPACE"), pattern=r"^[a-z][a-z0-9_]*$")
     """First part of every Redis key, so that clusters can share a Redis."""
 
     # Kafka: the way in and the way out.
     KAFKA_HOSTS: Hosts = ("localhost:9092",)
+    """``host:port`` of some brokers, separated by commas."""
     KAFKA_TOPIC_PREFIX: str = "demo"
+    """First part of every topic's name."""
     KAFKA_INCOMING_TOPIC: str | None = None
     """Default: ``<KAFKA_TOPIC_PREFIX>.incoming``."""
     KAFKA_GROUP: str = "demo-group"
+    """Consumer group of the kafka-monitors."""
     KAFKA_APPID_TOPICS: bool = False
     """Also send each record to the topic of its appid."""
     KAFKA_FEED_TIMEOUT: float = Field(10, gt=0)
@@ -90,6 +97,7 @@ class Settings(BaseSettings):
     incoming_partitions: int = Field(4, validation_alias=_new("INCOMING_PARTITIONS"), ge=1)
     """Partitions a topic is created with; existing topics are left alone."""
     replication: int = Field(1, validation_alias=_new("REPLICATION"), ge=1)
+    """Copies that a topic is created with."""
     max_record_bytes: int = Field(
         8 * 1024 * 1024, validation_alias=_new("MAX_RECORD_BYTES"), ge=1024 * 1024
     )
@@ -99,41 +107,55 @@ class Settings(BaseSettings):
     kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", validation_alias=_new("KAFKA_SECURITY_PROTOCOL")
     )
+    """How brokers are talked to."""
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         "PLAIN", validation_alias=_new("KAFKA_SASL_MECHANISM")
     )
+    """How we say who we are."""
     kafka_username: str | None = Field(None, validation_alias=_new("KAFKA_SASL_USERNAME"))
+    """Who we are."""
     kafka_password: SecretStr | None = Field(None, validation_alias=_new("KAFKA_SASL_PASSWORD"))
+    """How we prove it."""
     kafka_ca_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_CAFILE"))
     """Certificates that Kafka's is checked against; default: those of the machine."""
     kafka_certificate_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_CERTFILE"))
     """Our own certificate, where Kafka asks for one."""
     kafka_key_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_KEYFILE"))
+    """The private key of our certificate."""
     kafka_key_password: SecretStr | None = Field(
         None, validation_alias=_new("KAFKA_SSL_KEY_PASSWORD")
     )
+    """The password of that key."""
     kafka_check_hostname: bool = Field(
         default=True, validation_alias=_new("KAFKA_SSL_CHECK_HOSTNAME")
     )
+    """Whether a broker's certificate must name its host."""
 
     # ZooKeeper: the rules of politeness.
     ZOOKEEPER_HOSTS: Hosts = ("localhost:2181",)
+    """``host:port`` of its servers, separated by commas."""
     ZOOKEEPER_ASSIGN_PATH: str = "/scrapy-cluster/crawler/"
+    """Folder of the node that holds the rules."""
     ZOOKEEPER_ID: str = "all"
+    """Name of the node in it."""
 
     # The default rule: written once into the node's ``default``, changed there from then on.
     QUEUE_HITS: int = Field(10, ge=0)
+    """Requests in any window."""
     QUEUE_WINDOW: float = Field(60, gt=0)
-    """Seconds."""
+    """Its length in seconds."""
     QUEUE_MODERATED: bool = True
+    """Whether requests are spread evenly over the window."""
 
     # Crawling.
     DUPEFILTER_TIMEOUT: int = Field(600, ge=0)
     """Seconds that a crawl's dedupe outlives its last ending."""
     RETRY_TIMES: int = Field(3, ge=0, le=20)
+    """Attempts at a page after the first one."""
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
-    """Seconds."""
+    """Seconds that a response may take."""
     ROBOTSTXT_OBEY: bool = True
+    """Whether robots.txt is obeyed."""
     SCHEDULER_BACKLOG_BLACKLIST: bool = True
     """Whether links into blocked domains wait until these are unblocked; else they are filtered."""
     METAREFRESH_ENABLED: bool = True
@@ -141,6 +163,7 @@ class Settings(BaseSettings):
     METAREFRESH_MAXDELAY: float = Field(100, ge=0)
     """Seconds; a page that is to be read for longer is a page."""
     USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-a-contact-page)"
+    """What sites see; put your contact page into it."""
     CONCURRENT_REQUESTS: int = Field(64, ge=1, le=1000)
     """Downloads at once in one crawler process."""
     max_depth: int = Field(
@@ -209,6 +232,7 @@ class Settings(BaseSettings):
     rest_port: int = Field(
         5343, validation_alias=AliasChoices("CRAWLSTREAM_REST_PORT", "FLASK_PORT"), ge=1, le=65535
     )
+    """Its port."""
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = Field(
         (), validation_alias=_new("API_KEYS"), repr=False
     )
@@ -216,6 +240,7 @@ class Settings(BaseSettings):
     rest_max_body_bytes: int = Field(
         16 * 1024 * 1024, validation_alias=_new("REST_MAX_BODY_BYTES"), ge=1024
     )
+    """Largest body of a request."""
     rest_rate: float = Field(2000, validation_alias=_new("REST_RATE"), ge=0)
     """HTTP requests a second and client, twice as many at once; 0: any number."""
     WAIT_FOR_RESPONSE_TIME: float = Field(5, gt=0)
@@ -225,6 +250,7 @@ class Settings(BaseSettings):
     LOG_LEVEL: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
     ] = "INFO"
+    """The least that is said."""
     LOG_JSON: bool | None = None
     """Default: JSON unless standard error is a terminal."""
     metrics_base: int = Field(0, validation_alias=_new("METRICS_PORT"), ge=0, le=65535)

@@ -24,6 +24,7 @@ CHECKS = {
     "types": (str(_TOOLS / "mypy"),),
     "borders": (str(_TOOLS / "lint-imports"),),
     "sizes": (sys.executable, "-m", "pytest", "-q", "tests/unit/test_architecture.py"),
+    "docs": (str(_TOOLS / "mkdocs"), "build", "--strict"),
 }
 
 
@@ -45,7 +46,7 @@ def run_tests(
 
 
 def run_checks() -> None:
-    """Check lint, format, types, import borders and sizes; all of them, whatever fails."""
+    """Check lint, format, types, import borders, sizes and documentation, whatever fails."""
     failed = []
     for name, argv in CHECKS.items():
         started_at = time.monotonic()

@@ -1,0 +1,212 @@
+"""The parts of the documentation that are made from the code, between two marks in their pages.
+
+``UPDATE_DOCS=1 ./crawlstream test -n 0 tests/unit/test_docs.py`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import click
+import typer
+from prometheus_client.metrics import MetricWrapperBase
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from crawlstream.boot import settings
+from crawlstream.boot.settings import Settings
+from crawlstream.cli.app import VERBS
+
+DOCS = Path(__file__).parents[2] / "docs"
+BEGIN, END = "<!-- made from the code -->", "<!-- end -->"
+
+METRICS = {
+    "Every process": "crawlstream.boot.metrics",
+    "crawler": "crawling.metrics",
+    "kafka-monitor": "kafka_monitor.metrics",
+    "redis-monitor": "redis_monitor.metrics",
+    "rest": "rest_service.metrics",
+}
+"""Where the metrics of each process are born."""
+
+_SUFFIXES: Mapping[str | None, tuple[str, ...]] = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "histogram": ("_bucket", "_sum", "_count"),
+}
+
+
+def metrics_of(module: str) -> Iterator[MetricWrapperBase]:
+    """The metrics that a module makes, in its order."""
+    for value in vars(import_module(module)).values():
+        if isinstance(value, MetricWrapperBase):
+            yield value
+
+
+def exported(metric: MetricWrapperBase) -> list[str]:
+    """The names that Prometheus sees of a metric."""
+    return [f"{metric._name}{suffix}" for suffix in _SUFFIXES[metric._type]]
+
+
+def metrics() -> str:
+    """A table a process."""
+    parts = []
+    for process, module in METRICS.items():
+        rows = ["| Metric | Kind | Labels | Meaning |", "|---|---|---|---|"]
+        for metric in metrics_of(module):
+            name = metric._name + ("_total" if metric._type == "counter" else "")
+            labels = ", ".join(f"`{label}`" for label in metric._labelnames)
+            rows.append(f"| `{name}` | {metric._type} | {labels} | {metric._documentation} |")
+        parts.append(f"## {process}\n\n" + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def settings_tables() -> str:
+    """A table a section of :class:`Settings`."""
+    told = _described()
+    parts = []
+    for section, names in _sections():
+        rows = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
+        for name in names:
+            field = Settings.model_fields[name]
+            variables = "<br>".join(f"`{variable}`" for variable in variables_of(name, field))
+            row = (variables, _value(field), _default(field), told[name])
+            rows.append(f"| {' | '.join(row)} |")
+        parts.append(f"## {section}\n\n" + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def variables_of(name: str, field: FieldInfo) -> list[str]:
+    """The environment variables that set a field, the first one first."""
+    choices = getattr(field.validation_alias, "choices", None)
+    return [str(choice) for choice in choices] if choices else [name]
+
+
+def _source() -> str:
+    return Path(settings.__file__).read_text(encoding="utf-8")
+
+
+def _described() -> Mapping[str, str]:
+    """What stands below each field."""
+    tree = ast.parse(_source())
+    body = next(
+        node.body
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == "Settings"
+    )
+    told = {}
+    for field, after in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = ast.get_docstring(ast.Module([after], []), clean=True) or ""
+            told[field.target.id] = " ".join(text.replace("``", "`").split())
+    return told
+
+
+def _sections() -> Iterator[tuple[str, list[str]]]:
+    """The comments that stand alone between fields, with the fields below each."""
+    for block in re.split(r"\n\n    # ", _source().split("class Settings")[1])[1:]:
+        title, _, rest = block.partition("\n")
+        names = re.findall(r"^    (\w+): ", rest, re.MULTILINE)
+        fields = [name for name in names if name in Settings.model_fields]
+        if fields:
+            yield title.rstrip(".").replace("``", "`"), fields
+
+
+def _value(field: FieldInfo) -> str:
+    kind = field.annotation
+    choices = get_args(kind) if get_origin(kind) is not None else ()
+    names = [choice for choice in choices if isinstance(choice, str)]
+    if names:
+        return ", ".join(f"`{name}`" for name in names)
+    if get_origin(kind) is tuple:
+        return "list, by commas"
+    words: Mapping[Any, str] = {
+        bool: "`true`, `false`",
+        int: "integer",
+        float: "number",
+        SecretStr: "text",
+    }
+    plain = next((choice for choice in choices if choice is not type(None)), kind)
+    return words.get(plain, "text") + _bounds(field)
+
+
+def _bounds(field: FieldInfo) -> str:
+    bounds = {"ge": "from", "gt": "above", "le": "to"}
+    found = [
+        f"{word} {getattr(rule, name)}"
+        for name, word in bounds.items()
+        for rule in field.metadata
+        if getattr(rule, name, None) is not None
+    ]
+    return " " + " ".join(found) if found else ""
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is None or value in ("", ()):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{','.join(value) if isinstance(value, tuple) else value}`"
+
+
+def commands() -> str:
+    """A section a verb of the door, as its help has it."""
+    return "\n\n".join(_command(f"crawlstream {name}", load(name)) for name in VERBS)
+
+
+def load(name: str) -> Any:
+    """A verb of the door as the command that it is."""
+    verb = VERBS[name]
+    module, _, target = verb.target.partition(":")
+    found = getattr(import_module(f"crawlstream.cli.{module}"), target)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name)(function)
+    return typer.main.get_command(found)
+
+
+def _command(path: str, command: Any, level: int = 2) -> str:
+    with click.Context(command, info_name=path) as context:
+        usage = " ".join(command.get_usage(context).split()).removeprefix("Usage: ")
+        parts = [f"{'#' * level} {path}", f"    ./{usage}", _prose(command.help or "")]
+        if rows := list(_parameters(command, context)):
+            parts.append("\n".join(["| Option | Meaning |", "|---|---|", *rows]))
+        names = command.list_commands(context) if hasattr(command, "list_commands") else ()
+        below = [_command(f"{path} {n}", command.get_command(context, n), level + 1) for n in names]
+    return "\n\n".join([*parts, *below])
+
+
+def _prose(text: str) -> str:
+    """Paragraphs, and each example as code."""
+    paragraphs = [" ".join(part.split()) for part in text.replace("``", "`").split("\n\n")]
+    return "\n\n".join(re.sub(r"^Example: ", "Example:\n\n    ./", part) for part in paragraphs)
+
+
+def _parameters(command: Any, context: click.Context) -> Iterator[str]:
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and parameter.name != "help":
+            option, meaning = (" ".join(text.replace("|", "\\|").split()) for text in record)
+            yield f"| `{option}` | {meaning} |"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "metrics.md": metrics,
+    "settings.md": settings_tables,
+    "cli.md": commands,
+}
+"""The pages that have a made part."""
+
+
+def renewed(page: Path, made: str) -> str:
+    """A page with its made part as it should be."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
