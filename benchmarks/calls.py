@@ -66,14 +66,14 @@ async def own_kafka(folder: str) -> AsyncIterator[str]:
         yield address
 
 
-async def feed(frontier: Frontier, port: int) -> None:
+async def feed(frontier: Frontier, port: int, crawl: CrawlKey = CRAWL) -> None:
     """Admit seeds that lead everywhere."""
     urls = [web.url(port, host, 0) for host in range(SEEDS)]
     seeds = [
         Seed(
             offset=offset,
             timestamp_ms=1,
-            crawl=CRAWL,
+            crawl=crawl,
             domain=domain_key(host_of(url)),
             priority=1,
             fingerprint=fingerprint(url),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from crawl import Web, benchmark
+from crawl import benchmark
+from crawlers import Web
 from harness import Line
 
 if __name__ == "__main__":

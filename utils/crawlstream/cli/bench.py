@@ -27,6 +27,9 @@ class Name(StrEnum):
     CPU = "cpu"
     INGEST = "ingest"
     LATENCY = "latency"
+    PRIORITY = "priority"
+    SCALE = "scale"
+    OUTPUT = "output"
     POLITE = "polite"
 
 
