@@ -106,6 +106,19 @@ async def test_the_dedupe_of_one_huge_domain_goes_in_small_steps(
     assert not await bench.redis.keys("{cs0}e:*")
 
 
+async def test_a_crawl_is_moved_in_small_steps(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another priority is ranked by so many bands a step, and by none when it is said."""
+    monkeypatch.setattr(care, "DOMAINS_PER_LOOK", A_STEP)
+    await fill(bench)
+    scripts.clear()
+    await bench.feed.put(bench.feed.command("reprioritize", priority=90))
+    await bench.tend()
+    assert sum(script.commands for script in scripts) > 2 * BANDS * DOMAINS
+    assert max(script.commands for script in scripts) <= 7 * MOST
+
+
 async def test_a_list_reads_so_many_lengths_a_call(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:

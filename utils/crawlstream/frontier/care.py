@@ -14,7 +14,7 @@ SWEPT_PER_CALL = 200
 SWEEPS_IN_A_ROW = 10
 """Steps of a sweep between two looks at what else is due."""
 DOMAINS_PER_LOOK = 200
-"""Domains looked at again in one script: a default rule changed, or where a crawl stands."""
+"""Domains looked at again in one script when a rule changed; bands, when a crawl was moved."""
 ENDINGS_PER_CALL = 25
 """Things of each kind that one step ends."""
 ENTRIES_PER_CALL = 100
