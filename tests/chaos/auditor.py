@@ -150,14 +150,15 @@ def one_ending(facts: Facts) -> Iterator[str]:
     """A crawl that was started ends once, in one way, and is over then."""
     for fed in facts.fed:
         events = {identity(r.value): r for r in facts.on(EVENTS, fed.crawlid)}
-        started = [r for r in events.values() if r.value["event"] == "crawl_started"]
-        if [r.value["run"] for r in started] != [1]:
-            yield f"{fed.crawlid}: started as runs {[r.value['run'] for r in started]}"
+        runs = [r.value["run"] for r in events.values() if r.value["event"] == "crawl_started"]
+        if len(runs) != 1:
+            yield f"{fed.crawlid}: started as runs {runs}"
         endings = [r for r in events.values() if r.value["event"] in ENDINGS]
-        names = [f"{r.value['event']} of run {r.value['run']}" for r in endings]
+        ways = [(r.value["event"], r.value["run"]) for r in endings]
         wanted = "crawl_stopped" if fed.is_stopped else "crawl_finished"
-        if names != [f"{wanted} of run 1"]:
-            yield f"{fed.crawlid}: ended by {names or 'nothing'}"
+        if ways != [(wanted, run) for run in runs]:
+            named = [f"{event} of run {run}" for event, run in ways]
+            yield f"{fed.crawlid}: ended by {named or 'nothing'}"
         told = [str(r.value["counters"]) for r in _endings(facts, fed)]
         if len(set(told)) > 1:
             yield f"{fed.crawlid}: its ending was told with different counters"

@@ -47,8 +47,8 @@ class Blow:
     """What a fault did."""
 
     target: str
-    in_flight: int = 0
-    """Pages that were under way where it struck."""
+    in_flight: int | None = None
+    """Pages that were under way where it struck; None: it touches no page."""
 
 
 Strike = Callable[[Reach], Awaitable[Blow]]
@@ -81,7 +81,7 @@ def _kills(kind: str) -> Strike:
         """Frozen first, so that what it holds can be counted when it dies."""
         name, pid = await _victim(reach, kind)
         reach.stage.freeze(pid)
-        in_flight = await held(reach) if kind == "crawler" else 0
+        in_flight = await held(reach) if kind == "crawler" else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         reach.stage.thaw(pid)
@@ -93,7 +93,7 @@ def _kills(kind: str) -> Strike:
 def _ends(kind: str) -> Strike:
     async def end(reach: Reach) -> Blow:
         name, pid = await _victim(reach, kind)
-        in_flight = await held(reach) if kind == "crawler" else 0
+        in_flight = await held(reach) if kind == "crawler" else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         return Blow(name, in_flight)
@@ -107,7 +107,7 @@ def _freezes(kind: str) -> Strike:
         name, pid = await _victim(reach, kind)
         reach.stage.freeze(pid)
         try:
-            in_flight = await held(reach) if kind == "crawler" else 0
+            in_flight = await held(reach) if kind == "crawler" else None
             await asyncio.sleep(reach.between(1, 12 if reach.is_long else 3))
         finally:
             reach.stage.thaw(pid)
@@ -257,9 +257,9 @@ def _spoil(stage: Stage, how: str, seconds: float) -> None:
 @asynccontextmanager
 async def guest(reach: Reach, spider: str = "link", **env: str) -> AsyncIterator[Crawler]:
     """One more crawler for the length of the block, if it lives that long."""
-    place = next(reach.stage.places)
-    environment = reach.stage.environment(CRAWLSTREAM_METRICS_OFFSET=str(place), **env)
-    crawler = Crawler(spider, environment, reach.stage.home / "logs" / f"guest-{place}.log")
+    number = next(reach.stage.guests)
+    log = reach.stage.home / "logs" / f"guest-{number}.log"
+    crawler = Crawler(spider, reach.stage.environment(**env), log)
     crawler.start()
     try:
         yield crawler
@@ -270,44 +270,42 @@ async def guest(reach: Reach, spider: str = "link", **env: str) -> AsyncIterator
 async def die_at_a_step(reach: Reach) -> Blow:
     """A crawler kills itself between two steps of the order of effects."""
     step, passes = reach.chance.choice(STEPS), reach.chance.randint(2, 9)
-    return await die_at(reach, step, passes)
-
-
-async def die_at(reach: Reach, step: str, passes: int) -> Blow:
-    """A crawler kills itself when it comes to a step for so many times."""
     async with guest(reach, FAILPOINT=f"{step}:kill:{passes}") as crawler:
-        ended = await _ended(reach, crawler)
-    return Blow(f"{step}, pass {passes}" + ("" if ended else ": not reached"), await held(reach))
+        return await death_of(crawler, f"{step}, pass {passes}", reach)
 
 
-async def _ended(reach: Reach, crawler: Crawler) -> bool:
-    """Wait until it has ended; false if there is no work left that would bring it to its step."""
+async def death_of(crawler: Crawler, where: str, reach: Reach) -> Blow:
+    """Wait until it has ended, or has no work left that would bring it to its end."""
     async with asyncio.timeout(_BACK_S):
         while crawler.is_running():
             state = await reach.stage.state()
             if state is not None and not state.queued + state.delayed + state.held:
-                return False
+                return Blow(f"{where}: not reached")
             await asyncio.sleep(0.1)
-    return True
+    return Blow(where, await held(reach))
 
 
 async def freeze_past_deadline(reach: Reach) -> Blow:
     """A crawler sleeps until its pages are in other hands, and goes on as if nothing had been."""
     async with guest(reach) as crawler:
-        since = len(crawler.events())
-        await wait_until(lambda: settles(crawler, since) >= 3, timeout_s=_BACK_S, every_s=0.2)
+        await wait_until(lambda: settles(crawler) >= 3, timeout_s=_BACK_S, every_s=0.2)
         crawler.signal(signal.SIGSTOP)
         in_flight = await held(reach)
         await asyncio.sleep(33)
         crawler.signal(signal.SIGCONT)
         await asyncio.sleep(5)
-        stale = sum(event.get("outcome") == "stale" for event in crawler.events()[since:])
+        stale = sum(event.get("outcome") == "stale" for event in crawler.events())
     return Blow(f"a guest, {stale} of whose ends came too late", in_flight + await held(reach))
 
 
-def settles(crawler: Crawler, since: int) -> int:
-    """Pages that it has settled after so many lines of its log."""
-    return sum(event.get("event") == "settle" for event in crawler.events()[since:])
+def is_up(crawler: Crawler) -> bool:
+    """Whether it is ready for work."""
+    return any(event.get("event") == "start" for event in crawler.events())
+
+
+def settles(crawler: Crawler) -> int:
+    """Pages that it has settled so far."""
+    return sum(event.get("event") == "settle" for event in crawler.events())
 
 
 SHIFT_CLOCK = """
@@ -340,7 +338,7 @@ async def join_and_leave(reach: Reach) -> Blow:
     """One more kafka-monitor joins the group and leaves it again: two rebalances."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kafka_monitor", "run"),
-        env=reach.stage.environment(CRAWLSTREAM_METRICS_OFFSET=str(next(reach.stage.places))),
+        env=reach.stage.environment(),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,

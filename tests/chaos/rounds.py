@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 
 from chaos.auditor import audit, repeats
 from chaos.facts import APP, Facts, Fed, Record, Sample, Strike, Violation
-from chaos.nemesis import Blow, Fault, Reach
+from chaos.nemesis import Blow, Fault, Reach, held
 from chaos.stage import DEPTH, Stage
 from crawlstream.errors import CrawlstreamError
 from crawlstream.tasks import beside
@@ -148,13 +148,17 @@ class Round:
         was_pending = state is None or state.queued + state.delayed + state.held > 0
         at = time.monotonic()
         blow: Blow = await fault.strike(reach)
+        in_flight = 0
+        if blow.in_flight is not None:
+            # While it lasted, more pages may have come under way.
+            in_flight = max(blow.in_flight, await held(reach))
         strike = Strike(
             fault=fault.name,
             target=blow.target,
             at=at * 1000,
             seconds=time.monotonic() - at,
             was_pending=was_pending and not self.is_over(),
-            in_flight=blow.in_flight,
+            in_flight=in_flight,
             began_again=fault.began_again,
         )
         self.strikes.append(strike)

@@ -6,11 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
 from chaos.facts import Fed
-from chaos.nemesis import FAULTS, Blow, Fault, Reach, die_at, guest, held
+from chaos.nemesis import FAULTS, Blow, Fault, Reach, death_of, guest, held, is_up
 from chaos.rounds import Outcome, Round
 from chaos.stage import QUICK
 from crawlstream.boot.failpoints import STEPS
@@ -20,6 +21,8 @@ from support.waiting import wait_until
 Script = Callable[[Round], Awaitable[None]]
 
 _AT_ONCE = 3
+_PASSES = 3
+"""How often a step is passed before it kills: some pages are settled, some are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +75,21 @@ async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
 
 
 async def die_at_each_step(round_: Round) -> None:
-    """A crawler for each step, which kills it there."""
-    await round_.feed_front_page()
-    await _first_pages(round_)
-    async with asyncio.TaskGroup() as group:
-        for step in STEPS:
-            fault = Fault("die-at-step", "", partial(_die, step))
-            group.create_task(round_.strike(fault, round_.reach))
-
-
-async def _die(step: str, reach: Reach) -> Blow:
-    return await die_at(reach, step, 3)
+    """A crawler for each step, which kills it there; all are up before there is work."""
+    async with AsyncExitStack() as stack:
+        dying = {
+            step: await stack.enter_async_context(
+                guest(round_.reach, FAILPOINT=f"{step}:kill:{_PASSES}")
+            )
+            for step in STEPS
+        }
+        await wait_until(lambda: all(map(is_up, dying.values())), timeout_s=90, every_s=0.2)
+        await round_.feed_front_page()
+        await _first_pages(round_)
+        async with asyncio.TaskGroup() as group:
+            for step, crawler in dying.items():
+                fault = Fault("die-at-step", "", partial(death_of, crawler, step))
+                group.create_task(round_.strike(fault, round_.reach))
 
 
 async def feed_much(faults: Sequence[Fault], round_: Round) -> None:

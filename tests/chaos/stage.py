@@ -83,8 +83,8 @@ class Stage:
         self.rules = self._rules(QUICK)
         """What the hosts allowed, and when."""
         self.site_log = AccessLogReader(home / "logs" / "visits.jsonl")
-        self.places = itertools.cycle(range(30, 40))
-        """Of processes in the row of metrics ports, behind those that supervisor starts."""
+        self.guests = itertools.count()
+        """Numbers of processes that supervisor does not know."""
         self._hands = ThreadPoolExecutor(1, "hands")
         self._stack = AsyncExitStack()
         self._frozen: set[int] = set()
@@ -183,8 +183,13 @@ class Stage:
         return [self.web.url(page) for page in self.web.pages if page.kind is Kind.PAGE]
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Of a process that belongs to this cluster, though supervisor does not know it."""
-        return {**self.local.environment(), MARK: str(self.home), **more}
+        """Of a process that belongs to this cluster, though supervisor does not know it.
+
+        Its health page is behind those of supervisor's own in the row of metrics ports.
+        """
+        place = str(30 + next(self.guests) % 10)
+        own = {MARK: str(self.home), "CRAWLSTREAM_METRICS_OFFSET": place}
+        return {**self.local.environment(), **own, **more}
 
     # Its life.
 

@@ -229,6 +229,12 @@ def test_every_law_is_planted_against() -> None:
     assert {law for _, law, _ in PLANTED.values()} == set(LAWS)
 
 
+def test_a_first_run_need_not_be_number_one() -> None:
+    """Where crawls were forgotten numbers go on above theirs, and one run is one run."""
+    second = [replace(r, value={**r.value, "run": 2}) for r in GOOD.records]
+    assert audit(replace(GOOD, records=second)) == []
+
+
 def test_a_rule_counts_for_windows_within_its_time() -> None:
     """Before it was in force, and once it is over, more may be asked."""
     rules = [
