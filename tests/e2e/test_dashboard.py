@@ -1,0 +1,290 @@
+"""The dashboard in a browser, before a live cluster: every screen, by what a person reads and does.
+
+One walk of a Chromium over all screens while a crawl runs, and one over everything that strangers
+can write: what they wrote is read, and nothing of it runs.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from e2e.cluster import Cluster
+from e2e.sites import Serve
+from e2e.witness import Witness
+from support.browser import Tab, chromium
+from support.crawler_site import HTML, Answer, Page, serving
+from support.hostile_texts import SCRIPTS
+from support.waiting import WaitUntil
+
+APP = "dashboard"
+_SIZES = ((1280, 900, False), (390, 844, True))
+"""A desk in light, a phone in the dark."""
+
+
+@pytest.fixture
+async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
+    """A page of a browser of its own."""
+    folder = tmp_path / "chromium"
+    folder.mkdir()
+    async with chromium(folder) as browser:
+        yield await browser.tab()
+
+
+class Screens:
+    """A person before the dashboard of a cluster."""
+
+    def __init__(self, tab: Tab, cluster: Cluster, wait_until: WaitUntil) -> None:
+        self.tab = tab
+        self._base = f"http://127.0.0.1:{cluster.environment['CRAWLSTREAM_REST_PORT']}"
+        self._wait_until = wait_until
+
+    async def open(self, path: str) -> None:
+        """Open a screen."""
+        await self.tab.go(self._base + path)
+
+    async def reads(self, *texts: str, selector: str = "body") -> None:
+        """Wait until all of this can be read at once."""
+
+        async def are_there() -> bool:
+            seen = await self.tab.text(selector)
+            return all(text in seen for text in texts)
+
+        await self._wait_until(are_there)
+
+    async def figure(self, name: str) -> str:
+        """The value of a figure, as it is now."""
+        return (await self.tab.text(f'[data-key="{name}"] dd')).partition("\n")[0]
+
+    async def moves(self, name: str) -> None:
+        """Wait until a figure changes by itself, without a reload."""
+        await self.tab.run("window.wasHere = true")
+        before = await self.figure(name)
+
+        async def has_moved() -> bool:
+            return await self.figure(name) != before
+
+        await self._wait_until(has_moved)
+        assert await self.tab.run("window.wasHere") is True
+
+    async def follow(self, text: str) -> None:
+        """Follow the first link with this text."""
+        await self.tab.run(
+            f"[...document.links].find((a) => a.text === {json.dumps(text)}).click()"
+        )
+
+    async def confirm(self) -> None:
+        """Say yes to the question that is asked."""
+        assert await self.tab.run("document.getElementById('ask').open")
+        await self.tab.click("#ask button[value=yes]")
+
+    async def fits(self) -> None:
+        """No screen is wider than the window, however narrow; nothing is cut off."""
+        width = await self.tab.run("document.documentElement.scrollWidth - innerWidth")
+        assert width <= 0, await self.tab.run("location.href")
+
+
+@asynccontextmanager
+async def _crawl_under_way(
+    serve: Serve, cluster: Cluster, witness: Witness
+) -> AsyncIterator[tuple[str, str]]:
+    """A crawl that goes on for as long as it is looked at; its id and the domain it is in."""
+    async with serve(hosts=1, pages=900, slow_pages=0) as served:
+        domain = served.web.hosts[0]
+        await cluster.throttle("set", domain, "--hits", "6", "--window", "1")
+        crawlid = f"walk-{served.web.port}"
+        seed = {"url": served.web.seed_url, "appid": APP, "crawlid": crawlid, "maxdepth": 9}
+        witness.feed(seed, {"appid": APP, "crawlid": crawlid, "nonsense": 1})
+        yield crawlid, domain
+        witness.ask(appid=APP, spiderid="link", crawlid=crawlid, action="stop")
+
+
+async def test_a_person_walks_every_screen(
+    tab: Tab, serve: Serve, cluster: Cluster, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """Each screen tells what is so, moves by itself, does what is asked, complains of nothing."""
+    screens = Screens(tab, cluster, wait_until)
+    async with _crawl_under_way(serve, cluster, witness) as (crawlid, domain):
+        await _see_the_cluster(screens, crawlid)
+        await _see_the_crawl(screens, crawlid, domain)
+        await _see_what_came(screens, crawlid)
+        await _steer(screens, crawlid, domain)
+        await _feed_again(screens, crawlid)
+        await _start_one(screens)
+        for width, height, dark in _SIZES:
+            await tab.look(width=width, height=height, dark=dark)
+            for path in ("/", "/ui/crawls", _crawl_path(crawlid), "/ui/domains", "/ui/submit"):
+                await screens.open(path)
+                await screens.fits()
+    # What the browser notes of the wrong seeds that were typed above.
+    assert [one for one in tab.complaints if "/v2/check" not in one] == []
+
+
+def _crawl_path(crawlid: str, screen: str = "/ui/crawl") -> str:
+    return f"{screen}?{urlencode({'appid': APP, 'crawlid': crawlid})}"
+
+
+async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
+    await screens.open("/")
+    await screens.reads("Pages a second", "Latency", "Success", crawlid, "running", "crawler")
+    await screens.reads("live", selector="#link")
+    await screens.moves("In work")
+    drawn = "document.querySelectorAll('.plot canvas').length"
+    assert await screens.tab.run(drawn) == 4
+    await screens.open("/ui/processes")
+    await screens.reads("Kafka answers", "Redis answers", "redis-monitor", "kafka-monitor", "rest")
+    await screens.open("/ui/crawls?state=running&appid=" + APP)
+    await screens.reads(crawlid, "running")
+
+
+async def _see_the_crawl(screens: Screens, crawlid: str, domain: str) -> None:
+    await screens.open("/ui/crawls")
+    await screens.tab.run(
+        f"[...document.links].find((a) => a.text === {json.dumps(crawlid)}).click()"
+    )
+    await screens.reads(f"Crawl {crawlid}", "Never admitted", "adds up", domain, "duplicate")
+    await screens.moves("done")
+
+
+async def _see_what_came(screens: Screens, crawlid: str) -> None:
+    await screens.open(_crawl_path(crawlid, "/ui/crawl/pages"))
+    await screens.reads("http://127.", "200")
+    await screens.follow("Show")
+    await screens.reads("A page, as it came", "status_code", "<html")
+    await screens.open(_crawl_path(crawlid, "/ui/crawl/failures"))
+    await screens.reads(f"Failures of {crawlid}", "Export as CSV")
+
+
+async def _steer(screens: Screens, crawlid: str, domain: str) -> None:
+    tab = screens.tab
+    await screens.open(f"/ui/domains?name={domain}")
+    await screens.reads("6 in 1 s", "own", "busy", "By default")
+    await tab.click("[data-fill]")
+    await tab.fill("#rule [name=hits]", "7")
+    await tab.click("#rule button.main")
+    await screens.confirm()
+    await screens.reads("7 in 1 s")
+    await screens.open(_crawl_path(crawlid))
+    await screens.reads("Pause")
+    await tab.click('[data-key="pause"] button')
+    await screens.confirm()
+    await screens.reads("paused", "held back", "Resume")
+
+
+async def _feed_again(screens: Screens, crawlid: str) -> None:
+    tab = screens.tab
+    await screens.open("/ui/rejected")
+    await screens.reads("bad_request", "nonsense")
+    row = "[...document.querySelectorAll('tr')].find((row) => row.innerText.includes('nonsense'))"
+    await tab.run(f"{row}.querySelector('input').click()")
+    await tab.click("button.main")
+    await screens.confirm()
+    await screens.reads("1 fed again")
+    await tab.run(f"{row}.querySelector('a').click()")
+    await screens.reads("A rejected record", crawlid, "What came")
+
+
+async def _start_one(screens: Screens) -> None:
+    tab = screens.tab
+    await screens.open("/ui/submit")
+    await tab.fill("[name=urls]", "ftp://example.com")
+    await screens.reads("url", selector='[data-for="urls"]')
+    await tab.fill("[name=urls]", "http://127.0.0.1:9/")
+    await tab.fill("[name=maxdepth]", "-1")
+    await screens.reads("maxdepth", selector='[data-for="maxdepth"]')
+    await tab.fill("[name=maxdepth]", "0")
+    await screens.reads("", selector='[data-for="maxdepth"]')
+    await tab.click("form[data-api] button.main")
+    await screens.reads("1 fed", "See crawl", selector="#said")
+
+
+SHORT, BREAKING = "<script>alert(1)</script>", '"><svg/onload=alert(1)>'
+"""Ids have 40 characters at most: an element, and an attribute that ends early."""
+_TOGETHER = 20
+"""Scripts in one page."""
+_SHOWN = (
+    "[...document.querySelectorAll('tbody tr')].filter((row) => row.innerText.includes('{of}'))"
+    ".map((row) => row.querySelector('a').href)"
+)
+"""Links of the rows in which a text can be read."""
+HOST = "127.250.1.1"
+
+
+def _hostile_web() -> Mapping[str, Page]:
+    """Pages with scripts in bodies, titles, addresses, texts of links, and headers."""
+    pages: dict[str, Page] = {"/robots.txt": Answer(b"User-agent: *\nDisallow: /private/")}
+    for start in range(0, len(SCRIPTS), _TOGETHER):
+        some = SCRIPTS[start : start + _TOGETHER]
+        plain = [text for text in some if text.isascii() and text.isprintable()]
+        headers = {f"X-Says-{number}": text for number, text in enumerate(plain)}
+        body = "".join(f"<title>{text}</title>{text}" for text in some)
+        pages[f"/p/{start}"] = Answer(body.encode(), headers={**HTML, **headers})
+    addresses = [f"/q?{quote(text, safe=_AS_IT_IS)}" for text in SCRIPTS]
+    forbidden = [f"/private/{quote(text, safe=_AS_IT_IS)}" for text in SCRIPTS]
+    links = [*pages, *addresses, *forbidden]
+    anchors = "".join(f'<a href="{html.escape(path)}">{SHORT}</a>' for path in links)
+    return {**pages, **dict.fromkeys(addresses, Answer(b"q")), "/": Answer(anchors.encode())}
+
+
+_AS_IT_IS = "()=:;,!*'"
+
+
+async def test_what_strangers_wrote_is_read_and_never_runs(
+    tab: Tab, cluster: Cluster, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """A hundred scripts as bodies, titles, URLs, headers, ids, domains and errors run nowhere."""
+    assert len(SCRIPTS) >= 100
+    screens = Screens(tab, cluster, wait_until)
+    with serving(_hostile_web()) as site:
+        shared = {"appid": BREAKING, "url": site.url("/", HOST), "maxdepth": 1}
+        waiting = {**shared, "crawlid": BREAKING, "not_before": int(time.time()) + 3600}
+        strange = [{"appid": BREAKING, "crawlid": "x", text: 1} for text in SCRIPTS]
+        witness.feed({**shared, "crawlid": SHORT}, waiting, *strange)
+        assert (await witness.ended(SHORT))["counters"]["failed"] >= 90
+    await cluster.throttle("block", BREAKING)
+    screens_of_it = [
+        *("/", f"/ui/crawls?appid={quote(BREAKING)}", "/ui/rejected", "/ui/domains"),
+        *(f"/ui/domains?name={quote(BREAKING)}", _hostile_path("/ui/crawl")),
+        *(_hostile_path("/ui/crawl/pages"), _hostile_path("/ui/crawl/failures")),
+    ]
+    for path in screens_of_it:
+        await screens.open(path)
+        await screens.reads("alert(1)")
+        await _touch_everything(tab)
+    await screens.open(_hostile_path("/ui/crawl/pages"))
+    pages = await tab.run(_SHOWN.format(of="/p/"))
+    await screens.open("/ui/rejected")
+    rejected = await tab.run(_SHOWN.format(of="alert(1)"))
+    assert (len(pages), len(rejected)) == (-(-len(SCRIPTS) // _TOGETHER), 100)
+    for address in [*pages, *rejected[:3]]:
+        await tab.go(address)
+        await screens.reads("alert(1)")
+        await _touch_everything(tab)
+    await cluster.throttle("unblock", BREAKING)
+    witness.ask(appid=BREAKING, spiderid="link", crawlid=BREAKING, action="stop")
+    # That it would have been heard is part of the proof.
+    await tab.run("alert('heard')")
+    assert tab.dialogs == ["heard"]
+    assert tab.complaints == []
+
+
+def _hostile_path(screen: str) -> str:
+    return f"{screen}?{urlencode({'appid': BREAKING, 'crawlid': SHORT})}"
+
+
+async def _touch_everything(tab: Tab) -> None:
+    """Touch every element: none is a stranger's, none does anything."""
+    strange = "main :is(script, iframe, object, embed, img, base, style, video, audio, template)"
+    assert await tab.run(f"document.querySelectorAll('{strange}').length") == 0
+    await tab.run(
+        "for (const one of document.querySelectorAll('main *'))"
+        " for (const name of ['mouseover', 'pointerenter', 'focus', 'load', 'error', 'toggle'])"
+        " one.dispatchEvent(new Event(name))"
+    )
