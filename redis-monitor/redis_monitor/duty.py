@@ -37,7 +37,8 @@ class Duty:
             self.pulse.beat(ahead_s=wait_s)
             if wait_s:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        await stop.wait()
 
     async def _try(self) -> float:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 from urllib.parse import unquote
 
@@ -120,11 +120,7 @@ async def read_domains(
     """The busiest domains of the last hour, most responses first; OTHERS among them."""
     now_s = time.time()
     weights = list(QUARTER.weights(now_s, WINDOW_S))
-    names = QUARTER.buckets(now_s)[: len(weights)]
-    async with redis.pipeline(transaction=False) as pipe:
-        for name in names:
-            pipe.hgetall(keys.stats(FAMILY, name))
-        buckets = cast("list[Mapping[bytes, bytes]]", await pipe.execute())
+    buckets = await _buckets(redis, keys, QUARTER.buckets(now_s)[: len(weights)])
     totals: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_COUNTS, 0.0))
     for bucket, weight in zip(buckets, weights, strict=True):
         for field, raw in bucket.items():
@@ -140,14 +136,20 @@ async def read_timings(redis: Redis, keys: FrontierKeys) -> Mapping[str, tuple[i
     Of the present one and the one before; within a quarter both only grow.
     """
     names = QUARTER.buckets(time.time())[:2]
-    async with redis.pipeline(transaction=False) as pipe:
-        for name in names:
-            pipe.hgetall(keys.stats(FAMILY, name))
-        buckets = cast("list[Mapping[bytes, bytes]]", await pipe.execute())
+    buckets = await _buckets(redis, keys, names)
     return {
         name: (_sum(bucket, b":timed"), _sum(bucket, b":ms"))
         for name, bucket in zip(names, buckets, strict=True)
     }
+
+
+async def _buckets(
+    redis: Redis, keys: FrontierKeys, names: Sequence[str]
+) -> Sequence[Mapping[bytes, bytes]]:
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.hgetall(keys.stats(FAMILY, name))
+        return cast("list[Mapping[bytes, bytes]]", await pipe.execute())
 
 
 def _sum(bucket: Mapping[bytes, bytes], ending: bytes) -> int:
