@@ -1,0 +1,132 @@
+"""What the documentation tells people to type does what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import sys
+import urllib.request
+from pathlib import Path
+
+from e2e.cluster import Cluster
+from e2e.sites import Serve
+from support.reference import METRICS
+from support.reference import metrics_of as metrics_in
+from support.waiting import WaitUntil
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {"demo", "up", "down"}
+"""Verbs that begin and end a cluster: test_demo.py and test_cluster.py run these as they stand."""
+
+
+PROCESSES = ("crawler-1", "kafka-monitor", "redis-monitor", "rest")
+FIGURES = (
+    "crawlstream_ledger_residual 0.0",
+    "crawlstream_zookeeper_connected 1.0",
+    "crawlstream_redis_write_ok 1.0",
+    'crawlstream_intake_lag_records{partition="0"} ',
+    'crawlstream_domain_success_ratio{domain="127.',
+    "crawlstream_disk_free_bytes ",
+)
+"""What a redis-monitor tells of a cluster that is well, within a few seconds."""
+
+
+async def metrics_of(cluster: Cluster, process: str) -> str:
+    """The page of metrics of a process."""
+    port = cluster.local._layout.port_of(process.partition("-1")[0].partition("-2")[0], process)
+    url = f"http://127.0.0.1:{port}/metrics"
+    page: bytes = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read())
+    return page.decode()
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The pieces of code of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+async def test_the_commands_of_the_quickstart_work(
+    serve: Serve, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Each line of it, pointed at a site of ours, succeeds; the crawl's file holds pages."""
+    lines = [line for block in blocks("docs/quickstart.md", "sh") for line in block.splitlines()]
+    commands = [line.removeprefix("./crawlstream ") for line in lines if line[0] == "."]
+    assert {command.split()[0] for command in commands} == ELSEWHERE | {
+        "status",
+        "crawl",
+        "throttle",
+    }
+    file = tmp_path / "pages.jsonl"
+    async with serve(hosts=1, pages=5) as served:
+        for command in commands:
+            if command.split()[0] in ELSEWHERE:
+                continue
+            here = command.replace("https://example.com", served.web.seed_url)
+            here = here.replace("example.com", served.web.hosts[0])
+            done = await cluster.run(*shlex.split(here.replace("pages.jsonl", str(file))))
+            assert done.status == 0, (command, done.err)
+    pages = [json.loads(line) for line in file.read_text().splitlines()]
+    assert served.web.seed_url in {page["url"] for page in pages}
+
+
+async def test_the_programs_of_the_first_crawl_work(
+    serve: Serve, cluster: Cluster, tmp_path: Path
+) -> None:
+    """One feeds; the other prints each page and the ending, and ends; then `info` knows it."""
+    feed, read = blocks("docs/first-crawl.md", "python")
+    async with serve(hosts=1, pages=5) as served:
+        program = f"{feed}\n{read}".replace("localhost:9092", cluster.hosts)
+        program = program.replace("https://example.com/", served.web.seed_url)
+        script = tmp_path / "client.py"
+        script.write_text(program)
+        client = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(script)), stdout=asyncio.subprocess.PIPE
+        )
+        async with asyncio.timeout(60):
+            out, _ = await client.communicate()
+    assert client.returncode == 0
+    assert f"200 {served.web.seed_url}" in out.decode()
+    assert "crawl_finished" in out.decode()
+    (info,) = [
+        line
+        for block in blocks("docs/first-crawl.md", "sh")
+        for line in block.splitlines()
+        if " info " in line
+    ]
+    done = await cluster.run(*shlex.split(info)[1:], "--json")
+    assert json.loads(done.out)["state"] == "finished"
+
+
+async def test_every_metric_of_a_running_cluster_is_documented(
+    serve: Serve, cluster: Cluster, wait_until: WaitUntil
+) -> None:
+    """Each process tells what its page says, and nothing else; pages and figures are there."""
+    told = {process: await metrics_of(cluster, process) for process in PROCESSES}
+    for process, text in told.items():
+        modules = (METRICS["Every process"], METRICS[process.partition("-1")[0]])
+        known = {metric._name for module in modules for metric in metrics_in(module)}
+        names = set(re.findall(r"^# TYPE (crawlstream_\w+?)(?:_total)? ", text, re.MULTILINE))
+        assert names == known, process
+
+    async def crawled() -> float:
+        texts = [await metrics_of(cluster, f"crawler-{number}") for number in (1, 2)]
+        line = r'^crawlstream_pages_total\{outcome="done",spider="link"\} (\S+)$'
+        return sum(float(n) for text in texts for n in re.findall(line, text, re.MULTILINE))
+
+    before = await crawled()
+    async with serve(hosts=1, pages=5) as served:
+        await cluster.run("crawl", served.web.seed_url, "--depth", "1")
+        pages = len(served.truth(maxdepth=1).delivered)
+
+    async def is_counted() -> bool:
+        return await crawled() >= before + pages
+
+    assert await wait_until(is_counted)
+
+    async def is_told() -> bool:
+        text = await metrics_of(cluster, "redis-monitor")
+        return all(line in text for line in FIGURES)
+
+    assert await wait_until(is_told)
