@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import Gauge, disable_created_metrics
 
 # They double the series, and Prometheus finds the beginning of a counter by itself.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 PROCESS_WAITING = Gauge(
     "crawlstream_process_waiting",
