@@ -7,8 +7,9 @@ from pathlib import Path
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crawlstream import __version__
 from crawlstream.errors import (
@@ -25,7 +26,7 @@ from rest_service.dashboard import crawls as crawl_screens
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard.render import render
 from rest_service.envelope import Refused, failure
-from rest_service.gate import Gate
+from rest_service.gate import CLIENT, Gate
 from rest_service.inputs import wants_html
 from rest_service.service import Service
 
@@ -47,8 +48,9 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (health, v1, *_SCREENS, crawls, cluster, records):
-        app.include_router(module.router)
+    for module in (v1, health, *_SCREENS, crawls, cluster, records):
+        # As they are: routers that are included are looked through anew by every request.
+        app.router.routes.extend(module.router.routes)
     static = Path(dashboard.__file__).with_name("static")
     app.mount("/static", StaticFiles(directory=static))
     app.add_exception_handler(HTTPException, _on_http)
@@ -57,11 +59,40 @@ def make_app(service: Service) -> ASGIApp:
     app.add_exception_handler(Exception, _on_unexpected)
     settings = service.settings
     return Gate(
-        app,
+        _Straight(app, service),
         keyring=Keyring(settings.api_keys),
         limiter=RateLimiter(settings.rest_rate),
         max_body_bytes=settings.rest_max_body_bytes,
     )
+
+
+class _Straight:
+    """Leads to ``/feed`` without detours: FastAPI's way there takes longer than all the rest."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+        (self._route,) = (
+            route for route in v1.router.routes if getattr(route, "endpoint", None) is v1.feed
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as the application would."""
+        if scope["type"] != "http" or scope["path"] != "/feed" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = self._route
+        request = Request(scope, receive)
+        try:
+            response = await v1.feed(request, self._service, scope[CLIENT])
+        except CrawlstreamError as error:
+            response = await _on_ours(request, error)
+        except ClientDisconnect:
+            return
+        except Exception:
+            await failure(Refused(500, _UNEXPECTED))(scope, receive, send)
+            raise
+        await response(scope, receive, send)
 
 
 async def _on_http(request: Request, error: Exception) -> Response:

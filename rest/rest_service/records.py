@@ -53,7 +53,7 @@ router = APIRouter(prefix="/v2", tags=["records"])
 Cursor = Annotated[str | None, Query(max_length=100_000, description="As the page before said.")]
 
 
-def _wanted(
+async def _wanted(
     *,
     appid: str | None = None,
     crawlid: str | None = None,

@@ -106,11 +106,12 @@ class Service:
             return reply.result() if reply.done() else None
 
 
-def _service_of(request: Request) -> Service:
+# Async, though they wait for nothing: FastAPI would run them in threads.
+async def _service_of(request: Request) -> Service:
     return cast(Service, request.app.state.service)
 
 
-def _client_of(request: Request) -> Client:
+async def _client_of(request: Request) -> Client:
     return cast(Client, request.scope[CLIENT])
 
 

@@ -63,14 +63,10 @@ def _routes() -> set[str]:
     """Every route that the application has."""
     settings = SimpleNamespace(api_keys=(), rest_rate=0, rest_max_body_bytes=1024)
     service: Any = SimpleNamespace(settings=settings)
-    app: Any = cast(Gate, make_app(service))._app
-    own = [route for route in app.routes if hasattr(route, "path")]
-    # FastAPI keeps the routers that were included as they are.
-    routers = [route for route in app.routes if not hasattr(route, "path")]
-    included = [found for router in routers for found in router.effective_route_contexts()]
+    gate: Any = make_app(service)
     return {
         f"{method} {route.path}"
-        for route in own + included
+        for route in gate._app._app.routes
         for method in (getattr(route, "methods", None) or {"GET"}) - {"HEAD"}
     }
 
