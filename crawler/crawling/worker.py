@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ from crawling.traps import Traps
 from crawlstream.boot import health
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.garbage import collect_seldom
+from crawlstream.boot.layout import agree_on_layout
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.sink import KafkaSink
@@ -66,7 +68,7 @@ class Worker:
 
     def __init__(self, crawler: Crawler) -> None:
         settings: Settings = crawler.settings["CRAWLSTREAM"]
-        keys = FrontierKeys(settings.namespace)
+        keys = self._keys = FrontierKeys(settings.namespace)
         self._crawler = crawler
         self._settings = settings
         self._process = Process(kind="crawler", spider=crawler.spidercls.name)
@@ -149,7 +151,7 @@ class Worker:
         log.info("start", worker=self.name, spider=spider.name)
 
     async def _open(self) -> None:
-        await until_ready("redis", self._redis.ping)
+        await until_ready("redis", partial(agree_on_layout, self._redis, self._keys))
         await self._sink.start()
         port, host = self._settings.metrics_port, self._settings.metrics_host
         await self._health.enter_async_context(health.serve(port, self._check, host=host))

@@ -13,6 +13,7 @@ import structlog
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
+from crawlstream.boot.layout import agree_on_layout
 from crawlstream.boot.log import configure
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
@@ -54,7 +55,7 @@ async def run(settings: Settings) -> None:
     await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
     keys = FrontierKeys(settings.namespace)
     async with redis_client(settings) as redis, _sink(settings) as sink:
-        await until_ready("redis", redis.ping, stop=stop)
+        await until_ready("redis", partial(agree_on_layout, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         recovery = Recovery(
             Positions(redis, keys),

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.health import Health, serve
+from crawlstream.boot.layout import agree_on_layout
 from crawlstream.boot.log import configure
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
@@ -109,9 +110,9 @@ async def _plant(
     topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
     redis = await stack.enter_async_context(redis_client(settings))
     blocking = await stack.enter_async_context(blocking_redis(settings))
-    await until_ready("redis", redis.ping, stop=stop)
-    await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
     keys = FrontierKeys(settings.namespace)
+    await until_ready("redis", partial(agree_on_layout, redis, keys), stop=stop)
+    await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
     return Plant(
         settings=settings,
         topics=topics,
