@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from crawlstream.frontier import packing
 from crawlstream.model.crawl import CrawlKey
 
-SWEPT_PER_CALL = 200
+SWEPT_PER_CALL = 150
 """Keys and domains that one script removes; this and what follows keep a call below 2 ms of CPU."""
 SWEEPS_IN_A_ROW = 10
 """Steps of a sweep between two looks at what else is due."""

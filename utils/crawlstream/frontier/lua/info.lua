@@ -19,34 +19,32 @@ local shift = tonumber(call('HGET', P .. 'shifts', c) or 0)
 local own_spider = match(name, '^[^:]*')
 local domains, size = {}, 0
 
--- The beginning of the keys of the bands of spider S with a priority; most are of the crawl's own.
 local function band_prefix(S, priority)
   return P .. 'b:' .. S .. ':' .. c .. '/' .. priority .. ':'
 end
 
-local own_prefix = setmetatable({}, {
+-- Of the crawl's own spider, as most are: how the bands of a priority are called, and where it stands.
+local own_bands = setmetatable({}, {
   __index = function(known, priority)
-    known[priority] = band_prefix(own_spider, priority)
+    known[priority] = { prefix = band_prefix(own_spider, priority), standing = priority + shift }
     return known[priority]
   end,
 })
 
 local function add(domain, total, high, low)
-  domains[size + 1], domains[size + 2] = domain, total
-  domains[size + 3], domains[size + 4] = high + shift, low + shift
+  domains[size + 1], domains[size + 2], domains[size + 3], domains[size + 4] = domain, total, high, low
   size = size + 4
 end
 
 local function add_several(domain, bands)
-  local total, high, low = 0, nil, nil
+  local total, high, low = 0, -math.huge, math.huge
   for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
-    local prefix = S == '' and own_prefix[priority] or band_prefix(S, priority)
-    local length = call('LLEN', prefix .. domain)
+    local band = own_bands[priority]
+    local length = call('LLEN', (S == '' and band.prefix or band_prefix(S, priority)) .. domain)
     left = left - 1
     if length > 0 then
-      priority = tonumber(priority)
       total = total + length
-      high, low = math.max(high or priority, priority), math.min(low or priority, priority)
+      high, low = math.max(high, band.standing), math.min(low, band.standing)
     end
   end
   if total > 0 then
@@ -54,16 +52,17 @@ local function add_several(domain, bands)
   end
 end
 
--- Most domains have one band, of the crawl's own spider.
+-- Most domains have one band.
 local function add_domain(domain, record)
   local priority = match(record, '^[^,]*,(-?%d+)$')
   if not priority then
     return add_several(domain, match(record, ',.*$') or '')
   end
-  local length = call('LLEN', own_prefix[priority] .. domain)
+  local band = own_bands[priority]
+  local length = call('LLEN', band.prefix .. domain)
   left = left - 1
   if length > 0 then
-    add(domain, length, priority, priority)
+    add(domain, length, band.standing, band.standing)
   end
 end
 

@@ -6,7 +6,7 @@
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 keys and domains a step.
 -- Returns: crawls left to sweep.
--- Cost: so many keys and domains, and the bands of 50 domains at most beyond them; what many domains
+-- Cost: so many keys and domains, and the bands of 25 domains at most beyond them; what many domains
 --   have in common is removed by one command. Long lists are freed in the background.
 --- include: clock
 --- include: ledger
@@ -15,7 +15,7 @@
 --- include: dedupe
 --- include: admit
 
-local a_step, DOMAINS_A_SCAN = tonumber(ARGV[1]), 50
+local a_step, DOMAINS_A_SCAN = tonumber(ARGV[1]), 25
 
 -- One crawl after the other: the one that was begun, and where in its domains; else any.
 local m = redis.call('HMGET', P .. 'm', 'sweep_of', 'sweep_at')
