@@ -176,6 +176,8 @@ async def _serve(
         log_config=None,
         access_log=False,
         server_header=False,
+        # Whoever asks is who the socket says, not who a header says.
+        proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACEFUL_S,
