@@ -1,0 +1,193 @@
+"""How many requests one REST process feeds in a second, how long each takes, what waiting costs.
+
+Requests are offered at a steady rate, whether the ones before are answered or not, and the time of
+each runs from the moment it was due; so a pause of the service is felt by all that fall into it.
+Beside it stand the most that come through when clients wait for their answers, and the CPU time of
+the process while two hundred clients wait for replies that nobody gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+import psutil
+from calls import own_kafka, running
+from harness import Benchmark, Figures, Line
+from redis.asyncio import Redis
+
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.cli.ports import free_block
+from crawlstream.keys import Topics
+
+RATE, SECONDS = 1_000, 8
+CONNECTIONS, WAITING = 64, 200
+WAITED_S = 5.0
+TOPICS = Topics("rest")
+SERVICE = (sys.executable, "-P", "-m", "rest_service")
+
+
+@dataclass(slots=True)
+class Connection:
+    """One client that keeps its connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def feed(self, number: int, **more: object) -> int:
+        """Feed one request; the status of the answer."""
+        url = f"http://host{number % 1000}.example/articles/{number:08d}"
+        body = orjson.dumps({"url": url, "appid": "bench", "crawlid": "rest", **more})
+        self.writer.write(
+            b"POST /feed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await self.reader.readexactly(int(length))
+        return int(head[9:12])
+
+
+async def connect(port: int, count: int) -> Sequence[Connection]:
+    """So many clients."""
+    return [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(count)]
+
+
+async def at_rate(clients: Sequence[Connection]) -> Sequence[float]:
+    """Offer requests at a steady rate; seconds from the moment that each was due."""
+    free: asyncio.Queue[Connection] = asyncio.Queue()
+    for client in clients:
+        free.put_nowait(client)
+    took: list[float] = []
+
+    async def one(client: Connection, number: int, due: float) -> None:
+        assert await client.feed(number) == 200
+        took.append(time.perf_counter() - due)
+        free.put_nowait(client)
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for number in range(RATE * SECONDS):
+            due = began + number / RATE
+            if (ahead := due - time.perf_counter()) > 0:
+                await asyncio.sleep(ahead)
+            group.create_task(one(await free.get(), number, due))
+    return took
+
+
+async def at_most(clients: Sequence[Connection]) -> float:
+    """Requests a second when every client feeds the next one as soon as it has its answer."""
+    until, fed = time.perf_counter() + SECONDS, 0
+
+    async def feed_on(client: Connection) -> None:
+        nonlocal fed
+        while time.perf_counter() < until:
+            assert await client.feed(fed) == 200
+            fed += 1
+
+    await asyncio.gather(*map(feed_on, clients))
+    return fed / SECONDS
+
+
+async def waiting_cpu(clients: Sequence[Connection], process: psutil.Process) -> float:
+    """Share of a core that the process takes while every client waits for its reply."""
+    waits = [
+        asyncio.create_task(client.feed(number, uuid=f"wait-{number}"))
+        for number, client in enumerate(clients)
+    ]
+    # Until all of them are fed.
+    await asyncio.sleep(2)
+    share = await idle_cpu(process)
+    await asyncio.gather(*waits)
+    return share
+
+
+async def idle_cpu(process: psutil.Process) -> float:
+    """Share of a core that the process takes by itself."""
+    before = _cpu_s(process)
+    await asyncio.sleep(WAITED_S)
+    return (_cpu_s(process) - before) / WAITED_S
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _service() -> psutil.Process:
+    for process in psutil.Process().children():
+        if process.cmdline() == list(SERVICE):
+            return process
+    raise RuntimeError("the service does not run")
+
+
+async def _until_ready(port: int) -> None:
+    while True:
+        try:
+            (client,) = await connect(port, 1)
+            if await client.feed(0) == 200:
+                return
+        except OSError:
+            pass
+        await asyncio.sleep(0.2)
+
+
+async def measure(redis: Redis) -> Figures:
+    """One service before a Kafka that nobody reads from, so that no request is replied to."""
+    port = free_block(1)
+    with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
+        async with own_kafka(folder) as kafka:
+            sizes = {"partitions": 4, "replication": 1, "max_record_bytes": 8 << 20}
+            await ensure_topics([kafka], TOPICS, **sizes)
+            env = {
+                "REDIS_HOST": "127.0.0.1",
+                "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
+                "KAFKA_HOSTS": kafka,
+                "KAFKA_TOPIC_PREFIX": TOPICS.prefix,
+                "CRAWLSTREAM_REST_PORT": str(port),
+                "CRAWLSTREAM_REST_RATE": "0",
+                "WAIT_FOR_RESPONSE_TIME": "10",
+                "LOG_LEVEL": "WARNING",
+            }
+            with running(*SERVICE, folder=folder, **env):
+                await _until_ready(port)
+                return await figures_of(port, _service())
+
+
+async def figures_of(port: int, process: psutil.Process) -> Figures:
+    """What a service that runs does."""
+    clients = await connect(port, CONNECTIONS)
+    await at_most(clients[:8])
+    cpu_s, idle = _cpu_s(process), await idle_cpu(process)
+    cpu_s, most = _cpu_s(process), await at_most(clients)
+    cpu_us = (_cpu_s(process) - cpu_s) * 1e6 / (most * SECONDS)
+    took = await at_rate(clients)
+    waiting = await waiting_cpu(await connect(port, WAITING), process)
+    return {
+        "p50_ms": statistics.median(took) * 1000,
+        "p99_ms": statistics.quantiles(took, n=100)[98] * 1000,
+        "most_per_s": most,
+        "cpu_us_a_request": cpu_us,
+        "waiting_cpu_percent": 100 * waiting,
+        "idle_cpu_percent": 100 * idle,
+    }
+
+
+if __name__ == "__main__":
+    Benchmark(
+        name="rest",
+        about="Requests fed over HTTP at 1 000 a second by one process; and the cost of waiting.",
+        measure=measure,
+        lines={
+            "p99_ms": Line(floor=250, goal=50, unit="ms"),
+            "most_per_s": Line(floor=500, goal=1_000, unit="1/s", more=True),
+            "waiting_cpu_percent": Line(floor=10, goal=3, unit="%"),
+        },
+        repetitions=1,
+    ).main()
