@@ -1,7 +1,13 @@
-"""Links: what Scrapy's extractor finds, and which of it a crawl follows."""
+"""Links: what Scrapy's extractor finds, and which of it a crawl follows.
+
+``LINK_PAGES=10000`` asks for so many generated pages, ``LINK_SHAPES`` for so many of real shape;
+``LINK_FOLDERS=/usr/share:/srv`` names folders whose HTML files are compared as well.
+"""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +18,11 @@ from scrapy.linkextractors import LinkExtractor
 
 from crawling.links import links_of
 from crawlstream.model.crawl import Profile
+from support.crawler_pages import HOPELESS_BASE, shaped_page
+
+GENERATED = int(os.environ.get("LINK_PAGES", "300"))
+SHAPED = int(os.environ.get("LINK_SHAPES", "240"))
+FOLDERS = [Path(each) for each in os.environ.get("LINK_FOLDERS", "").split(os.pathsep) if each]
 
 URL = "http://127.0.20.11:28080/links/page"
 
@@ -105,22 +116,58 @@ _FILTERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=500, deadline=None)
+def scrapys(response: HtmlResponse, filters: dict[str, Any]) -> list[tuple[str, str]]:
+    """What Scrapy's own extractor finds."""
+    extractor = LinkExtractor(
+        allow=filters.get("allow_regex") or (),
+        deny=filters.get("deny_regex") or (),
+        allow_domains=filters.get("allowed_domains") or (),
+        deny_extensions=filters.get("deny_extensions"),
+        canonicalize=True,
+    )
+    return [(link.url, link.text) for link in extractor.extract_links(response)]
+
+
+@settings(max_examples=GENERATED, deadline=None)
 @given(page=_PAGES, filters=_FILTERS, url=_URLS)
 def test_the_same_links_pass_as_with_scrapys_extractor(
     page: str, filters: dict[str, Any], url: str
 ) -> None:
     """For any page and any filters, the list equals Scrapy's."""
     response = html(page, url)
-    theirs = LinkExtractor(
-        allow=filters["allow_regex"] or (),
-        deny=filters["deny_regex"] or (),
-        allow_domains=filters["allowed_domains"] or (),
-        deny_extensions=filters["deny_extensions"],
-        canonicalize=True,
-    )
     links, _refused = links_of(response, Profile(**filters))
-    assert links == [(link.url, link.text) for link in theirs.extract_links(response)]
+    assert links == scrapys(response, filters)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_pages_of_real_shape_have_the_links_that_scrapy_finds(part: int) -> None:
+    """Shops, forums, manuals, listings; whatever their charset and their damage."""
+    found = 0
+    for number in range(part, SHAPED, 8):
+        response = shaped_page(number)
+        links, _refused = links_of(response, Profile())
+        if HOPELESS_BASE not in response.text:
+            assert links == scrapys(response, {}), f"page {number}"
+        found += len(links)
+    assert found > SHAPED / 8
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_pages_on_this_machine_have_the_links_that_scrapy_finds(folder: Path) -> None:
+    """Every HTML file below a folder."""
+    pages = [path for path in folder.rglob("*.htm*") if path.is_file()]
+    assert pages
+    for path in pages:
+        response = HtmlResponse(URL, body=path.read_bytes())
+        assert links_of(response, Profile())[0] == scrapys(response, {}), path
+
+
+def test_a_base_that_is_no_url_costs_the_links_and_not_the_page() -> None:
+    """Scrapy's extractor raises."""
+    page = html(f"<head>{HOPELESS_BASE}</head><a href=/x>x")
+    with pytest.raises(ValueError, match="Invalid IPv6"):
+        scrapys(page, {})
+    assert links_of(page, Profile()) == ([], {})
 
 
 def test_what_is_left_out_is_counted_by_reason() -> None:
