@@ -43,6 +43,7 @@ from scrapy.exceptions import (
 from service_identity import VerificationError
 from twisted.internet import error as net
 from twisted.web._newclient import ParseError
+from twisted.web.client import ResponseFailed
 
 from crawling.guard import AddressRefused
 
@@ -61,6 +62,10 @@ class BadEncoding(Exception):
     """The body cannot be decompressed."""
 
 
+class BadStatus(Exception):
+    """The status of the response has more than three digits."""
+
+
 _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
     (AddressRefused, "address_refused"),
     (TooLarge, "too_large"),
@@ -69,10 +74,12 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
     ((DownloadConnectionRefusedError, net.ConnectionRefusedError), "refused"),
     ((DownloadTimeoutError, net.TCPTimedOutError, net.TimeoutError, TimeoutError), "timeout"),
     ((SSL.Error, VerificationError), "tls"),
-    (ParseError, "bad_response"),
+    ((ParseError, BadStatus), "bad_response"),
     (DownloadCancelledError, "too_large"),
     ((ResponseDataLossError, net.ConnectionLost, net.ConnectionDone), "connection_lost"),
     (net.ConnectError, "unreachable"),
+    # What Twisted thinks of a response is a ValueError as well.
+    (ResponseFailed, "bad_response"),
     ((UnsupportedURLSchemeError, NotSupported, ValueError, TypeError), "invalid_request"),
 )
 """Checked in this order, on the error itself and on everything it was raised from."""

@@ -10,7 +10,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from crawling.endings import Endings
-from crawling.failures import RETRY_CODES, is_retryable, reason_of
+from crawling.failures import RETRY_CODES, BadStatus, is_retryable, reason_of
 from crawling.holds import GrantExpired, Holds, Page
 from crawling.outlinks import Children
 from crawling.publish import GivenUp
@@ -21,6 +21,8 @@ from crawlstream.boot.settings import Settings
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Outcome
 
+_LARGEST_STATUS = 999
+"""Statuses are counted by name; nobody shall make up new ones without end."""
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
 _LONGEST_RETRY_AFTER_S = 600
@@ -47,6 +49,9 @@ class Outcomes:
 
     async def judge(self, page: Page, response: Response) -> None:
         """Return if the response is for the spider; raise Ended if it is not."""
+        if response.status > _LARGEST_STATUS:
+            await self.give_up(page, BadStatus(f"status {response.status}"))
+            raise Ended
         page.status = response.status
         self._count(page, response.status)
         if response.status in RETRY_CODES and self._may_retry(page):

@@ -72,14 +72,17 @@ def _target(url: str, response: Response) -> str | None:
     location = response.headers.get(b"Location")
     if response.status not in _STATUSES or not location:
         return None
-    return _usable(url, safe_url_string(location))
+    return _usable(url, location)
 
 
 def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str | None:
     """Where the head of a page says that a browser shall go next, if that is somewhere new."""
     if not isinstance(response, HtmlResponse) or b"refresh" not in response.body[:_HEAD].lower():
         return None
-    delay_s, url = get_meta_refresh(response)
+    try:
+        delay_s, url = get_meta_refresh(response)
+    except ValueError:
+        return None
     if not url or delay_s is None or delay_s >= within_s or len(chain) > MAX_REDIRECTS:
         return None
     target = _usable(response.url, url)
@@ -87,9 +90,9 @@ def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str
     return None if was_here else target
 
 
-def _usable(base: str, url: str) -> str | None:
+def _usable(base: str, url: str | bytes) -> str | None:
     try:
-        target = seed_url(urljoin(base, url))
+        target = seed_url(urljoin(base, safe_url_string(url)))
         canonical(target)
     except (InvalidUrl, ValueError):
         return None

@@ -21,7 +21,7 @@ from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseNeverReceived
 
 from crawling.charset import with_charset
-from crawling.failures import BadEncoding, TooLarge, is_retryable, reason_of
+from crawling.failures import BadEncoding, BadStatus, TooLarge, is_retryable, reason_of
 from crawling.guard import AddressRefused
 
 
@@ -50,6 +50,8 @@ def wrapped(cause: Exception) -> Exception:
         (ResponseDataLossError("x"), "connection_lost", True),
         (wrapped(SSL.Error([])), "tls", True),
         (wrapped(untyped(ParseError)("x", b"")), "bad_response", True),
+        (wrapped(ValueError("conflicting Content-Length headers")), "bad_response", True),
+        (BadStatus("x"), "bad_response", True),
         (DownloadCancelledError("x"), "too_large", False),
         (TooLarge("x"), "too_large", False),
         (BadEncoding("x"), "bad_encoding", False),

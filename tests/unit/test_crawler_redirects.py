@@ -39,6 +39,8 @@ def test_the_target_is_fetched_as_it_is_named(location: str, target: str) -> Non
         (302, "file:///etc/passwd"),
         (302, "javascript:x"),
         (302, "http://user@b.example/"),
+        (302, "http://[::1"),
+        (302, "http://b.example:port/"),
         (301, "http://a.example/" + "x" * 3000),
     ],
 )
@@ -120,6 +122,11 @@ def test_a_page_that_refreshes_itself_is_a_page(content: str) -> None:
     """A ticker, a slide show that begins again and nonsense are delivered."""
     page = page_at(HERE, redirect_urls=("http://a.example/first",))
     assert redirect_of(page, refreshing(content), 100) is None
+
+
+def test_a_refresh_to_no_url_is_a_page() -> None:
+    """It costs nothing but the redirect."""
+    assert redirect_of(page_at(HERE), refreshing("0; url=http://["), 100) is None
 
 
 def test_a_refresh_without_end_ends_with_a_page() -> None:
