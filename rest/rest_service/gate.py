@@ -7,6 +7,7 @@ import time
 from functools import lru_cache
 
 import structlog
+from prometheus_client import Counter, Histogram
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
