@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 from redis.asyncio import Redis
@@ -47,7 +48,7 @@ class Figures:
     async def step(self) -> float:
         """Look once; KafkaUnavailable after all else was told."""
         metrics.ZOOKEEPER.set(self._is_watched())
-        disk = shutil.disk_usage(self._settings.home)
+        disk = shutil.disk_usage(_existing(Path(self._settings.home)))
         metrics.DISK_FREE.set(disk.free)
         metrics.DISK_SIZE.set(disk.total)
         await self._processes()
@@ -94,6 +95,12 @@ class Figures:
             raise KafkaUnavailable from error
         for partition, found in partitions.items():
             metrics.LAG.labels(str(partition)).set(_lag_of(found))
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or where it would be made."""
+    folder = folder.absolute()
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def _lag_of(found: Held) -> int:
