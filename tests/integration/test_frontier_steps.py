@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.frontier import care, questions
+from crawlstream.model.crawl import CrawlKey
 from support.frontier import Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -18,8 +19,8 @@ DOMAINS, PAGES = 900, 2_000
 """Domains with two pages each; pages of one domain, whose fingerprints fill several sets."""
 BANDS = 2
 """Of each domain."""
-A_SCAN = 50
-"""Domains that a script takes in one gulp."""
+A_SCAN = 100
+"""Domains that a script takes in one gulp: it asks for 50, but buckets of a hash come whole."""
 A_STEP = 100
 MOST = A_STEP + A_SCAN * (1 + BANDS)
 """Keys and domains that may go in one step."""
@@ -129,3 +130,23 @@ async def test_a_list_reads_so_many_lengths_a_call(
     assert len((await bench.state()).domains) == DOMAINS + 1
     assert sum(script.lengths for script in scripts) >= BANDS * DOMAINS
     assert max(script.lengths for script in scripts) <= A_STEP + A_SCAN * BANDS
+
+
+async def test_many_crawls_are_listed_in_a_few_calls(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call reads the ledgers of so many crawls, and domains only where something waits."""
+    monkeypatch.setattr(questions, "LEDGERS_PER_CALL", 20)
+    crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(50)]
+    await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
+    await bench.worker.crawl_all()
+    await bench.feed.put(bench.feed.seed("b/1", crawl=crawls[7]))
+    scripts.clear()
+    assert {state.crawl for state in await bench.frontier.crawls()} == set(crawls)
+    assert [script.commands <= 20 + 10 for script in scripts] == [True] * 3
+    scripts.clear()
+    states = await bench.frontier.crawls(with_domains=True)
+    assert {state.crawl: len(state.domains) for state in states} == {
+        crawl: int(crawl == crawls[7]) for crawl in crawls
+    }
+    assert len(scripts) == 3 + 1

@@ -13,7 +13,7 @@ from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import Balance, FrontierLimits, Tended
 from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
-from crawlstream.frontier.questions import Room, state_of
+from crawlstream.frontier.questions import Room, state_of, states_of
 from crawlstream.frontier.reports import pack_release, pack_requeue, pack_sent
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
@@ -259,9 +259,7 @@ class Frontier:
                     self._keys.names(), match=":".join([*wanted, "*"]), count=1000
                 )
             }
-        room = Room() if with_domains else None
-        states = [await state_of(self._run, name, room) for name in sorted(names)]
-        return [state for state in states if state is not None]
+        return await states_of(self._run, sorted(names), Room() if with_domains else None)
 
     async def state(self) -> FrontierState:
         """The frontier at a glance."""

@@ -3,8 +3,8 @@
 -- Guarantee: reads counters and lengths, never entries.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands a page.
--- Returns: packed {c, live, fields of the record, next cursor, {domain, total, high, low …},
---   {domain …} blocked}; {} if unknown. Priorities are as they stand now.
+-- Returns: packed {fields of the record, next cursor, {domain, total, high, low …}, {domain …} blocked};
+--   {} if unknown. Priorities are as they stand now.
 -- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules.
 local P = KEYS[1]
 local FIELDS_WITHOUT_DOMAIN, DOMAINS_A_SCAN = 2, 50
@@ -101,4 +101,4 @@ if cursor ~= '' and live == '1' then
     end
   until next_cursor == '0' or left <= 0
 end
-return cmsgpack.pack({ c, live == '1', call('HGETALL', P .. 'x:' .. c), next_cursor, domains, blocked() })
+return cmsgpack.pack({ call('HGETALL', P .. 'x:' .. c), next_cursor, domains, blocked() })
