@@ -46,6 +46,7 @@ VERBS = {
     "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
     "crawls": Verb("crawls:crawls", "List the crawls that are remembered."),
     "stats": Verb("stats:stats", "Tell what the cluster has done."),
+    "cost": Verb("cost:cost", "Tell what a million pages cost."),
     "stop": Verb("stop:stop", "End a crawl."),
     "pause": Verb("steer:pause", "Hold a crawl back."),
     "resume": Verb("steer:resume", "Let a paused crawl go on."),

@@ -1,0 +1,146 @@
+"""``crawlstream cost``: what a million pages cost, by your prices and what the cluster has done."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+import typer
+import yaml
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.ask import APPID, ask, refusal
+from crawlstream.errors import ConfigError, CrawlstreamError
+
+HOURS_A_MONTH = 730
+_MONITORS = ("kafka-monitor", "redis-monitor", "rest")
+
+
+class Over(StrEnum):
+    """The time that is looked at."""
+
+    QUARTER = "15m"
+    HOUR = "1h"
+    DAY = "1d"
+    WEEK = "7d"
+
+
+_SECONDS = {Over.QUARTER: 900, Over.HOUR: 3600, Over.DAY: 86_400, Over.WEEK: 604_800}
+
+
+class Prices(BaseModel):
+    """A table of prices, in one currency."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    currency: str = "USD"
+    hourly: Mapping[
+        Literal["crawler", "kafka-monitor", "redis-monitor", "rest"], NonNegativeFloat
+    ] = {}
+    """A process of each kind, with its share of a machine, for an hour."""
+    monthly: Mapping[str, NonNegativeFloat] = {}
+    """What is there whatever is crawled: Redis, Kafka, disks."""
+    per_million_pages: Mapping[str, NonNegativeFloat] = {}
+    """What pages bring along: traffic, proxies, storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a million pages cost."""
+
+    currency: str
+    pages_per_hour: float
+    per_hour: Mapping[str, float]
+    """What runs now, by kind or name."""
+    per_million_pages: Mapping[str, float]
+    """The same by what it costs a million pages, and what pages bring along."""
+    total: float
+
+
+def cost_of(prices: Prices, running: Mapping[str, int], pages_per_hour: float) -> Cost:
+    """What a million pages cost at this pace; ``running`` counts processes by kind."""
+    per_hour: dict[str, float] = {
+        kind: price * running.get(kind, 0)
+        for kind, price in prices.hourly.items()
+        if running.get(kind)
+    }
+    per_hour |= {name: price / HOURS_A_MONTH for name, price in prices.monthly.items()}
+    hours = 1e6 / pages_per_hour
+    per_million = {name: price * hours for name, price in per_hour.items()}
+    per_million |= prices.per_million_pages
+    return Cost(prices.currency, pages_per_hour, per_hour, per_million, sum(per_million.values()))
+
+
+def counted(reply: Mapping[str, Any], over_s: int) -> tuple[Mapping[str, int], float]:
+    """Processes by kind, and pages an hour (responses with 2xx), from a reply to ``stats: all``."""
+    running = {kind: sum(map(len, reply[kind].get("nodes", {}).values())) for kind in _MONITORS}
+    pages = 0
+    for statuses in reply["crawler"]["spiders"].values():
+        if isinstance(statuses, Mapping):
+            running["crawler"] = running.get("crawler", 0) + int(statuses.get("count", 0))
+            pages += sum(
+                counts.get(str(over_s), 0)
+                for status, counts in statuses.items()
+                if status.startswith("2")
+            )
+    return running, pages * 3600 / over_s
+
+
+def read_prices(path: Path) -> Prices:
+    """The table in a YAML file; ConfigError says what is wrong with it."""
+    try:
+        return Prices.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+        raise ConfigError(f"{path}: {'; '.join(problems)}") from error
+
+
+def cost(
+    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="Table of prices, in YAML.")],
+    *,
+    over: Annotated[Over, typer.Option(help="The time whose pages are counted.")] = Over.HOUR,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+) -> None:
+    """Tell what a million pages cost, at the pace of the last hour and with what runs now.
+
+    The table names prices: ``hourly`` of a process by kind (crawler, kafka-monitor, redis-monitor,
+    rest), ``monthly`` of whatever else there is, ``per_million_pages`` of what pages bring along.
+
+    Example: crawlstream cost prices.yaml --over 1d
+    """
+    table = read_prices(prices)
+    reply = asyncio.run(ask(load_settings(), {"stats": "all", "appid": APPID}))
+    if why := refusal(reply):
+        raise CrawlstreamError(why)
+    running, pages_per_hour = counted(reply, _SECONDS[over])
+    if not pages_per_hour:
+        raise CrawlstreamError(f"no page was crawled within {over.value}: there is no pace to tell")
+    found = cost_of(table, running, pages_per_hour)
+    if as_json:
+        sys.stdout.write(orjson.dumps(asdict(found)).decode() + "\n")
+    else:
+        Console().print(_shown(found))
+
+
+def _shown(found: Cost) -> Table:
+    title = f"{found.currency}, at {found.pages_per_hour:,.0f} pages an hour"
+    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    table.add_column("")
+    table.add_column("an hour", justify="right")
+    table.add_column("a million pages", justify="right")
+    for name, price in found.per_million_pages.items():
+        hourly = found.per_hour.get(name)
+        table.add_row(name, "" if hourly is None else f"{hourly:,.3f}", f"{price:,.2f}")
+    table.add_row("all", f"{sum(found.per_hour.values()):,.3f}", f"{found.total:,.2f}")
+    return table
