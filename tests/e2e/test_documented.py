@@ -129,4 +129,4 @@ async def test_every_metric_of_a_running_cluster_is_documented(
         text = await metrics_of(cluster, "redis-monitor")
         return all(line in text for line in FIGURES)
 
-    assert await wait_until(is_told)
+    assert await wait_until(is_told, timeout_s=120)
