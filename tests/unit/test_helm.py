@@ -40,6 +40,7 @@ def test_the_defaults_fit_their_schema() -> None:
     """Every value has its place in the schema, which knows no others."""
     Draft7Validator.check_schema(SCHEMA)
     assert not list(Draft7Validator(SCHEMA).iter_errors(VALUES))
+    assert set(SCHEMA["$defs"]["pool"]["properties"]) == set(VALUES["crawlerDefaults"])
 
 
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
@@ -57,6 +58,7 @@ def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
         {"crawlers": {"Spot": {}}},
         {"crawlers": {"spot": {"notice": "amazon"}}},
         {"crawlers": {"link": None}},
+        {"crawlers": {"link": {"autoscaling": {"kind": "hpa", "min": 0}}}},
         {"kafka": {"hosts": "kafka"}},
         {"settings": {"user-agent": "x"}},
         {"image": {"digest": "latest"}},
