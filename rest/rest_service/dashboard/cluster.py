@@ -96,8 +96,8 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
         ),
         ("Success", "none" if sample.success is None else f"{sample.success:.0%}", "below 400"),
         ("Latency", "none" if sample.latency_ms is None else span(sample.latency_ms), "mean"),
-        ("Bodies", volume(body_bytes), "of crawls remembered"),
-        ("Crawls under way", f"{state.crawls:,}", f"{len(service.sampler.crawls):,} remembered"),
+        ("Bodies", volume(body_bytes), "remembered"),
+        ("Crawls", f"{state.crawls:,}", f"{len(service.sampler.crawls):,} remembered"),
         ("Frontier", volume(state.memory_used), limit),
     ]
 
