@@ -48,7 +48,7 @@ class Figures:
     async def step(self) -> float:
         """Look once; KafkaUnavailable after all else was told."""
         metrics.ZOOKEEPER.set(self._is_watched())
-        disk = shutil.disk_usage(_existing(Path(self._settings.home)))
+        disk = shutil.disk_usage(existing(Path(self._settings.home)))
         metrics.DISK_FREE.set(disk.free)
         metrics.DISK_SIZE.set(disk.total)
         await self._processes()
@@ -94,15 +94,17 @@ class Figures:
         except TimeoutError as error:
             raise KafkaUnavailable from error
         for partition, found in partitions.items():
-            metrics.LAG.labels(str(partition)).set(_lag_of(found))
+            metrics.LAG.labels(str(partition)).set(lag_of(found))
 
 
-def _existing(folder: Path) -> Path:
+def existing(folder: Path) -> Path:
     """The folder, or where it would be made."""
     folder = folder.absolute()
     return next(place for place in (folder, *folder.parents) if place.exists())
 
 
-def _lag_of(found: Held) -> int:
-    """Records behind the last commit; where nothing was ever committed, all there are."""
-    return found.end - max(found.oldest, found.committed or 0)
+def lag_of(found: Held) -> int:
+    """Records behind the last commit; all there are where nothing was committed, or too much."""
+    committed = found.committed or 0
+    # More than there is was committed for a topic of this name that is gone.
+    return found.end - max(found.oldest, committed if committed <= found.end else 0)

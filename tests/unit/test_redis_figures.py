@@ -1,0 +1,32 @@
+"""The figures that a redis-monitor looks up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crawlstream.bus.history import Held
+from redis_monitor.figures import existing, lag_of
+
+
+@pytest.mark.parametrize(
+    ("held", "lag"),
+    [
+        (Held(oldest=0, end=0, committed=None), 0),
+        (Held(oldest=10, end=50, committed=None), 40),
+        (Held(oldest=10, end=50, committed=45), 5),
+        (Held(oldest=48, end=50, committed=45), 2),
+        (Held(oldest=0, end=50, committed=7_000), 50),
+    ],
+    ids=["empty", "never read", "behind", "deleted unread", "made anew"],
+)
+def test_the_lag_is_what_is_there_and_was_not_taken(held: Held, lag: int) -> None:
+    """Whatever was committed, of this topic or of one before it."""
+    assert lag_of(held) == lag
+
+
+def test_a_home_that_is_not_made_yet_has_a_disk(tmp_path: Path) -> None:
+    """That of the folder where it would be made."""
+    assert existing(tmp_path / "not" / "yet") == tmp_path
+    assert existing(tmp_path) == tmp_path
