@@ -101,10 +101,10 @@ async def lease_and_settle(redis: Redis, worker: str, entries: int, batch: int =
         want = min(batch, entries - leased)
         request = [call, worker, SPIDER, want, DEADLINE_MS, [], ends, [], [], []]
         answer = packing.unpack(await scripts.run("exchange", packing.pack(request)))
-        leased += len(answer[0])
+        tokens = [f"{call}-{place}" for place in answer[0][::4]]
+        leased += len(tokens)
         if want == 0:
             return leased
-        tokens = [hold[0].decode() for hold in answer[0]]
         ends = [["done", "2xx", tokens, [1] * len(tokens), [1000] * len(tokens)]]
-        if not answer[0]:
+        if not tokens:
             await asyncio.sleep(0.001)

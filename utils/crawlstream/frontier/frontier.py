@@ -136,9 +136,8 @@ class Frontier:
         ]
         issued_at = time.monotonic()
         answer = packing.unpack(await self._run("exchange", packing.pack(request)))
-        granted, crawls, profiles, stale, life, next_due, rules_known, *rest = answer
-        repeat, refused, crowded, capped = rest
-        holds, inherited = packing.unpack_holds(granted, crawls, profiles, issued_at=issued_at)
+        *grants, stale, life, next_due, rules_known, repeat, refused, crowded, capped = answer
+        holds, inherited = packing.unpack_holds(grants, call=self._call, issued_at=issued_at)
         self._call += 1
         self._children.learn(inherited)
         gone, lost = packing.texts(stale), packing.texts(repeat)

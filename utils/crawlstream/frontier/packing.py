@@ -120,20 +120,23 @@ def split_entry(entry: bytes) -> tuple[int, int, bytes]:
 
 
 def unpack_holds(
-    granted: Sequence[Any], crawls: Any, profiles: Any, *, issued_at: float
+    grants: Sequence[Any], *, call: int, issued_at: float
 ) -> tuple[list[Hold], dict[str, Inheritance]]:
-    """The holds of a lease, and what their children inherit, by token.
+    """The holds that a call was granted, and what their children inherit, by token.
 
     An entry that cannot be read (another version wrote it) is left out and said aloud: as nobody
     answers for its hold, it will be given back, perhaps to a worker that understands it.
     """
+    granted, flat_lots, crawls, profiles = grants
+    lots = list(zip(flat_lots[::2], flat_lots[1::2], strict=True))
     runs = {c: (crawl_from(v[0]), v[1], bool(v[2])) for c, v in mapping(crawls).items()}
     holds, inherited = [], {}
-    for raw_token, c, domain, priority, entry in granted:
+    for place, lot, domain, entry in zip(*[iter(granted)] * 4, strict=True):
+        c, priority = lots[lot - 1]
         crawl, run, recovered = runs[c]
         retries, number, body = split_entry(entry)
         profile = profile_from(profiles[b"%s/%d" % (c, number)])
-        token = raw_token.decode()
+        token = f"{call}-{place}"
         try:
             kept = stored.decode_entry(body)
         except ValueError:

@@ -32,7 +32,7 @@ local function spider_of(worker)
   local S = redis.call('HGET', key, '@')
   for _, field in ipairs(S and {} or redis.call('HRANDFIELD', key, 3)) do
     if string.find(field, '-', 1, true) then
-      S = parse_hold(field, redis.call('HGET', key, field)).spider
+      S = parse_hold(field, redis.call('HGET', key, field)).lot.spider
     end
   end
   return S or nil

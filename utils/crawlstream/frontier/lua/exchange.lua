@@ -13,9 +13,10 @@
 --            life in which links were put ahead or left out as known|-1, spilled {chunk, links …}}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, robots, Crawl-delay in ms}
--- Returns: packed {holds, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
+-- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
 --   refused, is Redis crowded: 1 or 0, -1 if nobody looked, capped}
---   hold     {token, crawl number, domain, priority, entry}
+--   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
+--   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered}
 --   profiles "crawl number/profile number" -> bytes
 --   repeat   tokens whose puts may have been lost by a restart: put again, then settle
@@ -29,6 +30,7 @@
 --- include: dedupe
 --- include: admit
 --- include: holds
+--- include: grants
 --- include: lease
 --- include: memory
 --- include: spills
@@ -36,79 +38,68 @@
 local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases =
   unpack(cmsgpack.unpack(ARGV[1]))
 
-local tokens = {}
+local tokens, holds, stale = {}, {}, {}
 for _, list in ipairs({ sents, settles, requeues, releases }) do
   for _, item in ipairs(list) do
     tokens[#tokens + 1] = item[1]
   end
 end
+load_holds(worker, tokens, holds, stale)
 for _, group in ipairs(ends) do
-  for _, token in ipairs(group[3]) do
-    tokens[#tokens + 1] = token
-  end
+  load_holds(worker, group[3], holds, stale)
 end
-local stale = {}
-local holds = load_holds(worker, tokens, stale)
-local rules = throttle_of(holds)
-
--- The hold that a token names, with its throttle state and rule; nil if it is stale or has ended.
-local function find(token)
-  local hold = holds[token]
-  if hold then
-    return hold, state_cache[hold.domain], rules[hold.domain]
-  end
-end
-
-local function known_ms(ms)
-  return ms >= 0 and ms or nil
-end
+join_throttle(holds)
 
 for _, sent in ipairs(sents) do
-  local hold, state, rule = find(sent[1])
+  local hold = holds[sent[1]]
   if hold then
-    note_sent(hold, state, rule, sent[2])
+    note_sent(hold, sent[2])
     if sent[3] then
       local is_news = sent[4] and hold.flags < 2
-      note_received(hold, state, rule)
+      note_received(hold)
       if is_news then
-        heed(hold, state, sent[4], sent[5], sent[6])
+        heed(hold, hold.state, sent[4], sent[5], sent[6])
       end
     end
   end
 end
 
-local function end_once(hold, state, rule, sent_ms, is_answer)
-  local is_news = state[NOT_BEFORE] ~= 0 and is_answer and hold.flags < 2
-  end_hold(hold, state, rule, known_ms(sent_ms))
+-- End a hold for good: its token is not known any more.
+local function end_once(hold, sent_ms, is_answer)
+  local is_news = is_answer and hold.state[NOT_BEFORE] ~= 0 and hold.flags < 2
+  end_hold(hold, sent_ms >= 0 and sent_ms or nil)
   holds[hold.token] = nil
   if is_news then
-    heed(hold, state, ANSWER)
+    heed(hold, hold.state, ANSWER)
   end
 end
 
--- Count a page by its outcome and its reason, a field of the ledger (nil: none).
-local function count_end(c, outcome, reason, bytes)
-  count(c, outcome, 1)
-  count(c, 'bytes', bytes)
-  if reason then
-    count(c, reason, 1)
+-- Count pages of crawl c by their outcome and its reason.
+local function count_ends(c, outcome, reason, pages, bytes)
+  if pages > 0 then
+    count(c, outcome, pages)
+    count(c, 'bytes', bytes)
+    if reason ~= '' then
+      count(c, (outcome == 'failed' and 'f:' or 'n:') .. reason, pages)
+    end
   end
-end
-
-local function reason_field(outcome, reason)
-  return reason ~= '' and (outcome == 'failed' and 'f:' or 'n:') .. reason or nil
 end
 
 for _, group in ipairs(ends) do
-  local outcome, reason, ended_tokens, sent_ms, bytes = unpack(group)
-  reason = reason_field(outcome, reason)
+  local outcome, reason, ended_tokens, sent_ms, sizes = unpack(group)
+  local is_answer, c, pages, bytes = outcome ~= 'failed', nil, 0, 0
   for i = 1, #ended_tokens do
-    local hold, state, rule = find(ended_tokens[i])
+    local hold = holds[ended_tokens[i]]
     if hold then
-      end_once(hold, state, rule, sent_ms[i], outcome ~= 'failed')
-      count_end(hold.c, outcome, reason, bytes[i])
+      if hold.lot.c ~= c then
+        count_ends(c, outcome, reason, pages, bytes)
+        c, pages, bytes = hold.lot.c, 0, 0
+      end
+      pages, bytes = pages + 1, bytes + sizes[i]
+      end_once(hold, sent_ms[i], is_answer)
     end
   end
+  count_ends(c, outcome, reason, pages, bytes)
 end
 
 local to_repeat, refused, capped, crowded = {}, {}, {}, -1
@@ -116,7 +107,7 @@ if #settles > 0 then
   crowded = is_crowded(memory()) and 1 or 0
 end
 for _, settle in ipairs(settles) do
-  local hold, state, rule = find(settle[1])
+  local hold = holds[settle[1]]
   if not hold then
     drop_spills(worker, settle[1], settle[11])
   elseif settle[10] >= 0 and settle[10] ~= life then
@@ -124,49 +115,50 @@ for _, settle in ipairs(settles) do
   elseif crowded == 1 and #settle[8] > 0 then
     refused[#refused + 1] = settle[1]
   else
-    local _, refusal = admit_children(hold.c, settle[8], settle[6], settle[7])
+    local c = hold.lot.c
+    local _, refusal = admit_children(c, settle[8], settle[6], settle[7])
     if refusal then
       capped[#capped + 1] = settle[1]
     end
     register_spills(worker, hold, settle[11])
     local filtered = settle[9]
     for i = 1, #filtered, 2 do
-      count(hold.c, 'z:' .. filtered[i], filtered[i + 1])
+      count(c, 'z:' .. filtered[i], filtered[i + 1])
     end
-    end_once(hold, state, rule, settle[4], settle[2] ~= 'failed')
-    count_end(hold.c, settle[2], reason_field(settle[2], settle[3]), settle[5])
+    end_once(hold, settle[4], settle[2] ~= 'failed')
+    count_ends(c, settle[2], settle[3], 1, settle[5])
   end
 end
 
 for _, requeue in ipairs(requeues) do
-  local hold, state, rule = find(requeue[1])
+  local hold = holds[requeue[1]]
   if hold then
-    end_once(hold, state, rule, requeue[3])
+    end_once(hold, requeue[3])
     local entry = entry_of(hold)
     local retries, deaths, reaps = marks_of(entry)
     entry = with_marks(entry, retries + 1, deaths, reaps)
-    put_back(hold, entry, hold.priority + requeue[4], false, requeue[2])
+    put_back(hold, entry, hold.lot.priority + requeue[4], false, requeue[2])
   end
 end
 
 for _, release in ipairs(releases) do
-  local hold, state, rule = find(release[1])
+  local hold = holds[release[1]]
   if hold then
-    end_once(hold, state, rule, release[3])
+    end_once(hold, release[3])
     if release[4] then
-      note_robots(hold.domain, state, rule, release[5])
+      note_robots(hold.domain, hold.state, hold.rule, release[5])
     end
-    put_back(hold, entry_of(hold), hold.priority, true, release[2])
+    put_back(hold, entry_of(hold), hold.lot.priority, true, release[2])
   end
 end
 
-flush_holds(worker, rules)
+flush_holds(worker)
 redis.call('ZADD', P .. 'workers', int(now + deadline_ms), worker)
-local granted, next_due = lease(S, worker, call, want)
+local next_due = lease(S, worker, call, want)
 save_states()
 save_ledger()
 wake_workers()
 save_clock()
-local crawls, profiles = context_of(granted)
-return cmsgpack.pack({ granted, crawls, profiles, stale, life, next_due, rules_known,
+local granted_holds, granted_lots, crawls, profiles = granted()
+return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
   to_repeat, refused, crowded, capped })

@@ -64,8 +64,9 @@ local workers = redis.call('ZRANGE', P .. 'workers', 0, most_workers - 1)
 is_complete = is_complete and #workers < most_workers
 for _, worker in ipairs(workers) do
   for _, hold in ipairs(all_holds(worker)) do
-    if hold.c == c and hold.domain == domain then
-      held[#held + 1] = { worker, hold.token, now - hold.since, hold.flags, hold.spider, hold.priority,
+    local lot = hold.lot
+    if lot.c == c and hold.domain == domain then
+      held[#held + 1] = { worker, hold.token, now - hold.since, hold.flags, lot.spider, lot.priority,
         hold.entry }
     end
   end

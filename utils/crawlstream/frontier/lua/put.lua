@@ -25,7 +25,7 @@ if is_crowded(memory()) then
   save_clock()
   return cmsgpack.pack({ true, 0, life, true })
 end
-local c = parse_hold(token, packed).c
+local c = parse_hold(token, packed).lot.c
 local admitted = (admit_children(c, groups, domain_cap, crawl_cap))
 save_ledger()
 wake_workers()

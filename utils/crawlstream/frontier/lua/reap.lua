@@ -35,22 +35,22 @@ local function pause_after(reaps)
 end
 
 local holds = all_holds(worker)
-local rules = throttle_of(holds)
+join_throttle(holds)
 local returned, buried = 0, 0
 for _, hold in ipairs(holds) do
-  end_hold(hold, state_cache[hold.domain], rules[hold.domain])
+  end_hold(hold)
   local retries, deaths, reaps = marks_of(hold.entry)
   deaths, reaps = deaths + (hold.token == blamed and 1 or 0), reaps + 1
   hold.entry = with_marks(hold.entry, retries, deaths, reaps)
   if deaths >= MAX_DEATHS or reaps >= MAX_REAPS then
-    bury(hold.c, hold.domain, hold.priority, hold.entry, 'killed_worker')
+    bury(hold.lot.c, hold.domain, hold.lot.priority, hold.entry, 'killed_worker')
     buried = buried + 1
   else
-    put_back(hold, hold.entry, hold.priority, true, pause_after(reaps))
+    put_back(hold, hold.entry, hold.lot.priority, true, pause_after(reaps))
     returned = returned + 1
   end
 end
-flush_holds(worker, rules)
+flush_holds(worker)
 forget_worker(worker)
 save_states()
 save_ledger()

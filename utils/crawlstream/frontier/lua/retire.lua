@@ -31,18 +31,18 @@ for _, hold in ipairs(all_holds(worker)) do
     is_alive[hold.token] = nil
   end
 end
-local rules = throttle_of(going)
+join_throttle(going)
 local returned = {}
 for _, hold in ipairs(going) do
-  end_hold(hold, state_cache[hold.domain], rules[hold.domain])
-  put_back(hold, hold.entry, hold.priority, true, 0)
+  end_hold(hold)
+  put_back(hold, hold.entry, hold.lot.priority, true, 0)
   returned[#returned + 1] = hold.token
 end
 local lost = {}
 for token in pairs(is_alive) do
   lost[#lost + 1] = token
 end
-flush_holds(worker, rules)
+flush_holds(worker)
 if not alive then
   forget_worker(worker)
 end

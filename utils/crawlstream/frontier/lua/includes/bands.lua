@@ -11,6 +11,8 @@
 --   which it is ranked, adds what the crawl was shifted by since.
 -- `shifts` HASH crawl number -> what its priorities are raised by; reprioritized runs only.
 -- Delayed entries `y:<S>:<c>` ZSET by due time; `y:<S>` ZSET crawl number by its first due time.
+-- `v` ZSET: domains that ran empty, by the time when their throttle state may be spent; `tend`
+--   forgets it.
 -- Sleepers `z:<S>` ZSET worker by the time when it will ask again by itself.
 -- Needs: clock, ledger, throttle.
 local PRIORITY_UNIT = 2 ^ 40
@@ -38,6 +40,20 @@ local function split_tag(tag)
     tag_cache[tag] = parts
   end
   return parts[1], parts[2]
+end
+
+local lots, lots_of_spider = {}, {}
+
+-- What the entries of one spider and tag have in common.
+local function lot_of(S, tag)
+  local of_spider = lots_of_spider[S] or {}
+  local lot = of_spider[tag]
+  if not lot then
+    local c, priority = split_tag(tag)
+    lot = { spider = S, tag = tag, c = c, priority = priority, taken = 0, ended = 0 }
+    lots_of_spider[S], of_spider[tag], lots[#lots + 1] = of_spider, lot, lot
+  end
+  return lot
 end
 
 local shifts
@@ -147,6 +163,11 @@ local function enter(S, domain, tag, priority)
     redis.call('ZADD', P .. 'r:' .. S, rank(priority), domain)
     newly_ready[S] = (newly_ready[S] or 0) + 1
   end
+end
+
+-- A domain ran empty: let `tend` look when its throttle state is spent.
+local function forget_later(domain, state, rule)
+  redis.call('ZADD', P .. 'v', 'NX', int(math.max(spent_at(state, rule), now)), domain)
 end
 
 -- A domain has no entry of S any more; it is in no index of S.

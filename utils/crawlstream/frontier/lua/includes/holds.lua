@@ -30,8 +30,8 @@ end
 local HOLD, HOLD_HEAD, FLAGS_AT = '<dBHc0Hc0Hc0', '<dBHc0Hc0', 9
 
 -- The packed beginning of new holds. Strings are dear in Lua: what many have in common is made once.
-local function hold_head(since, tag, S)
-  return struct.pack(HOLD_HEAD, since, 0, #tag, tag, #S, S)
+local function hold_head(since, lot)
+  return struct.pack(HOLD_HEAD, since, 0, #lot.tag, lot.tag, #lot.spider, lot.spider)
 end
 
 local sizes = {}
@@ -45,37 +45,39 @@ local function pack_hold(head, domain, entry)
   return head .. size .. domain .. entry
 end
 
--- A hold as a table. Most end without anybody looking at their entry: `entry_of` unpacks it.
+-- A hold as a table; `join_throttle` adds state and rule of its domain. Most end without anybody
+-- looking at their entry: `entry_of` unpacks it.
 local function parse_hold(token, packed)
-  local since, flags, tag, S, domain, rest = struct.unpack(HOLD, packed)
-  local c, priority = split_tag(tag)
-  return { token = token, since = since, flags = flags, tag = tag, c = c, priority = priority,
-    spider = S, domain = domain, packed = packed, rest = rest }
+  local since, flags, tag, S, domain = struct.unpack(HOLD, packed)
+  return { token = token, since = since, flags = flags, lot = lot_of(S, tag), domain = domain,
+    packed = packed }
 end
 
 local function entry_of(hold)
-  return string.sub(hold.packed, hold.rest)
+  return string.sub(hold.packed, (select(6, struct.unpack(HOLD, hold.packed))))
 end
 
 local function with_flags(packed, flags)
   return string.sub(packed, 1, FLAGS_AT - 1) .. string.char(flags) .. string.sub(packed, FLAGS_AT + 1)
 end
 
--- The holds of a worker by token: one HMGET; unknown tokens are collected in `stale`.
-local function load_holds(worker, tokens, stale)
-  local holds = {}
+-- Collect the holds of a worker that some tokens name, as a list and by token: one HMGET. Unknown
+-- tokens are collected in `stale`.
+local function load_holds(worker, tokens, holds, stale)
   if #tokens == 0 then
-    return holds
+    return
   end
-  local texts = redis.call('HMGET', P .. 'h:' .. worker, unpack(tokens))
+  local texts, n = redis.call('HMGET', P .. 'h:' .. worker, unpack(tokens)), #holds
   for i = 1, #tokens do
-    if texts[i] then
-      holds[tokens[i]] = parse_hold(tokens[i], texts[i])
-    else
-      stale[#stale + 1] = tokens[i]
+    local token, text = tokens[i], texts[i]
+    if not text then
+      stale[#stale + 1] = token
+    elseif not holds[token] then
+      local hold = parse_hold(token, text)
+      n = n + 1
+      holds[n], holds[token] = hold, hold
     end
   end
-  return holds
 end
 
 local function is_newer(a, b)
@@ -97,67 +99,87 @@ local function all_holds(worker)
   return holds
 end
 
--- Rules of the domains of some holds, by domain; their throttle states are loaded too.
-local function throttle_of(holds)
-  local domains, found = {}, {}
-  for _, hold in pairs(holds) do
-    if not found[hold.domain] then
-      found[hold.domain] = true
-      domains[#domains + 1] = hold.domain
-    end
+-- Give a list of holds the throttle states and the rules of their domains.
+local function join_throttle(holds)
+  local domains = {}
+  for i = 1, #holds do
+    domains[i] = holds[i].domain
   end
-  if #domains > 0 then
-    load_states(domains)
-    local list = rules_of(domains)
-    for i = 1, #domains do
-      found[domains[i]] = list[i]
-    end
+  if #domains == 0 then
+    return
   end
-  return found
-end
-
-local ended, changed, moved = {}, {}, {}
-
--- What happens to a hold may let its domain be asked earlier, unless it may be asked already.
-local function note_change(hold, state, rule)
-  if not moved[hold.domain] and allowance(state, rule) == 0 then
-    moved[hold.domain] = hold
+  load_states(domains)
+  local rules = rules_of(domains)
+  for i = 1, #holds do
+    local hold = holds[i]
+    hold.state, hold.rule = state_cache[hold.domain], rules[i]
   end
 end
 
--- Note on the throttle state what is known about the sending of a hold.
-local function note_sent(hold, state, rule, sent_ms)
+local ended, changed, moved, is_seen = {}, {}, {}, {}
+
+-- What happens to a hold may let its domain be asked earlier, unless it might be asked before.
+local function note_change(hold)
+  local domain = hold.domain
+  if not is_seen[domain] then
+    is_seen[domain] = true
+    if allowance(hold.state, hold.rule, 1) == 0 then
+      moved[domain] = hold
+    end
+  end
+end
+
+-- Note on the throttle state when the request of a hold went out.
+local function report(hold, sent_ms)
+  local at = sent_ms and hold.since + sent_ms
+  report_send(hold.domain, hold.state, hold.rule, at and at < now and at or now)
+end
+
+local function note_sent(hold, sent_ms)
   if hold.flags == 0 then
-    note_change(hold, state, rule)
-    local at = sent_ms and math.min(now, hold.since + sent_ms) or now
-    report_send(hold.domain, state, rule, at)
+    note_change(hold)
+    report(hold, sent_ms)
     hold.flags = 1
     changed[hold.token] = hold
   end
 end
 
 -- The response is there: the hold no longer counts against the domain's concurrency.
-local function note_received(hold, state, rule)
+local function note_received(hold)
   if hold.flags < 2 then
-    note_change(hold, state, rule)
+    note_change(hold)
     hold.flags = 2
-    end_request(hold.domain, state)
+    end_request(hold.domain, hold.state)
     changed[hold.token] = hold
   end
 end
 
 -- End a hold's part in the throttle and take it from its worker; the entry is the caller's.
-local function end_hold(hold, state, rule, sent_ms)
-  note_sent(hold, state, rule, sent_ms)
-  note_received(hold, state, rule)
-  ended[#ended + 1] = hold.token
-  changed[hold.token] = nil
-  count(hold.c, 'held', -1)
-  touched[hold.c] = true
+local function end_hold(hold, sent_ms)
+  local lot, token = hold.lot, hold.token
+  if hold.flags < 2 then
+    note_change(hold)
+    if hold.flags == 0 then
+      report(hold, sent_ms)
+    end
+    end_request(hold.domain, hold.state)
+  end
+  ended[#ended + 1] = token
+  if changed[token] then
+    changed[token] = nil
+  end
+  lot.ended = lot.ended + 1
 end
 
--- Write what became of holds, and move the next grant of their domains where these wait for it.
-local function flush_holds(worker, rules)
+-- Count the holds that ended, write what became of the others, and move the next grant of their
+-- domains where these wait for it.
+local function flush_holds(worker)
+  for _, lot in ipairs(lots) do
+    if lot.ended > 0 then
+      count(lot.c, 'held', -lot.ended)
+      touched[lot.c], lot.ended = true, 0
+    end
+  end
   if #ended > 0 then
     redis.call('HDEL', P .. 'h:' .. worker, unpack(ended))
   end
@@ -171,9 +193,9 @@ local function flush_holds(worker, rules)
   end
   local due = {}
   for domain, hold in pairs(moved) do
-    if rules[domain].hits > 0 then
-      local S = hold.spider
-      local allowed, later = allowance(state_cache[domain], rules[domain])
+    if hold.rule.hits > 0 then
+      local S = hold.lot.spider
+      local allowed, later = allowance(hold.state, hold.rule, 1)
       due[S] = due[S] or {}
       table.insert(due[S], int(allowed > 0 and now or later))
       table.insert(due[S], domain)
@@ -182,29 +204,30 @@ local function flush_holds(worker, rules)
   for S, args in pairs(due) do
     redis.call('ZADD', P .. 'w:' .. S, 'XX', unpack(args))
   end
-  ended, changed, moved = {}, {}, {}
+  ended, changed, moved, is_seen = {}, {}, {}, {}
 end
 
 -- Put back the entry of an ended hold: to the front of its band or behind its own, at once or later.
 -- A run that is being stopped takes nothing back: the entry counts as stopped (or expired).
 local function put_back(hold, entry, priority, in_front, delay_ms)
-  local state = crawl_of(hold.c).state
+  local lot = hold.lot
+  local c, S, state = lot.c, lot.spider, crawl_of(lot.c).state
   if state ~= 'running' then
-    count(hold.c, state == 'expiring' and 'expired' or 'stopped', 1)
+    count(c, state == 'expiring' and 'expired' or 'stopped', 1)
     return
   end
-  local tag = hold.c .. '/' .. int(priority)
-  if tag ~= hold.tag then
-    local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. hold.c, hold.domain))
-    note_band(hold.c, record, hold.spider, priority)
-    save_domain_record(hold.c, hold.domain, record)
+  local tag = c .. '/' .. int(priority)
+  if tag ~= lot.tag then
+    local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, hold.domain))
+    note_band(c, record, S, priority)
+    save_domain_record(c, hold.domain, record)
   end
   if delay_ms > 0 then
-    count(hold.c, 'delayed', 1)
-    delay(hold.spider, hold.domain, tag, entry, now + delay_ms, in_front)
+    count(c, 'delayed', 1)
+    delay(S, hold.domain, tag, entry, now + delay_ms, in_front)
   else
-    count(hold.c, 'queued', 1)
-    push(hold.spider, hold.domain, tag, priority, { entry }, in_front)
+    count(c, 'queued', 1)
+    push(S, hold.domain, tag, priority, { entry }, in_front)
   end
 end
 

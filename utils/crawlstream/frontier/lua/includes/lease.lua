@@ -1,206 +1,238 @@
 -- The one way out: entries that may be asked for now, to one worker.
 -- Guarantee: a higher priority always wins, across domains and within one; equal crawls of a domain
 --   and equal domains take turns; no domain gets more than its allowance. Nothing is popped for
---   good: each entry is a hold in the same script.
--- Needs: clock, ledger, throttle, bands, holds. Cost: O(log D) a granted entry.
+--   good: each entry is a hold in the same script. A turn is of one entry, or of several where the
+--   rule allows them and a large batch is asked for.
+-- Needs: clock, ledger, throttle, bands, holds, grants. Cost: O(log D) a granted entry.
+local lease
+
+-- What follows is nobody else's: a function in Lua has 200 names at most.
+do
 local MAX_PASSES = 8
 local PROMOTE_AT_LEAST = 64
+local SPREAD = 25
 
-local lots = {}
+local offers = {}
 
--- What the entries of one tag have in common while this script runs.
-local function lot_of(S, tag)
-  local lot = lots[tag]
+-- The lot that a tag of S stands for, with what leasing from it takes.
+local function offer_of(S, tag)
+  local lot = offers[tag]
   if not lot then
-    local c, priority = split_tag(tag)
-    lot = { c = c, priority = priority, standing = priority + shift_of(c), is_open = may_lease(c),
-      band = band_key(S, tag, ''), hold = hold_head(now, tag, S), taken = 0 }
-    lots[tag] = lot
+    lot = lot_of(S, tag)
+    lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
+    lot.band = band_key(S, tag, '')
+    offers[tag] = lot
   end
   return lot
 end
 
--- The holds that an earlier call with this number was granted (its reply was lost).
-local function granted_before(worker, call)
-  local granted = {}
-  local holds = all_holds(worker)
-  for i = #holds, 1, -1 do
-    local hold = holds[i]
-    if hold.call == call then
-      granted[#granted + 1] = { hold.token, hold.c, hold.domain, hold.priority, hold.entry }
-    end
-  end
-  return granted
-end
-
 -- Best standing in a domain that `o` says has entries.
 local function top_of(S, domain, o)
-  return lot_of(S, first_tag(S, domain, o)).standing
+  return offer_of(S, first_tag(S, domain, o)).standing
 end
 
--- Domains whose time has come leave the waiting index.
-local function promote_due(S, limit)
-  local due = redis.call('ZRANGE', P .. 'w:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
-  local promoted = {}
-  if #due == 0 then
-    return promoted
+-- Candidates of one pass, best first: their domains, what `o` says of them, the index that they are
+-- in, and how many in a row claim the same priority. Then what becomes of them.
+local function round_of(index, domains, o)
+  return { index = index, domains = domains, o = o, claims = {}, sizes = {}, ranks = {}, ready = {},
+    waiting = {}, gone = {} }
+end
+
+local function add_claim(round, claim, size)
+  local n = #round.claims
+  if round.claims[n] == claim then
+    round.sizes[n] = round.sizes[n] + size
+  else
+    round.claims[n + 1], round.sizes[n + 1] = claim, size
   end
-  local o = redis.call('HMGET', P .. 'o:' .. S, unpack(due))
+end
+
+-- What `o` says of the domains that an index of S names; those without an entry leave both lists.
+local function entries_of(S, index, domains)
+  local o = #domains > 0 and redis.call('HMGET', P .. 'o:' .. S, unpack(domains)) or {}
+  for i = #domains, 1, -1 do
+    if not o[i] then
+      redis.call('ZREM', P .. index .. S, domains[i])
+      table.remove(domains, i)
+      table.remove(o, i)
+    end
+  end
+  return o
+end
+
+-- Domains that are due are a round of their own, in the order of what they have.
+local function due_round(S, due, o)
+  local tops, order, are_equal = {}, {}, true
   for i = 1, #due do
-    if o[i] then
-      local top = top_of(S, due[i], o[i])
-      promoted[#promoted + 1] = { domain = due[i], o = o[i], claim = top, top = top, equals = 1 }
-    end
+    tops[i], order[i] = top_of(S, due[i], o[i]), i
+    are_equal = are_equal and tops[i] == tops[1]
   end
+  if not are_equal then
+    table.sort(order, function(a, b) return tops[a] > tops[b] end)
+  end
+  local round = round_of('w:', {}, {})
+  for i, at in ipairs(order) do
+    round.domains[i], round.o[i] = due[at], o[at]
+    add_claim(round, tops[at], 1)
+  end
+  return round
+end
+
+-- Domains that are due become ready.
+local function promote(S, due, o)
+  local args, ranks = {}, {}
+  for i = 1, #due do
+    local top = top_of(S, due[i], o[i])
+    ranks[top] = ranks[top] or rank(top)
+    args[2 * i - 1], args[2 * i] = ranks[top], due[i]
+  end
+  redis.call('ZADD', P .. 'r:' .. S, unpack(args))
   redis.call('ZREM', P .. 'w:' .. S, unpack(due))
-  return promoted
 end
 
-local function by_claim(a, b)
-  return a.claim > b.claim
+-- The first domains that are ready, at most `limit`. Scores are long numbers, dear to read: where the first and
+-- the last are of one priority, all are.
+local function ready_round(S, limit)
+  local domains = redis.call('ZRANGE', P .. 'r:' .. S, 0, limit - 1)
+  local round = round_of('r:', domains, entries_of(S, 'r:', domains))
+  local n = #domains
+  if n == 0 then
+    return round
+  end
+  local ends = redis.call('ZMSCORE', P .. 'r:' .. S, domains[1], domains[n])
+  if priority_of(ends[1]) == priority_of(ends[2]) then
+    add_claim(round, priority_of(ends[1]), n)
+    return round
+  end
+  for _, score in ipairs(redis.call('ZMSCORE', P .. 'r:' .. S, unpack(domains))) do
+    add_claim(round, priority_of(score), 1)
+  end
+  return round
 end
 
-local function pop_ready(S, want)
-  local popped = redis.call('ZPOPMIN', P .. 'r:' .. S, want)
-  local list, domains = {}, {}
-  for i = 1, #popped, 2 do
-    domains[#domains + 1] = popped[i]
+-- The next domains to serve, at most `limit`, best claim first: due ones directly while nothing else
+-- is ready.
+local function candidates(S, limit)
+  local due = redis.call('ZRANGE', P .. 'w:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
+    math.max(2 * limit, PROMOTE_AT_LEAST))
+  local o = entries_of(S, 'w:', due)
+  if #due > 0 and #due <= limit and redis.call('ZCARD', P .. 'r:' .. S) == 0 then
+    return due_round(S, due, o)
+  elseif #due > 0 then
+    promote(S, due, o)
   end
-  if #domains == 0 then
-    return list
-  end
-  local o = redis.call('HMGET', P .. 'o:' .. S, unpack(domains))
-  for i = 1, #domains do
-    if o[i] then
-      local score = popped[2 * i]
-      list[#list + 1] = { domain = domains[i], o = o[i], score = score, claim = priority_of(score),
-        top = top_of(S, domains[i], o[i]), equals = 1 }
-    end
-  end
-  return list
+  return ready_round(S, limit)
 end
 
--- The next domains to serve, best claim first: due ones directly while nothing else is ready.
-local function candidates(S, want)
-  local promoted = promote_due(S, math.max(2 * want, PROMOTE_AT_LEAST))
-  if #promoted > 0 and #promoted <= want and redis.call('ZCARD', P .. 'r:' .. S) == 0 then
-    table.sort(promoted, by_claim)
-    return promoted
+-- Whether somebody else has something better than a domain whose claim is out of date: the next one
+-- of the round, or of the index behind it.
+local function is_outranked(S, round, group, left, top)
+  local claim = left > 1 and round.claims[group] or round.claims[group + 1]
+  if claim then
+    return claim > top
   end
-  if #promoted > 0 then
-    local args = {}
-    for i = 1, #promoted do
-      args[#args + 1] = rank(promoted[i].claim)
-      args[#args + 1] = promoted[i].domain
-    end
-    redis.call('ZADD', P .. 'r:' .. S, unpack(args))
-  end
-  return pop_ready(S, want)
-end
-
--- For each candidate how many from it on claim the same priority: they share what is left.
-local function count_equals(list)
-  for i = #list - 1, 1, -1 do
-    if list[i].claim == list[i + 1].claim then
-      list[i].equals = list[i + 1].equals + 1
-    end
-  end
-end
-
--- Whether somebody else has something better than candidate i, whose claim may be out of date.
-local function is_outranked(S, list, i, pass)
-  local top = list[i].top
-  if pass.best and pass.best > top then
-    return true
-  end
-  if top == list[i].claim then
-    return false
-  end
-  if list[i + 1] then
-    return list[i + 1].claim > top
-  end
-  local first = redis.call('ZRANGE', P .. 'r:' .. S, 0, 0, 'WITHSCORES')
+  local behind = #round.domains
+  local first = redis.call('ZRANGE', P .. 'r:' .. S, behind, behind, 'WITHSCORES')
   return first[2] and priority_of(first[2]) > top
 end
 
--- A domain stays ready: at its old rank if it was not served, else behind its equals.
-local function stay_ready(pass, domain, top, score)
-  pass.ready[#pass.ready + 1] = score or rank(top)
-  pass.ready[#pass.ready + 1] = domain
-  pass.best = math.max(pass.best or top, top)
+-- A domain is in no index, or in another one than before.
+local function go(round, domain)
+  round.gone[#round.gone + 1] = domain
 end
 
-local function wait_until(pass, domain, at)
-  pass.waiting[#pass.waiting + 1] = int(at)
-  pass.waiting[#pass.waiting + 1] = domain
+-- A domain is ready, behind its equals.
+local function stay_ready(round, domain, top)
+  local ready, ranks = round.ready, round.ranks
+  local n = #ready
+  if not ranks[top] then
+    ranks[top] = rank(top)
+  end
+  ready[n + 1], ready[n + 2] = ranks[top], domain
+  if not round.best or top > round.best then
+    round.best = top
+  end
+  if round.index ~= 'r:' then
+    go(round, domain)
+  end
+end
+
+local function wait_until(round, domain, at)
+  local waiting = round.waiting
+  local n = #waiting
+  waiting[n + 1], waiting[n + 2] = int(at), domain
+  if round.index ~= 'w:' then
+    go(round, domain)
+  end
 end
 
 -- The rule of a domain allows nothing: it is out of the way until its rule changes.
-local function park(S, domain, o)
-  o = prune(S, domain, o)
-  if o then
+local function park(S, round, domain, o)
+  if prune(S, domain, o) then
     redis.call('SADD', P .. 'p:' .. S, domain)
   else
     leave(S, domain)
   end
+  go(round, domain)
 end
 
--- Give up to `want` entries of a band to `take`; answers how many there were.
-local function pop_band(lot, domain, want, take)
+-- Take up to `limit` entries of a band; answers how many there were.
+local function pop_band(lot, domain, limit)
   if not lot.is_open then
     return 0
   end
-  if want == 1 then
-    local entry = redis.call('LPOP', lot.band .. domain)
-    if entry then
-      take(lot, domain, entry)
-    end
-    return entry and 1 or 0
-  end
-  local entries = redis.call('LPOP', lot.band .. domain, int(want)) or {}
-  for i = 1, #entries do
-    take(lot, domain, entries[i])
-  end
+  local entries = redis.call('LPOP', lot.band .. domain, limit) or {}
+  take(lot, domain, entries)
   return #entries
 end
 
--- Pop up to `limit` entries of a domain, all of the standing `top` that it is a candidate for, equal
--- crawls in turn, and give each to `take`. Answers how many, and what `o` says from now on (nil:
--- nothing is left). Bands without anything to lease leave the index, a bounded number in one go.
-local function pop(S, candidate, limit, take)
-  local popped, dropped, domain, o = 0, 0, candidate.domain, candidate.o
+-- Pop up to `limit` entries of a domain with several bands, all of the standing `top`, equal crawls in
+-- turn. Bands without anything to lease leave the index, a bounded number in one go.
+local function pop_several(S, domain, top, limit)
+  local popped, dropped, o = 0, 0, SEVERAL
   while popped < limit and o and dropped < DROPS_A_DOMAIN do
-    local tag = first_tag(S, domain, o)
-    local lot = lot_of(S, tag)
-    if lot.standing < candidate.top then
+    local lot = offer_of(S, first_tag(S, domain, o))
+    if lot.standing < top then
       break
     end
-    local want = o == SEVERAL and 1 or limit - popped
-    local found = pop_band(lot, domain, want, take)
+    local share = o == SEVERAL and 1 or limit - popped
+    local found = pop_band(lot, domain, share)
     popped = popped + found
-    if found < want then
-      o, dropped = drop_tag(S, domain, o, tag), dropped + 1
+    if found < share then
+      o, dropped = drop_tag(S, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then
-      redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(lot.standing), tag)
+      redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(lot.standing), lot.tag)
     end
   end
   return popped, o
 end
 
--- Grant up to `limit` entries of one candidate; answers how many.
-local function serve(S, candidate, rule, limit, pass)
-  local domain = candidate.domain
+-- Pop up to `limit` entries of a domain whose first lot is `lot`. Answers how many, and what `o` says
+-- from now on (nil: nothing is left).
+local function pop(S, domain, o, lot, limit)
+  if o == SEVERAL then
+    return pop_several(S, domain, lot.standing, limit)
+  end
+  local popped = pop_band(lot, domain, limit)
+  return popped, popped == limit and o or nil
+end
+
+-- Grant up to `limit` entries of candidate i, whose first lot is `lot`; answers how many.
+local function serve(S, round, i, lot, limit)
+  local domain, o, rule = round.domains[i], round.o[i], round.rules[i]
   local state = state_cache[domain]
   if rule.hits == 0 then
-    park(S, domain, candidate.o)
+    park(S, round, domain, o)
     return 0
   end
-  local allowed, later = allowance(state, rule)
+  -- One more than the limit: whether it may go on at once.
+  local allowed, later = allowance(state, rule, limit + 1)
   if allowed == 0 then
-    wait_until(pass, domain, later)
+    wait_until(round, domain, later)
     return 0
   end
-  local granted, o = pop(S, candidate, math.min(allowed, limit), pass.take)
+  local granted
+  granted, o = pop(S, domain, o, lot, allowed < limit and allowed or limit)
   later = now
   if granted > 0 then
     grant(domain, state, granted)
@@ -208,44 +240,59 @@ local function serve(S, candidate, rule, limit, pass)
   end
   if not o then
     leave(S, domain)
+    go(round, domain)
   elseif later <= now then
-    stay_ready(pass, domain, top_of(S, domain, o))
+    stay_ready(round, domain, o == lot.tag and lot.standing or top_of(S, domain, o))
   else
-    wait_until(pass, domain, later)
+    wait_until(round, domain, later)
   end
   return granted
 end
 
--- One pass over the best candidates; answers how many entries were granted, and whether there were
--- any candidates.
-local function serve_pass(S, want, take)
-  local list = candidates(S, want)
-  if #list == 0 then
-    return 0, false
-  end
-  local domains = {}
-  for i = 1, #list do
-    domains[i] = list[i].domain
-  end
-  load_states(domains)
-  local rules = rules_of(domains)
-  count_equals(list)
-  local granted, pass = 0, { ready = {}, waiting = {}, take = take }
-  for i = 1, #list do
-    local candidate = list[i]
-    if granted >= want or is_outranked(S, list, i, pass) then
-      stay_ready(pass, candidate.domain, candidate.top,
-        candidate.top == candidate.claim and candidate.score)
-    else
-      local share = math.max(math.floor((want - granted) / candidate.equals), 1)
-      granted = granted + serve(S, candidate, rules[i], share, pass)
+-- Candidates in their order, until `want` entries are granted. Those that claim the same priority
+-- share what is left. Answers how many were granted.
+local function serve_round(S, round, want)
+  local granted, i = 0, 0
+  for group = 1, #round.claims do
+    local claim = round.claims[group]
+    for left = round.sizes[group], 1, -1 do
+      if granted >= want then
+        return granted
+      end
+      i = i + 1
+      local domain, o = round.domains[i], round.o[i]
+      local lot = offer_of(S, first_tag(S, domain, o))
+      local top = lot.standing
+      local is_below = round.best and round.best > top
+      if top ~= claim and (is_below or is_outranked(S, round, group, left, top)) then
+        stay_ready(round, domain, top)
+      elseif not is_below then
+        local share = (want - granted) / left
+        granted = granted + serve(S, round, i, lot, share > 1 and math.floor(share) or 1)
+      end
     end
   end
-  if #pass.ready > 0 then
-    redis.call('ZADD', P .. 'r:' .. S, unpack(pass.ready))
+  return granted
+end
+
+-- One pass over the best candidates, at most `limit`; answers how many entries were granted, and
+-- whether there were any candidates.
+local function serve_pass(S, want, limit)
+  local round = candidates(S, limit)
+  if #round.domains == 0 then
+    return 0, false
   end
-  if #pass.waiting > 0 then
-    redis.call('ZADD', P .. 'w:' .. S, unpack(pass.waiting))
+  load_states(round.domains)
+  round.rules = rules_of(round.domains)
+  local granted = serve_round(S, round, want)
+  if #round.gone > 0 then
+    redis.call('ZREM', P .. round.index .. S, unpack(round.gone))
+  end
+  if #round.ready > 0 then
+    redis.call('ZADD', P .. 'r:' .. S, unpack(round.ready))
+  end
+  if #round.waiting > 0 then
+    redis.call('ZADD', P .. 'w:' .. S, unpack(round.waiting))
   end
   return granted, true
 end
@@ -266,54 +313,35 @@ end
 
 local function lease_new(S, worker, call, want)
   promote_delayed(S, math.max(2 * want, PROMOTE_AT_LEAST))
-  local granted, held = {}, { '!', int(call) }
-  local first, n = int(call) .. '-', 0
-  local function take(lot, domain, entry)
-    n, lot.taken = n + 1, lot.taken + 1
-    local token = first .. int(n)
-    granted[n] = { token, lot.c, domain, lot.priority, entry }
-    held[2 * n + 1], held[2 * n + 2] = token, pack_hold(lot.hold, domain, entry)
-  end
+  -- A turn costs by the domain. Where the rule of most allows several entries at once, a large batch
+  -- asks fewer domains than it wants entries, but not less than SPREAD.
+  local at_once = rules_of({ DEFAULT_RULE })[1].moderated and 1 or math.floor(want / SPREAD)
+  local left = want
   for _ = 1, MAX_PASSES do
-    local _, any = serve_pass(S, want - n, take)
-    if not any or n >= want then
+    local limit = math.ceil(left / math.max(at_once, 1))
+    local served, any = serve_pass(S, left, limit)
+    left = left - served
+    if not any or left <= 0 then
       break
     end
+    at_once = math.floor(served / limit)
   end
-  if n > 0 then
-    redis.call('HSET', P .. 'h:' .. worker, unpack(held))
-  end
-  for _, lot in pairs(lots) do
-    count(lot.c, 'queued', -lot.taken)
-    count(lot.c, 'held', lot.taken)
-  end
-  return granted
+  save_grants(worker, call)
 end
 
-local function lease(S, worker, call, want)
-  local granted, is_repeated = {}, false
+-- Grant up to `want` entries; answers when more is due.
+function lease(S, worker, call, want)
+  local is_repeated = false
   if want > 0 and rules_known then
     is_repeated = call <= tonumber(redis.call('HGET', P .. 'h:' .. worker, '!') or 0)
-    granted = is_repeated and granted_before(worker, call) or lease_new(S, worker, call, want)
+    if is_repeated then
+      repeat_grants(worker, call)
+    else
+      lease_new(S, worker, call, want)
+    end
   end
   local due_in = is_repeated and 0 or rules_known and next_due_in(S) or -1
-  note_asleep(S, worker, #granted < want and not is_repeated, due_in)
-  return granted, due_in
+  note_asleep(S, worker, amount_granted() < want and not is_repeated, due_in)
+  return due_in
 end
-
--- What a worker needs to know of the crawls of its holds, and of the profiles they name.
-local function context_of(granted)
-  local crawls, profiles = {}, {}
-  for i = 1, #granted do
-    local c, number = granted[i][2], string.match(granted[i][5], '^%d+')
-    if not crawls[c] then
-      local crawl = crawl_of(c)
-      crawls[c] = { crawl.name, tonumber(crawl.run), crawl.recovered or false }
-    end
-    local profile = c .. '/' .. number
-    if not profiles[profile] then
-      profiles[profile] = redis.call('HGET', P .. 'f:' .. c, number) or ''
-    end
-  end
-  return crawls, profiles
 end

@@ -12,15 +12,16 @@ end
 -- Count what was spilled of an ended parent ({chunk, links …}) as admitted; what came back ahead of
 -- this is in already.
 local function register_spills(worker, hold, spills)
+  local c = hold.lot.c
   for i = 1, #spills, 2 do
     local name, links = spill_name(worker, hold.token, spills[i]), spills[i + 1]
     if redis.call('SREM', P .. 'recalled:' .. worker, name) == 0 then
-      if is_open(hold.c) then
-        redis.call('HSET', P .. 'spills:' .. hold.c, name, int(links))
-        count(hold.c, 'admitted', links)
-        count(hold.c, 'spilled', links)
+      if is_open(c) then
+        redis.call('HSET', P .. 'spills:' .. c, name, int(links))
+        count(c, 'admitted', links)
+        count(c, 'spilled', links)
       else
-        count(hold.c, 'z:ended_run', links)
+        count(c, 'z:ended_run', links)
       end
     end
   end

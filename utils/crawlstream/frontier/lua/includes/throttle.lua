@@ -14,11 +14,10 @@
 --   was answered; Crawl-delay, and until when (epoch ms) it is known.
 -- bonus: 0 none; 3 the first grant is out; 1 it bought a robots.txt, so one more grant is due at once;
 --   2 that was given, so the next one waits twice the spacing.
--- `v` ZSET: domains that ran empty, by the time when their state may be spent; `tend` forgets it.
 -- Cost: arithmetic; states and rules are read and written in one command a batch by the caller.
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
-local rules_of, load_states, save_states, forget_later, spent_at
+local rules_of, load_states, save_states, spent_at
 local allowance, grant, next_grant, report_send, end_request
 local note_robots, heed, is_unreachable, care_of
 local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
@@ -26,8 +25,8 @@ local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
 local UNREPORTED, CONCURRENT, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER = 1, 2, 4, 5, 6, 7, 8, 9
-local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<I4I4dI4BI4dI4', 37, '<dI4', 12
-local EXACT_HITS, COARSE_BUCKETS = 128, 32
+local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<IIdIBIdI', 37, '<dI', 12
+local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
 local FIELDS_WITHOUT_DOMAIN = 2
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
 local CONCURRENCY_RECHECK_MS = 1000
@@ -108,8 +107,8 @@ end
 function load_states(domains)
   local missing = {}
   for i = 1, #domains do
-    if not state_cache[domains[i]] then
-      missing[#missing + 1] = domains[i]
+    if state_cache[domains[i]] == nil then
+      missing[#missing + 1], state_cache[domains[i]] = domains[i], false
     end
   end
   if #missing == 0 then
@@ -165,7 +164,7 @@ local function add_sends(state, rule, at, sends)
     return
   end
   recall_allowance(state, rule)
-  local bucket = math.floor(at / rule.bucket) * rule.bucket
+  local bucket = at - at % rule.bucket
   state[SENDS] = state[SENDS] + sends
   if bucket < state[LATEST] then
     return add_older(state, bucket, sends)
@@ -227,8 +226,15 @@ local function moderated_allowance(state, rule)
   return 0, due
 end
 
--- How many requests may go to the domain now; if none, when to ask again.
-function allowance(state, rule)
+-- How many requests may go to the domain now; if none, when to ask again. To a caller that wants no
+-- more than `enough` there may be more: where all sends leave so much, nobody looks which still count.
+function allowance(state, rule, enough)
+  if enough and not rule.moderated and state[IN_LATEST] > 0
+    and state[SENDS] + state[UNREPORTED] + enough <= rule.hits
+    and state[CONCURRENT] + enough <= rule.concurrency and state[NOT_BEFORE] == 0
+    and state[LIFE] == life and #state[OLDER] <= LONG_HISTORY then
+    return enough
+  end
   charge_restart(state, rule)
   local room = rule.concurrency - state[CONCURRENT]
   if state[NOT_BEFORE] ~= 0 then
@@ -338,8 +344,8 @@ function heed(hold, state, what, wait, moment)
   else
     state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + asked)
   end
-  if is_news and is_unreachable(state) and crawl_of(hold.c).state == 'running' then
-    redis.call('HSETNX', P .. 'abandon', hold.c, '0')
+  if is_news and is_unreachable(state) and crawl_of(hold.lot.c).state == 'running' then
+    redis.call('HSETNX', P .. 'abandon', hold.lot.c, '0')
     wake_tend_by(now)
   end
 end
@@ -367,14 +373,14 @@ end
 
 -- A granted request went out at time `at`.
 function report_send(domain, state, rule, at)
-  state[UNREPORTED] = math.max(state[UNREPORTED] - 1, 0)
+  state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
   add_sends(state, rule, at, 1)
   changed_states[domain] = state
 end
 
 -- A granted request is over: its response is there, or it will never be sent.
 function end_request(domain, state)
-  state[CONCURRENT] = math.max(state[CONCURRENT] - 1, 0)
+  state[CONCURRENT] = state[CONCURRENT] > 0 and state[CONCURRENT] - 1 or 0
   changed_states[domain] = state
 end
 
@@ -391,10 +397,4 @@ function spent_at(state, rule)
   end
   return spent
 end
-
--- A domain ran empty: let `tend` look when its state is spent.
-function forget_later(domain, state, rule)
-  redis.call('ZADD', P .. 'v', 'NX', int(math.max(spent_at(state, rule), now)), domain)
-end
-
 end

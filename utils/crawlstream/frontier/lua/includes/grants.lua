@@ -1,0 +1,86 @@
+-- What a call grants: the holds that are stored, and the answer that tells the worker of them.
+-- Guarantee: the same call number is answered with the same holds, as far as they have not ended.
+-- Needs: clock, ledger, bands, holds.
+local take, save_grants, repeat_grants, amount_granted, granted
+
+do
+local answered, known_lots, crawls, profiles = {}, {}, {}, {}
+local amount, new_holds = 0, {}
+
+-- The worker needs to know the crawl of a lot, and the profile that an entry names. Most entries of a
+-- lot begin with the same: its number.
+local function meet_lot(lot)
+  local crawl, n = crawl_of(lot.c), #known_lots
+  crawls[lot.c] = { crawl.name, tonumber(crawl.run), crawl.recovered or false }
+  known_lots[n + 1], known_lots[n + 2] = lot.c, lot.priority
+  lot.number = n / 2 + 1
+end
+
+local function meet_entry(lot, entry)
+  if not lot.number then
+    meet_lot(lot)
+  end
+  local number, separator = string.match(entry, '^(%d+)(.)')
+  local profile = lot.c .. '/' .. number
+  if not profiles[profile] then
+    profiles[profile] = redis.call('HGET', P .. 'f:' .. lot.c, number) or ''
+  end
+  lot.beginning = number .. separator
+end
+
+local function answer(lot, place, domain, entry)
+  if not lot.number or string.sub(entry, 1, #lot.beginning) ~= lot.beginning then
+    meet_entry(lot, entry)
+  end
+  local n = 4 * amount
+  answered[n + 1], answered[n + 2], answered[n + 3], answered[n + 4] = place, lot.number, domain, entry
+  amount = amount + 1
+end
+
+-- Grant entries that were taken from a band.
+function take(lot, domain, entries)
+  lot.head = lot.head or hold_head(now, lot)
+  local head = lot.head
+  for i = 1, #entries do
+    local entry = entries[i]
+    answer(lot, amount + 1, domain, entry)
+    new_holds[amount] = pack_hold(head, domain, entry)
+  end
+  lot.taken = lot.taken + #entries
+end
+
+-- Store the grants of call number `call`.
+function save_grants(worker, call)
+  local fields, first = { '!', int(call) }, int(call) .. '-'
+  for place = 1, amount do
+    fields[2 * place + 1], fields[2 * place + 2] = first .. place, new_holds[place]
+  end
+  if amount > 0 then
+    redis.call('HSET', P .. 'h:' .. worker, unpack(fields))
+  end
+  for _, lot in ipairs(lots) do
+    count(lot.c, 'queued', -lot.taken)
+    count(lot.c, 'held', lot.taken)
+  end
+end
+
+-- Answer the holds again that an earlier call with this number was granted (its reply was lost).
+function repeat_grants(worker, call)
+  local holds = all_holds(worker)
+  for i = #holds, 1, -1 do
+    local hold = holds[i]
+    if hold.call == call then
+      answer(hold.lot, hold.place, hold.domain, hold.entry)
+    end
+  end
+end
+
+function amount_granted()
+  return amount
+end
+
+-- Holds, lots, crawls and profiles, as `exchange` answers them.
+function granted()
+  return answered, known_lots, crawls, profiles
+end
+end
