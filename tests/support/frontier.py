@@ -323,3 +323,12 @@ async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> 
     if default is not None:
         await bench.rule(default)
     return bench
+
+
+async def endings(bench: Bench) -> list[Owed]:
+    """What was owed to the world about endings of runs since the last time."""
+    return [
+        one
+        for one in await bench.owed()
+        if one.kind in {"crawl_finished", "crawl_stopped", "crawl_expired"}
+    ]
