@@ -25,7 +25,8 @@ from crawlstream.boot.failpoints import STEPS
 from support.crawler_cluster import Crawler
 from support.waiting import wait_until
 
-_BACK_S = 90
+_BACK_S = 240
+"""A process that died is up again within this, however busy the machine."""
 
 
 @dataclass(slots=True)

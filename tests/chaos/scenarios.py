@@ -63,7 +63,7 @@ async def _strike(faults: Sequence[Fault], round_: Round, *, number: int = 0) ->
 
 
 async def _first_pages(round_: Round) -> None:
-    await wait_until(lambda: round_.came > 0, timeout_s=60)
+    await wait_until(lambda: round_.came > 0, timeout_s=120, every_s=0.2)
 
 
 async def strike_at_once(faults: Sequence[Fault], round_: Round) -> None:
@@ -83,7 +83,7 @@ async def die_at_each_step(round_: Round) -> None:
             )
             for step in STEPS
         }
-        await wait_until(lambda: all(map(is_up, dying.values())), timeout_s=90, every_s=0.2)
+        await wait_until(lambda: all(map(is_up, dying.values())), timeout_s=240, every_s=0.5)
         await round_.feed_front_page()
         await _first_pages(round_)
         async with asyncio.TaskGroup() as group:

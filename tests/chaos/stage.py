@@ -43,6 +43,7 @@ from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from e2e.cluster import SETTINGS
 from e2e.witness import OUTPUTS
 from support.servers import RunningServer
+from support.waiting import wait_until
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ _EFFECTIVE_MS = 2_000
 """A lowered rule counts for windows that begin so long after it."""
 _FIRST_HOST = "127.77.0.1"
 _REDIS_BYTES = 1 << 30
-_SITE_START_S = 30
+_SITE_START_S = 90
 _ROUND_SETTINGS = {
     # A crawl is forgotten soon after its end, so that key counts can be seen to be flat.
     "QUEUE_HITS": str(QUICK),
@@ -249,12 +250,15 @@ class Stage:
     async def _start_site(self) -> None:
         web = self.web
         site = await self.by_hand(self._site_process)
+        self._stack.callback(site.wait)
         self._stack.callback(site.kill)
-        deadline = time.monotonic() + _SITE_START_S
-        while socket.socket().connect_ex((web.hosts[-1], web.port)):
+
+        def answers() -> bool:
             assert site.poll() is None, "the site did not start"
-            assert time.monotonic() < deadline, "the site does not answer"
-            await asyncio.sleep(0.05)
+            with socket.socket() as visitor:
+                return visitor.connect_ex((web.hosts[-1], web.port)) == 0
+
+        await wait_until(answers, timeout_s=_SITE_START_S)
 
     def _site_process(self) -> subprocess.Popen[bytes]:
         log = self.home / "logs" / "visits.jsonl"
