@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from crawling.holds import Page
+from crawling.pages import Page
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.effects import Links

@@ -14,7 +14,8 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from crawling.holds import Holds, Page
+from crawling.holds import Holds
+from crawling.pages import Page
 from crawling.publish import GivenUp, Publisher
 from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from crawling.holds import Holds, Owed, Page
+from crawling.holds import Holds, Owed
 from crawling.metrics import Meter
+from crawling.pages import Page
 from crawling.robots import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable

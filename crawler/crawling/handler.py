@@ -12,15 +12,17 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.http import Response
+from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
 
 from crawling.guard import GuardedResolver
-from crawling.holds import GrantExpired, Holds, Page
+from crawling.holds import GrantExpired, Holds
+from crawling.pages import Page
 from crawling.reactions import heard_from, heard_in
 from crawling.to_scrapy import PAGE
 from crawling.worker import Worker
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _PORTS = {"http": 80, "https": 443}
+_LONGEST_HEAD = 256 * 1024
+"""Bytes from a request to the first of the response's body, as browsers have it."""
 
 _leaving: ContextVar[Page] = ContextVar("leaving")
 
@@ -109,6 +113,8 @@ class _Gate:
         return self._pool.getConnection(key, endpoint).addCallback(self._let_go, page, key[0])
 
     def _let_go(self, connection: Any, page: Page, scheme: bytes) -> Any:
+        if connection not in self._shaken:
+            connection.dataReceived = _HeadLimit(connection)
         try:
             self._holds.depart(page)
         except GrantExpired:
@@ -123,3 +129,24 @@ class _Gate:
     def closeCachedConnections(self) -> Any:  # noqa: N802  Twisted's name
         """End the kept connections."""
         return self._pool.closeCachedConnections()
+
+
+class _HeadLimit:
+    """Stands before a connection's parser, which would take headers and 1xx answers for ever."""
+
+    def __init__(self, connection: Any) -> None:
+        # Weak: a circle would keep the connection until garbage is collected, which is seldom.
+        self._connection = ref(connection)
+        self._bytes = 0
+
+    def __call__(self, data: bytes) -> None:
+        """Twisted's ``dataReceived``."""
+        connection = self._connection()
+        if connection is None:
+            return
+        type(connection).dataReceived(connection, data)
+        parser = connection._parser  # noqa: SLF001  as with the pool
+        is_in_head = parser is not None and parser.state not in {BODY, DONE}
+        self._bytes = self._bytes + len(data) if is_in_head else 0
+        if self._bytes > _LONGEST_HEAD:
+            connection.transport.abortConnection()

@@ -1,14 +1,7 @@
 """The holds of this process: what is under way, and what the frontier must be told of it.
 
-A hold becomes a :class:`Page` here. It is *waiting* until its request sets out, *connecting* until
-it is written, *sent* until its response is there, *received* while it is parsed and published, and
-*ended* once its end is owed to the frontier. It is forgotten when the frontier has taken that end,
-or said that the hold is stale: then it is in other hands, and whatever still happens to it here is
-nobody's business.
-
-How many holds may wait at once is found out: more while they set out at once, fewer the longer
-they waited, half as many when one was too late. A process whose CPU is the bottleneck would else
-lease more than it can send within the half second that a grant lasts, and give most of it back.
+A hold becomes a :class:`~crawling.pages.Page` here. It is forgotten when the frontier has taken its
+end, or said that the hold is stale: then it is in other hands.
 
 Everything here is plain state, on one thread; :mod:`crawling.feeder` carries it to the frontier.
 """
@@ -16,16 +9,17 @@ Everything here is plain state, on one thread; :mod:`crawling.feeder` carries it
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass
 
 from scrapy.exceptions import IgnoreRequest
 
+from crawling.pages import Page, Phase
+from crawling.slots import Slots
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
-from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
 from crawlstream.model.throttle import Heard, Reaction
 from crawlstream.model.url import entry_id, fingerprint
 
@@ -42,70 +36,6 @@ LINKS_PER_EXCHANGE = 1_000
 
 class GrantExpired(IgnoreRequest):
     """The request did not leave in time; its page is given back."""
-
-
-class Phase(Enum):
-    """How far a page has come."""
-
-    WAITING = auto()
-    CONNECTING = auto()
-    SENT = auto()
-    RECEIVED = auto()
-    SPILLING = auto()
-    """It is over but for its links, which go to Kafka: Redis has no room for them."""
-    ENDED = auto()
-    STALE = auto()
-    """The frontier does not know the hold any more."""
-
-
-_UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING})
-_DOWNLOADING = _UNSENT | {Phase.SENT}
-
-_FIRST_WINDOW = 16.0
-_WINDOW_GROWTH = 0.25
-"""What one hold that did not wait adds to how many may wait."""
-_FAIR_WAIT_S = 0.1
-"""A hold that waited so long adds nothing, a longer wait takes away. It bridges several exchanges,
-and is a small part of the spacing of a domain that is asked once a second."""
-
-
-@dataclass(slots=True, eq=False)
-class Page:
-    """One hold on its way through this process."""
-
-    hold: Hold
-    id: str
-    """The entry's name for ever: Kafka key and ``id`` of its records."""
-    admitted_at: float = 0
-    """When this process took it on, by its monotonic clock."""
-    phase: Phase = Phase.WAITING
-    sent_ms: int | None = None
-    """When its request left, counted from the call that asked for the grant."""
-    left_at: float = 0
-    latency_ms: int = 0
-    """From the request's leaving to the last byte of its response."""
-    received_at: float = 0
-    """Epoch seconds."""
-    links: Sequence[Links] = ()
-    filtered: Counter[str] = field(default_factory=Counter)
-    items: int = 0
-    """Items of its spider that are still in the pipelines."""
-    parsed: bool = False
-    """The spider has yielded everything it will."""
-    failure: str = ""
-    """Reason code, once its spider or a pipeline has raised."""
-    status: int = 0
-    body_bytes: int = 0
-
-    @property
-    def token(self) -> str:
-        """Names the hold."""
-        return self.hold.token
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its end is still to come from here."""
-        return self.phase not in {Phase.SPILLING, Phase.ENDED, Phase.STALE}
 
 
 End = Settle | Requeue | Release
@@ -137,16 +67,14 @@ class Holds:
         on_owed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._slots = slots
         self._on_owed = on_owed
         self._clock = clock
         self._pages: dict[str, Page] = {}
         self._by_id: dict[str, Page] = {}
         self._ends: deque[End] = deque()
         self._sent: dict[str, Sent] = {}
-        self._downloading = self._waiting = 0
-        self._window = min(float(slots), _FIRST_WINDOW)
-        self._narrowed_at = 0.0
+        self._slots = Slots(slots, clock)
+        self._most = HOLDS_PER_SLOT * slots
         self.is_crowded = False
         """Whether Redis has no room for links, as far as is known."""
         self.on_spill: Callable[[Settle], None] | None = None
@@ -161,20 +89,17 @@ class Holds:
         page = Page(hold, name, self._clock())
         self._pages[hold.token] = page
         self._by_id[page.id] = page
-        self._downloading += 1
-        self._waiting += 1
+        self._slots.take()
         return page
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
-        free = self._slots - self._downloading
-        unpublished = HOLDS_PER_SLOT * self._slots - len(self._pages)
-        return max(0, min(free, unpublished, int(self._window) - self._waiting))
+        return max(0, min(self._slots.free(), self._most - len(self._pages)))
 
     @property
     def is_starving(self) -> bool:
         """Whether no slot has anything to do."""
-        return self._downloading == 0
+        return self._slots.are_idle
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -202,9 +127,9 @@ class Holds:
         if page.phase is not Phase.WAITING or not self.may_send():
             raise GrantExpired
         if self._age_of(page) > START_BY_S:
-            self._narrow()
+            self._slots.were_too_late()
             raise GrantExpired
-        self._widen(self._clock() - page.admitted_at)
+        self._slots.waited(self._clock() - page.admitted_at)
         self._move(page, Phase.CONNECTING)
 
     def depart(self, page: Page) -> None:
@@ -245,17 +170,6 @@ class Holds:
     def _age_of(self, page: Page) -> float:
         """Seconds since the page's grant was asked for."""
         return self._clock() - page.hold.issued_at
-
-    def _widen(self, waited_s: float) -> None:
-        """Let more wait, or fewer, by how long one of them did."""
-        window = self._window + _WINDOW_GROWTH * (1 - waited_s / _FAIR_WAIT_S)
-        self._window = min(max(window, 1.0), float(self._slots))
-
-    def _narrow(self) -> None:
-        """Let half as many wait; once for all that were leased together."""
-        if self._clock() - self._narrowed_at > START_BY_S:
-            self._narrowed_at = self._clock()
-            self._window = max(self._window / 2, 1.0)
 
     # Ends.
 
@@ -306,7 +220,7 @@ class Holds:
     def release_unsent(self, *, sent_too: bool = False) -> None:
         """Give back everything whose request has not left, or all that has not ended."""
         for page in list(self._pages.values()):
-            if page.phase in _UNSENT or (sent_too and page.is_open):
+            if page.phase.is_unsent or (sent_too and page.is_open):
                 self.release(page)
 
     def _end(self, page: Page, end: End) -> None:
@@ -318,8 +232,7 @@ class Holds:
             self._on_owed()
 
     def _move(self, page: Page, phase: Phase) -> None:
-        self._waiting -= page.phase is Phase.WAITING
-        self._downloading -= page.phase in _DOWNLOADING and phase not in _DOWNLOADING
+        self._slots.move(page, phase)
         page.phase = phase
 
     # To the frontier and back.

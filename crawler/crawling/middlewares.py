@@ -12,8 +12,8 @@ from scrapy.http import Response
 
 from crawling.charset import with_charset
 from crawling.failures import BadEncoding, TooLarge
-from crawling.holds import Page
 from crawling.outlinks import Children, Outlinks
+from crawling.pages import Page
 from crawling.recorder import Recorder
 from crawling.robots import ROBOTS
 from crawling.to_scrapy import PAGE, page_of

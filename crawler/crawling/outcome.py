@@ -11,8 +11,9 @@ from twisted.python.failure import Failure
 
 from crawling.endings import Endings
 from crawling.failures import RETRY_CODES, BadStatus, is_retryable, reason_of
-from crawling.holds import GrantExpired, Holds, Page
+from crawling.holds import GrantExpired, Holds
 from crawling.outlinks import Children
+from crawling.pages import Page
 from crawling.publish import GivenUp
 from crawling.reactions import retry_after
 from crawling.redirects import redirect_of

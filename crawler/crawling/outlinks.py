@@ -18,7 +18,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 
-from crawling.holds import Page
+from crawling.pages import Page
 from crawling.to_scrapy import INHERITED_META, PAGE
 from crawling.traps import NO_TRAPS, Traps
 from crawlstream.errors import InvalidUrl

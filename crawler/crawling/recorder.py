@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crawling.holds import Page
+from crawling.pages import Page
 
 _SIZE = 1024
 _TOKEN_AT = 512

@@ -15,7 +15,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.utils.response import get_meta_refresh
 from w3lib.url import safe_url_string
 
-from crawling.holds import Page
+from crawling.pages import Page
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.url import canonical, fingerprint, host_of, seed_url

@@ -37,8 +37,9 @@ from scrapy.http import Response
 from w3lib.url import safe_url_string
 
 from crawling.failures import TooLarge
-from crawling.holds import START_BY_S, GrantExpired, Page, Phase
+from crawling.holds import START_BY_S, GrantExpired
 from crawling.outcome import Outcomes
+from crawling.pages import Page, Phase
 from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE
 from crawlstream.boot.settings import Settings

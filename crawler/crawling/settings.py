@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from crawling.slots import SLOW_PER_SLOT
 from crawlstream.boot.settings import load_settings
 
 CRAWLSTREAM = load_settings()
@@ -27,7 +28,8 @@ ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 
 # Concurrency: the frontier counts a domain's requests across the cluster; a limit of this process
 # would hold granted requests back until their grants are forfeit.
-CONCURRENT_REQUESTS = CRAWLSTREAM.CONCURRENT_REQUESTS
+# Those that take long are beside: see crawling.slots.
+CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
 DOWNLOAD_DELAY = 0
 # A page yields one result as a rule; Scrapy starts so many tasks for each response.

@@ -15,7 +15,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.spidermiddlewares.referer import DefaultReferrerPolicy
 
-from crawling.holds import Page
+from crawling.pages import Page
 from crawlstream.model.crawl import Hold
 from crawlstream.model.url import domain_key, host_of
 

@@ -23,10 +23,11 @@ from scrapy.http import Response
 from crawling.blacklist import Blacklist
 from crawling.endings import Endings
 from crawling.feeder import Feeder
-from crawling.holds import GrantExpired, Holds, Page, Phase
+from crawling.holds import GrantExpired, Holds
 from crawling.lifetime import LOOK_EVERY_S, Lifetime, resident_bytes
 from crawling.metrics import Meter
 from crawling.outcome import Outcomes
+from crawling.pages import Page, Phase
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
 from crawling.robots import Robots, RobotsBook

@@ -11,7 +11,8 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from crawling.holds import Holds, Page
+from crawling.holds import Holds
+from crawling.pages import Page
 from crawling.publish import Publisher
 from crawlstream.frontier import scripts
 from crawlstream.model.crawl import Hold

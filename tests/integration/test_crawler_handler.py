@@ -63,7 +63,7 @@ def test_a_departure_is_reported_after_the_bytes_have_left(loop: str) -> None:
 
 
 def test_scrapys_handler_still_keeps_its_pool_where_the_gate_stands() -> None:
-    """The one private name that the gate needs, and what Twisted's pool must look like."""
+    """The private names that the gate needs, and what Twisted's pool must look like."""
     script = """
 from twisted.internet import asyncioreactor
 import asyncio
@@ -75,5 +75,11 @@ pool = HTTP11DownloadHandler(get_crawler())._pool
 assert type(pool) is HTTPConnectionPool
 assert pool.persistent and pool.retryAutomatically
 assert callable(pool.getConnection) and callable(pool.closeCachedConnections)
+from twisted.web import _newclient
+assert _newclient.HTTP11ClientProtocol._parser is None
+from twisted.internet.testing import StringTransport
+parser = _newclient.HTTPClientParser(None, print)
+parser.makeConnection(StringTransport())
+assert parser.state == _newclient.STATUS
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

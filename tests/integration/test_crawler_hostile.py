@@ -1,11 +1,25 @@
-"""A crawler process among clients and sites that mean harm."""
+"""A crawler process among clients and sites that mean harm.
+
+``HOSTILE_ROUNDS=16`` sends it through the corpus of hostile servers so often, with the slots and
+the limits of size that are in force by default.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+
 from support.crawler_cluster import CrawlerCluster
+from support.crawler_hostiles import MIB, corpus
 from support.crawler_site import Answer, CrawlerSite, Visit, page
+from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler_fixtures"]
+
+ROUNDS = int(os.environ.get("HOSTILE_ROUNDS", "1"))
+RESIDENT = 300 * MIB
+"""What a worker may take among hostile servers."""
 
 
 def said(charset: str, body: bytes) -> Answer:
@@ -62,3 +76,43 @@ async def test_no_declared_charset_costs_the_page(
     assert found.pop("/long") == "a" * 11
     assert found.pop("/koi") == "<p>да</p>"
     assert set(found.values()) == {"<p>grün</p>"}, found
+
+
+def most_resident(pid: int) -> int:
+    """Bytes in RAM that a process has had at most."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """Each case ends as it must, in bounded memory; four slots serve others beside nine drips."""
+    cases = corpus()
+    healthy = [f"/healthy/{number}" for number in range(40)]
+    site.pages |= {path: case.page for path, case in cases.items()}
+    site.pages |= dict.fromkeys(healthy, page())
+    expected = {
+        site.url(path, f"127.{9 + turn}.{copy}.{number}"): case.ends
+        for turn in range(ROUNDS)
+        for number, (path, case) in enumerate(cases.items(), 1)
+        for copy in range(3 if path.startswith("/drip") else 1)
+    }
+    drips = sum("/drip" in url for url in expected)
+    slots = 4 * ROUNDS
+    limits = {"RETRY_TIMES": "0", "DOWNLOAD_TIMEOUT": "30", "CONCURRENT_REQUESTS": str(slots)}
+    if ROUNDS == 1:
+        limits["CRAWLSTREAM_DOWNLOAD_MAX_BYTES"] = str(4 * MIB)
+    with cluster.worker(**limits) as worker:
+        crawl = await cluster.feed(*expected, crawlid="hostile")
+        await wait_until(lambda: " ".join(site.paths()).count("/drip/") == drips)
+        good = await cluster.feed(*map(site.url, healthy), crawlid="healthy")
+        assert (await cluster.end_of(good, timeout_s=90)).done == len(healthy)
+        assert not (await cluster.state_of(crawl)).failed_by_reason.get("timeout")
+        state = await cluster.end_of(crawl, timeout_s=90 * ROUNDS)
+        assert most_resident(worker.pid) < RESIDENT
+    ends: dict[str, int | str] = {r["url"]: r["status_code"] for r in cluster.results()}
+    ends |= cluster.failures()
+    assert {url: end for url, end in ends.items() if "/healthy/" not in url} == expected
+    assert state.done + state.failed == state.admitted == len(expected)

@@ -198,6 +198,12 @@ class Crawler:
                 cwd=self.log.parent,
             )
 
+    @property
+    def pid(self) -> int:
+        """The process as it runs now."""
+        assert self._process is not None
+        return self._process.pid
+
     def signal(self, how: signal.Signals) -> None:
         """Send it a signal."""
         assert self._process is not None

@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -30,6 +30,8 @@ class Answer:
     after_s: float = 0
     raw: bytes | None = None
     """Sent instead of everything else; then the connection is closed."""
+    stream: Iterable[bytes] = ()
+    """The same piece by piece, for as long as the visitor takes it; may be without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,10 @@ class CrawlerSite:
         answer = found(visit) if callable(found) else found
         if answer.after_s:
             time.sleep(answer.after_s)
+        if answer.stream:
+            for piece in answer.stream:
+                visitor.sendall(piece)
+            return False
         visitor.sendall(_bytes(answer) if answer.raw is None else answer.raw)
         return answer.raw is None
 

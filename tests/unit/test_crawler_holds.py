@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds, Page, Phase
+from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds
+from crawling.pages import Page, Phase
+from crawling.slots import SLOW_S
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
 from crawlstream.model.throttle import Heard, Reaction
@@ -51,9 +53,9 @@ def hold(number: int = 1, **changes: Any) -> Hold:
     return Hold(**values | changes)
 
 
-def departed(holds: Holds, number: int = 1) -> Page:
+def departed(holds: Holds, number: int = 1, **changes: Any) -> Page:
     """A page whose request has left."""
-    page = holds.admit(hold(number))
+    page = holds.admit(hold(number, **changes))
     holds.set_out(page)
     holds.depart(page)
     holds.departed(page)
@@ -68,6 +70,26 @@ def test_a_slot_is_free_again_when_its_response_is_there(holds: Holds) -> None:
     assert holds.room() == 1
     holds.settle(pages[0], Outcome.DONE, "2xx")
     assert holds.room() == 1
+
+
+def test_a_slow_download_gives_its_slot_to_another(holds: Holds, clock: Clock) -> None:
+    """Four may be slow without a slot, and twelve at most; each still counts as a hold."""
+    for number in range(4):
+        departed(holds, number)
+    assert (holds.room(), holds.is_starving) == (0, False)
+    for taken in (8, 12):
+        clock.now += SLOW_S
+        assert (holds.room(), holds.is_starving) == (4, True)
+        pages = [departed(holds, number, issued_at=clock.now) for number in range(taken - 4, taken)]
+        assert holds.room() == 0
+    clock.now += SLOW_S
+    assert holds.room() == 4
+    holds.receive(pages[0])
+    assert holds.room() == 4, "it took no slot, so it frees none"
+    for number in range(12, 16):
+        departed(holds, number, issued_at=clock.now)
+    clock.now += SLOW_S
+    assert holds.room() == 0, "no more holds than four times the slots"
 
 
 def test_open_holds_are_bounded_however_fast_the_downloads(holds: Holds) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from crawling.holds import Holds, Page, Phase
+from crawling.holds import Holds
+from crawling.pages import Page, Phase
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import Links, Outcome, Settle
 

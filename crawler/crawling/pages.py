@@ -1,0 +1,80 @@
+"""A page on its way through this process.
+
+It is *waiting* until its request sets out, *connecting* until it is written, *sent* until its
+response is there, *received* while it is parsed and published, and *ended* once its end is owed to
+the frontier. A *stale* one is in other hands: whatever still happens to it here is nobody's
+business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Links
+
+
+class Phase(Enum):
+    """How far a page has come."""
+
+    WAITING = auto()
+    CONNECTING = auto()
+    SENT = auto()
+    RECEIVED = auto()
+    SPILLING = auto()
+    """It is over but for its links, which go to Kafka: Redis has no room for them."""
+    ENDED = auto()
+    STALE = auto()
+    """The frontier does not know the hold any more."""
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether its request has not been written."""
+        return self in {Phase.WAITING, Phase.CONNECTING}
+
+    @property
+    def is_download(self) -> bool:
+        """Whether its response is still to come."""
+        return self.is_unsent or self is Phase.SENT
+
+
+@dataclass(slots=True, eq=False)
+class Page:
+    """One hold on its way through this process."""
+
+    hold: Hold
+    id: str
+    """The entry's name for ever: Kafka key and ``id`` of its records."""
+    admitted_at: float = 0
+    """When this process took it on, by its monotonic clock."""
+    phase: Phase = Phase.WAITING
+    sent_ms: int | None = None
+    """When its request left, counted from the call that asked for the grant."""
+    left_at: float = 0
+    latency_ms: int = 0
+    """From the request's leaving to the last byte of its response."""
+    received_at: float = 0
+    """Epoch seconds."""
+    links: Sequence[Links] = ()
+    filtered: Counter[str] = field(default_factory=Counter)
+    items: int = 0
+    """Items of its spider that are still in the pipelines."""
+    parsed: bool = False
+    """The spider has yielded everything it will."""
+    failure: str = ""
+    """Reason code, once its spider or a pipeline has raised."""
+    status: int = 0
+    body_bytes: int = 0
+
+    @property
+    def token(self) -> str:
+        """Names the hold."""
+        return self.hold.token
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its end is still to come from here."""
+        return self.phase not in {Phase.SPILLING, Phase.ENDED, Phase.STALE}
