@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import ParseResult, urljoin, urlparse
 
 import structlog
 from lxml import etree
+from parsel.selector import create_root_node
 from scrapy.http import HtmlResponse, Response
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from scrapy.utils.response import get_base_url
@@ -168,7 +169,9 @@ def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
     """Each absolute URL that an anchor or area points to, and the element."""
     base = _base_of(response)
     origin = _PLAIN_ORIGIN.match(base)
-    for element in response.selector.root.iter("a", "area"):
+    # As ``response.selector`` parses, without what a selector takes besides: as long again, twice.
+    root = create_root_node(response.text, etree.HTMLParser)
+    for element in root.iter("a", "area"):
         href = element.get("href")
         if href is None:
             continue
@@ -184,9 +187,10 @@ def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _base_of(response: HtmlResponse) -> str:
-    """What relative links are relative to."""
+    """What relative links are relative to; a base that is no URL counts as none."""
     if _MAY_HAVE_BASE.search(response.text[:_HEAD]) or not _PLAIN_URL.fullmatch(response.url):
-        return get_base_url(response)
+        with suppress(ValueError):
+            return get_base_url(response)
     return response.url
 
 
