@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -25,6 +25,7 @@ from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard.render import render
+from rest_service.description import Described
 from rest_service.envelope import Refused, failure
 from rest_service.gate import CLIENT, Gate
 from rest_service.inputs import wants_html
@@ -39,7 +40,7 @@ _UNEXPECTED = "An error occurred while processing your request."
 
 def make_app(service: Service) -> ASGIApp:
     """The whole service as one ASGI application."""
-    app = FastAPI(
+    app = Described(
         title="crawlstream",
         version=__version__,
         openapi_url="/v2/openapi.json",

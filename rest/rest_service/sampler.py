@@ -32,13 +32,17 @@ WATCHED_S, IDLE_S = 1.0, 10.0
 KEPT_S = 900.0
 _RATE_OVER_S, _LATENCY_OVER_S = 5.0, 30.0
 """Counters reach Redis once a second, times once in ten: rates are means over some of these."""
+_TIMINGS_EVERY_S = 5.0
+"""These are the largest of what is read."""
 _CRAWLS_EVERY_S = 2.0
 _SHARE_OF_CRAWLS = 0.05
 _FRESH_S = 0.5
-_MOST_ANSWERS = 500
+_MOST_ANSWERS = 100
 _MOST_TIMELINES = 500
 _MOST_POINTS = 240
 
+Timings = Mapping[str, tuple[int, int]]
+"""By quarter of an hour: downloads with a response, and the milliseconds of these."""
 Point = Sequence[float | None]
 """The time (epoch s) and what was so then, in the order that the chart names."""
 
@@ -53,8 +57,7 @@ class Counted:
     responses: int
     good: int
     """Of these, with a status below 400."""
-    timings: Mapping[str, tuple[int, int]]
-    """By quarter of an hour: downloads with a response, and the milliseconds of these."""
+    timings: Timings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +111,8 @@ class Sampler:
         self._counted: deque[Counted] = deque()
         self._timelines: dict[CrawlKey, Timeline] = {}
         self._watchers = 0
-        self._crawls_due = 0.0
+        self._crawls_due = self._timings_due = 0.0
+        self._timings: Timings = {}
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
         self._answers: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
@@ -207,8 +211,14 @@ class Sampler:
             at=time.time(),
             responses=sum(count for _, count in counts),
             good=sum(count for status, count in counts if status < b"4"),
-            timings=await read_timings(self._redis, self._keys),
+            timings=await self._read_timings(),
         )
+
+    async def _read_timings(self) -> Timings:
+        if time.monotonic() >= self._timings_due:
+            self._timings = await read_timings(self._redis, self._keys)
+            self._timings_due = time.monotonic() + _TIMINGS_EVERY_S
+        return self._timings
 
     def _sample(self, state: FrontierState, now: Counted) -> Sample:
         lately = self._counted_before(now.at - _RATE_OVER_S) or now
@@ -240,9 +250,7 @@ class Sampler:
             self._timelines[one.crawl].note(at, one)
 
 
-def latency_ms(
-    before: Mapping[str, tuple[int, int]], now: Mapping[str, tuple[int, int]]
-) -> float | None:
+def latency_ms(before: Timings, now: Timings) -> float | None:
     """The mean of what was added between two readings; None: nothing was."""
     added = [
         (timed - before.get(quarter, (0, 0))[0], ms - before.get(quarter, (0, 0))[1])

@@ -19,6 +19,7 @@ from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
 from crawlstream.wire import requests
 from rest_service.access import Client, Role
 from rest_service.dashboard.cluster import overview
+from rest_service.description import body
 from rest_service.envelope import Refused, answer, success
 from rest_service.inputs import is_json, parse_json, wants_html
 from rest_service.service import Service, TheClient, TheService
@@ -31,6 +32,22 @@ _POLL_SCHEMA = {
     "required": ["poll_id"],
     "additionalProperties": False,
 }
+
+_IDS = {"appid": "myapp", "crawlid": "spring-1"}
+_FEED = body(
+    crawl={"url": "https://example.com", "maxdepth": 1, **_IDS},
+    info={"action": "info", "spiderid": "link", "uuid": "c3b6", **_IDS},
+    stats={"stats": "all", "appid": "myapp", "uuid": "c3b7"},
+    throttle={
+        "action": "domain-update",
+        "domain": "example.com",
+        "hits": 2,
+        "window": 1,
+        "appid": "myapp",
+        "uuid": "c3b8",
+    },
+)
+_ASKED = body(poll={"poll_id": "c3b6"})
 
 router = APIRouter(tags=["predecessor"])
 
@@ -56,7 +73,7 @@ async def index(request: Request, service: TheService) -> Response:
 router.add_api_route("/", index, methods=["POST"], include_in_schema=False)
 
 
-@router.post("/feed", summary="Feed any request to the cluster")
+@router.post("/feed", summary="Feed any request to the cluster", openapi_extra=_FEED)
 async def feed(request: Request, service: TheService, client: TheClient) -> Response:
     """Pass a request on as it is. With a ``uuid``, its reply is waited for a few seconds.
 
@@ -77,7 +94,7 @@ async def feed(request: Request, service: TheService, client: TheClient) -> Resp
     return success({"poll_id": uuid} if reply is None else orjson.Fragment(reply))
 
 
-@router.post("/poll", summary="Fetch a reply that came late")
+@router.post("/poll", summary="Fetch a reply that came late", openapi_extra=_ASKED)
 async def poll(request: Request, service: TheService) -> Response:
     """Hand out the reply of a ``poll_id``, once."""
     fields = orjson.loads(await _object_in(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +10,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from crawlstream.boot.settings import ApiKey
+from crawlstream.model.request import RequestLimits
+from crawlstream.wire import requests
 from rest_service.access import Keyring, RateLimiter, Role
 from rest_service.app import make_app
 from rest_service.envelope import success
@@ -59,14 +62,18 @@ TABLE = {
 _SECRETS = {role: f"{role}-secret-0123456789" for role in ("read", "submit", "operate")}
 
 
-def _routes() -> set[str]:
-    """Every route that the application has."""
+def _application() -> Any:
     settings = SimpleNamespace(api_keys=(), rest_rate=0, rest_max_body_bytes=1024)
     service: Any = SimpleNamespace(settings=settings)
     gate: Any = make_app(service)
+    return gate._app._app
+
+
+def _routes() -> set[str]:
+    """Every route that the application has."""
     return {
         f"{method} {route.path}"
-        for route in gate._app._app.routes
+        for route in _application().routes
         for method in (getattr(route, "methods", None) or {"GET"}) - {"HEAD"}
     }
 
@@ -115,3 +122,31 @@ async def test_each_role_may_do_what_it_should_and_no_more(route: str) -> None:
         },
     }
     assert {secret: await _status(route, secret) for secret in expected} == expected
+
+
+def test_the_description_has_every_route_and_one_form_of_refusal() -> None:
+    """Programs find each route of theirs, examples of what it takes, and how it refuses."""
+    told = _application().openapi()
+    paths = told["paths"].items()
+    found = {f"{method.upper()} {path}" for path, methods in paths for method in methods}
+    hidden = {"GET /health", "GET /static", "GET /v2/openapi.json", "POST /"}
+    assert found == {route for route in TABLE if "/ui/" not in route} - hidden
+    text = json.dumps(told)
+    assert "HTTPValidationError" not in text
+    for operations in told["paths"].values():
+        for operation in operations.values():
+            assert operation["summary"]
+            assert "Failure" in json.dumps(operation["responses"]["default"])
+            if taken := operation.get("requestBody"):
+                (kind, *_) = taken["content"].values()
+                assert "example" in json.dumps([kind, told["components"]["schemas"]])
+
+
+def test_the_examples_of_what_is_fed_would_be_taken() -> None:
+    """Each example of the description is a request that the cluster understands."""
+    feed = _application().openapi()["paths"]["/feed"]["post"]
+    examples = feed["requestBody"]["content"]["application/json"]["examples"].values()
+    assert len(examples) >= 4
+    for example in examples:
+        raw = json.dumps(example["value"]).encode()
+        requests.decode(raw, limits=RequestLimits(max_depth=100))

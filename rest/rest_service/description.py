@@ -1,0 +1,79 @@
+"""The description for programs (OpenAPI): what all routes have in common is said once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+_ABOUT = (
+    "Every answer in JSON but that of `GET /` is an envelope: `data` has what is asked for, and"
+    " `error` is null; or `data` is null, and `error` says why."
+)
+_FAILURE = {
+    "type": "object",
+    "required": ["status", "data", "error"],
+    "properties": {
+        "status": {"const": "FAILURE"},
+        "data": {"type": "null"},
+        "error": {
+            "type": "object",
+            "required": ["message"],
+            "properties": {
+                "message": {"type": "string", "description": "For people."},
+                "code": {"type": "string", "description": "For programs."},
+                "cause": {"type": "string", "description": "One sentence more."},
+                "errors": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Several sentences, each with its JSON path.",
+                },
+            },
+        },
+    },
+    "example": {
+        "status": "FAILURE",
+        "data": None,
+        "error": {"message": "Too many requests.", "code": "too_many_requests"},
+    },
+}
+_REFUSED = {
+    "description": "Refused, by the status and for the reason that docs/rest.md lists.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
+}
+_KEYS = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "password": {"type": "http", "scheme": "basic"},
+}
+_FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
+
+
+class Described(FastAPI):
+    """An application that describes its refusals and its keys, too."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The description, made once."""
+        if self.openapi_schema is not None:
+            return self.openapi_schema
+        told = super().openapi()
+        told["info"]["description"] = _ABOUT
+        parts = told.setdefault("components", {})
+        schemas = parts.setdefault("schemas", {})
+        for name in _FRAMEWORKS_OWN:
+            schemas.pop(name, None)
+        schemas["Failure"] = _FAILURE
+        parts["securitySchemes"] = _KEYS
+        told["security"] = [{name: []} for name in _KEYS]
+        for path in told["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+                operation["responses"]["default"] = _REFUSED
+        return told
+
+
+def body(**examples: object) -> dict[str, Any]:
+    """What is added to the description of a route that takes JSON; examples by name."""
+    named = {name: {"value": value} for name, value in examples.items()}
+    content = {"application/json": {"schema": {"type": "object"}, "examples": named}}
+    return {"requestBody": {"required": True, "content": content}}
