@@ -61,8 +61,11 @@ local function slab_key(c, slab)
   return P .. 's:' .. c .. ':' .. slab
 end
 
--- Fingerprints by the own set that each belongs to, and their places in the list.
+-- Fingerprints by the own set that each belongs to, and their places in the list where these differ.
 local function spread(fingerprints, sets)
+  if sets == 1 then
+    return { [0] = { fingerprints = fingerprints } }
+  end
   local parts = {}
   for i = 1, #fingerprints do
     local set = set_of(fingerprints[i], sets)
@@ -84,7 +87,7 @@ local function known(c, domain, record, fingerprints)
       local found = redis.call('SMISMEMBER', own_key(c, domain, set), unpack(part.fingerprints))
       for i = 1, #found do
         if found[i] == 1 then
-          hits[part.places[i]] = 1
+          hits[part.places and part.places[i] or i] = 1
         end
       end
     end
@@ -126,6 +129,8 @@ local function mark_own(c, domain, record, fingerprints)
   end
 end
 
+local slab_sizes = {}
+
 -- Mark fingerprints that are not known yet.
 local function mark(c, domain, record, fingerprints)
   if #fingerprints == 0 then
@@ -136,7 +141,9 @@ local function mark(c, domain, record, fingerprints)
       record.slab = seat(c)
     end
     local key = slab_key(c, record.slab)
-    if redis.call('SCARD', key) + #fingerprints <= SLAB_MEMBERS then
+    local size = (slab_sizes[key] or redis.call('SCARD', key)) + #fingerprints
+    if size <= SLAB_MEMBERS then
+      slab_sizes[key] = size
       redis.call('SADD', key, unpack(fingerprints))
       return
     end
