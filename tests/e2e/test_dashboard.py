@@ -51,11 +51,12 @@ class Screens:
         await self.tab.go(self._base + path)
 
     async def reads(self, *texts: str, selector: str = "body") -> None:
-        """Wait until all of this can be read at once."""
+        """Wait until all of this can be read at once, on a page that is whole."""
 
         async def are_there() -> bool:
             seen = await self.tab.text(selector)
-            return all(text in seen for text in texts)
+            is_whole = await self.tab.run("document.readyState === 'complete'")
+            return is_whole and all(text in seen for text in texts)
 
         await self._wait_until(are_there)
 
@@ -187,7 +188,7 @@ async def _feed_again(screens: Screens, crawlid: str) -> None:
     await tab.click("button.main")
     await screens.confirm()
     await screens.reads("1 fed again")
-    await tab.run(f"{row}.querySelector('a').click()")
+    await tab.go(await tab.run(f"{row}.querySelector('a').href"))
     await screens.reads("A rejected record", crawlid, "What came")
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -50,19 +51,19 @@ class Tab:
         """Errors and warnings of the console, exceptions of scripts, requests that failed."""
         self.dialogs: list[str] = []
         """What ``alert`` and its kin have said."""
-        self._loaded = asyncio.Event()
+        self._loaded: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        """By the name that each loading of a document has."""
 
     async def call(self, method: str, **parameters: object) -> Any:
         """One command of the protocol, about this page."""
         return await self._browser.call(method, parameters, session=self._session)
 
     async def go(self, url: str) -> None:
-        """Open a URL and wait until it is loaded."""
-        self._loaded.clear()
+        """Open a URL and wait until it is loaded, scripts and all."""
         answer = await self.call("Page.navigate", url=url)
         assert "errorText" not in answer, (url, answer)
         async with asyncio.timeout(_ANSWER_S):
-            await self._loaded.wait()
+            await self._loaded[answer["loaderId"]].wait()
 
     async def run(self, script: str) -> Any:
         """The value of an expression of JavaScript, waited for if it is a promise."""
@@ -107,8 +108,8 @@ class Tab:
     def hear(self, method: str, told: Any) -> None:
         """Note what the browser tells by itself."""
         match method:
-            case "Page.loadEventFired":
-                self._loaded.set()
+            case "Page.lifecycleEvent" if told["name"] == "load":
+                self._loaded[told["loaderId"]].set()
             case "Page.javascriptDialogOpening":
                 self.dialogs.append(told["message"])
                 self._browser.say("Page.handleJavaScriptDialog", {"accept": False}, self._session)
@@ -138,6 +139,7 @@ class Browser:
         tab = self._tabs[session] = Tab(self, session)
         for domain in ("Page", "Runtime", "Log"):
             await tab.call(f"{domain}.enable")
+        await tab.call("Page.setLifecycleEventsEnabled", enabled=True)
         return tab
 
     async def call(self, method: str, parameters: object, *, session: str | None = None) -> Any:
