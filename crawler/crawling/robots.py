@@ -1,13 +1,5 @@
 """robots.txt: obeyed, fetched once a host for the whole cluster, and paid for like a page.
 
-One Redis key for each origin tells what the cluster knows; its time to live tells for how long:
-
-``fetching``            somebody fetches it right now
-``rules <zlib>``        its text, at most 500 KiB of it
-``open``                there is none (RFC 9309: a 4xx other than 429)
-``moved <hops> <url>``  it is elsewhere on the same domain: the next grant buys that
-``later <n>``           the host said 5xx or 429 for the n-th time in a row: not now
-
 Whoever holds a page of an unknown host and sets ``fetching`` first spends that page's grant on
 robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
 grants last, and are given back after that. A host that cannot be reached at all is the page's own
@@ -19,52 +11,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
-from urllib.parse import urljoin
 
 import structlog
 from protego import Protego
-from redis.asyncio import Redis
-from redis.exceptions import WatchError
 from scrapy import Request
 from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
-from w3lib.url import safe_url_string
 
 from crawling.failures import TooLarge
 from crawling.holds import START_BY_S, GrantExpired
 from crawling.outcome import Outcomes
 from crawling.pages import Page, Phase
+from crawling.robots_book import (
+    EVERYTHING_FORBIDDEN,
+    MAX_BYTES,
+    Note,
+    RobotsBook,
+    note_of,
+    place_of,
+)
 from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE
 from crawlstream.boot.settings import Settings
-from crawlstream.errors import InvalidUrl
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Profile
-from crawlstream.model.url import canonical, domain_key, host_of, origin_of
+from crawlstream.model.url import origin_of
 
 ROBOTS = "crawlstream_robots"
 """Key in ``request.meta`` that marks a request for robots.txt."""
 
-_KEPT_S = 24 * 3600
-"""RFC 9309: no copy should be used for longer."""
-_FETCHING_S = 30
-"""After so long a fetch is taken for lost with its worker."""
-_MOVED_S = 600
-_MAX_BYTES = 500 * 1024
-"""RFC 9309: at least so much has to be read; more is passed over."""
-_DOWNLOAD_MAX_BYTES = 4 * _MAX_BYTES
+_DOWNLOAD_MAX_BYTES = 4 * MAX_BYTES
 """A larger file is no robots.txt; its host is taken to forbid everything."""
-_MAX_HOPS = 5
 _WAIT_MS = 500
 """Pause of a page that meets a fetch under way."""
-_FIRST_LATER_S = 5
-_LONGEST_LATER_S = 900
 _MAX_LATER = 105
 """Refusals in a row until the host's pages fail: about a day."""
 _LONGEST_DELAY_S = 300.0
@@ -89,63 +71,6 @@ class _Known:
 
     rules: Protego | None
     until: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """What Redis tells of an origin, and for how many seconds more."""
-
-    raw: bytes | None
-    left_s: float
-
-    @property
-    def word(self) -> bytes:
-        """Its kind; empty: nothing is known."""
-        return (self.raw or b"").partition(b" ")[0]
-
-    @property
-    def rest(self) -> bytes:
-        """What follows the kind."""
-        return (self.raw or b"").partition(b" ")[2]
-
-
-class RobotsBook:
-    """What the cluster knows about robots.txt files, in Redis."""
-
-    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
-        self._redis: Any = redis
-        self._keys = keys
-
-    async def read(self, origins: Sequence[str]) -> list[_Note]:
-        """What is known of some origins, in one round trip."""
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for origin in origins:
-                pipe.get(self._keys.robots(origin)).pttl(self._keys.robots(origin))
-            answers = await pipe.execute()
-        return [_Note(raw, left / 1000) for raw, left in zip(*[iter(answers)] * 2, strict=True)]
-
-    async def claim(self, origin: str, seen: bytes | None) -> bool:
-        """Say that this process fetches; False if something has changed since it was ``seen``."""
-        key = self._keys.robots(origin)
-        async with self._redis.pipeline() as pipe:
-            await pipe.watch(key)
-            if await pipe.get(key) != seen:
-                return False
-            pipe.multi()
-            pipe.set(key, b"fetching", ex=_FETCHING_S)
-            try:
-                await pipe.execute()
-            except WatchError:
-                return False
-        return True
-
-    async def write(self, origin: str, note: bytes, for_s: float) -> None:
-        """Let everybody know."""
-        await self._redis.set(self._keys.robots(origin), note, px=int(for_s * 1000))
-
-    async def forget(self, origin: str) -> None:
-        """Nothing is known after all."""
-        await self._redis.delete(self._keys.robots(origin))
 
 
 class Robots:
@@ -223,17 +148,17 @@ class Robots:
             if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
                 self._holds.release(page, delay_ms=_WAIT_MS)
 
-    async def _act(self, origin: str, pages: list[Page], note: _Note) -> None:
+    async def _act(self, origin: str, pages: list[Page], note: Note) -> None:
         if note.word in {b"rules", b"open"}:
             self._remember(origin, note)
-        elif note.word == b"later" and (pause_s := _still(note)) > 0:
-            await self._put_off(pages, int(note.rest), pause_s)
+        elif note.word == b"later" and note.rests_s > 0:
+            await self._put_off(pages, note)
         elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
             await self._buy(origin, pages, note)
         elif origin in self._under_way:
             await _within_grant(self._under_way[origin], pages)
 
-    async def _buy(self, origin: str, pages: list[Page], before: _Note) -> None:
+    async def _buy(self, origin: str, pages: list[Page], before: Note) -> None:
         """Fetch with the grant of the first page while the others wait for the answer."""
         arrived = self._under_way[origin] = asyncio.Event()
         buyer, *others = pages
@@ -248,13 +173,12 @@ class Robots:
             # Granted before anybody knew how slowly this host is to be asked.
             self._holds.release(page)
 
-    async def _fetch_for(self, page: Page, origin: str, before: _Note) -> bool:
+    async def _fetch_for(self, page: Page, origin: str, before: Note) -> bool:
         """Spend a page's grant on its robots.txt; whether that asks for pauses."""
-        hops, url = _where(origin, before)
         try:
-            response = await self._fetch(_request(url, page, self._settings))
+            response = await self._fetch(_request(place_of(origin, before), page, self._settings))
         except (DownloadCancelledError, TooLarge):
-            note = _rules(b"User-agent: *\nDisallow: /")
+            note = EVERYTHING_FORBIDDEN
         except GrantExpired:
             await self._book.forget(origin)
             self._holds.release(page)
@@ -264,15 +188,15 @@ class Robots:
             await self._outcomes.give_up(page, error)
             return False
         else:
-            note = _note_of(response, hops, before)
+            note = note_of(response, before)
         return await self._publish(origin, note, page)
 
-    async def _publish(self, origin: str, note: _Note, page: Page) -> bool:
+    async def _publish(self, origin: str, note: Note, page: Page) -> bool:
         """Tell the cluster, wake the pages that wait here, and give the buyer back."""
-        await self._book.write(origin, note.raw or b"", note.left_s)
+        await self._book.write(origin, note)
         if note.word == b"later":
             log.info("robots", origin=origin, outcome="later")
-            await self._put_off([page], int(note.rest), _still(note))
+            await self._put_off([page], note)
             return False
         delay_ms = 0
         if note.word != b"moved":
@@ -283,15 +207,15 @@ class Robots:
             arrived.set()
         return delay_ms > 0
 
-    async def _put_off(self, pages: Iterable[Page], refusals: int, pause_s: float) -> None:
+    async def _put_off(self, pages: Iterable[Page], note: Note) -> None:
         for page in pages:
-            if refusals >= _MAX_LATER:
+            if note.refusals >= _MAX_LATER:
                 await self._endings.fail(page, "robots_unreachable")
             else:
-                self._holds.release(page, delay_ms=int(pause_s * 1000))
+                self._holds.release(page, delay_ms=int(note.rests_s * 1000))
 
-    def _remember(self, origin: str, note: _Note) -> Protego | None:
-        rules = _parsed(note.rest) if note.word == b"rules" else None
+    def _remember(self, origin: str, note: Note) -> Protego | None:
+        rules = note.rules()
         self._known[origin] = _Known(rules, time.monotonic() + note.left_s)
         self._known.move_to_end(origin)
         if len(self._known) > _PARSED:
@@ -305,14 +229,6 @@ def _crawl_delay_ms(rules: Protego | None, agent: str) -> int:
     return int(min(delay_s, _LONGEST_DELAY_S) * 1000) if delay_s and delay_s > 0 else 0
 
 
-def _where(origin: str, before: _Note) -> tuple[int, str]:
-    """Redirects so far, and the URL to fetch next."""
-    if before.word != b"moved":
-        return 0, canonical(f"{origin}/robots.txt")
-    hops, _, url = before.rest.partition(b" ")
-    return int(hops), url.decode()
-
-
 def _request(url: str, page: Page, settings: Settings) -> Request:
     agent = page.hold.profile.useragent or settings.USER_AGENT
     return Request(
@@ -322,51 +238,6 @@ def _request(url: str, page: Page, settings: Settings) -> Request:
         priority=page.hold.priority,
         dont_filter=True,
     )
-
-
-def _note_of(response: Response, hops: int, before: _Note) -> _Note:
-    """What a response tells about the origin that was asked."""
-    status = response.status
-    if 200 <= status < 300:
-        return _rules(response.body[:_MAX_BYTES])
-    if status == 429 or status >= 500:
-        refusals = int(before.rest) + 1 if before.word == b"later" else 1
-        return _Note(b"later %d" % refusals, 2 * _pause_s(refusals))
-    if 300 <= status < 400 and (target := _target(response)) and hops < _MAX_HOPS:
-        return _Note(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
-    return _Note(b"open", _KEPT_S)
-
-
-def _target(response: Response) -> str | None:
-    """Where a redirect leads, if the grant's domain covers it; elsewhere, other rules hold."""
-    try:
-        location = safe_url_string(response.headers.get(b"Location") or b"")
-        target = canonical(urljoin(response.url, location))
-    except (InvalidUrl, ValueError):
-        return None
-    same = domain_key(host_of(target)) == domain_key(host_of(response.url))
-    return target if same and target != response.url else None
-
-
-def _rules(text: bytes) -> _Note:
-    return _Note(b"rules " + zlib.compress(text), _KEPT_S)
-
-
-def _parsed(packed: bytes) -> Protego | None:
-    try:
-        return Protego.parse(zlib.decompress(packed).decode("utf-8-sig", "ignore"))
-    except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
-        log.warning("robots", outcome="unreadable", error=str(error)[:200])
-        return None
-
-
-def _pause_s(refusals: int) -> float:
-    return float(min(_FIRST_LATER_S << min(refusals - 1, 10), _LONGEST_LATER_S))
-
-
-def _still(note: _Note) -> float:
-    """Seconds until a host that refused may be asked again: the key lives twice the pause."""
-    return note.left_s - _pause_s(int(note.rest))
 
 
 async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:

@@ -30,7 +30,8 @@ from crawling.outcome import Outcomes
 from crawling.pages import Page, Phase
 from crawling.publish import Publisher
 from crawling.recorder import Recorder
-from crawling.robots import Robots, RobotsBook
+from crawling.robots import Robots
+from crawling.robots_book import RobotsBook
 from crawling.spill import Spiller
 from crawling.tasks import Tasks
 from crawling.to_scrapy import to_scrapy

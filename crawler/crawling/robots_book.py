@@ -1,0 +1,163 @@
+"""What the cluster knows about robots.txt files.
+
+One Redis key for each origin; its time to live tells for how long it holds:
+
+``fetching``            somebody fetches it right now
+``rules <zlib>``        its text, at most 500 KiB of it
+``open``                there is none (RFC 9309: a 4xx other than 429)
+``moved <hops> <url>``  it is elsewhere on the same domain: the next grant buys that
+``later <n>``           the host said 5xx or 429 for the n-th time in a row: not now
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+import structlog
+from protego import Protego
+from redis.asyncio import Redis
+from redis.exceptions import WatchError
+from scrapy.http import Response
+from w3lib.url import safe_url_string
+
+from crawlstream.errors import InvalidUrl
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.url import canonical, domain_key, host_of
+
+MAX_BYTES = 500 * 1024
+"""RFC 9309: at least so much has to be read; more is passed over."""
+_KEPT_S = 24 * 3600
+"""RFC 9309: no copy should be used for longer."""
+_FETCHING_S = 30
+"""After so long a fetch is taken for lost with its worker."""
+_MOVED_S = 600
+_MAX_HOPS = 5
+_FIRST_LATER_S = 5
+_LONGEST_LATER_S = 900
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What Redis tells of an origin, and for how many seconds more."""
+
+    raw: bytes | None
+    left_s: float
+
+    @property
+    def word(self) -> bytes:
+        """Its kind; empty: nothing is known."""
+        return (self.raw or b"").partition(b" ")[0]
+
+    @property
+    def rest(self) -> bytes:
+        """What follows the kind."""
+        return (self.raw or b"").partition(b" ")[2]
+
+    @property
+    def refusals(self) -> int:
+        """How often in a row the host has said 5xx or 429."""
+        return int(self.rest) if self.word == b"later" else 0
+
+    @property
+    def rests_s(self) -> float:
+        """Seconds until a host that refused may be asked again; the key lives twice the pause."""
+        return self.left_s - _pause_s(self.refusals)
+
+    def rules(self) -> Protego | None:
+        """The file, if there is one that can be read; without rules everything is allowed."""
+        if self.word != b"rules":
+            return None
+        try:
+            return Protego.parse(zlib.decompress(self.rest).decode("utf-8-sig", "ignore"))
+        except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
+            log.warning("robots", outcome="unreadable", error=str(error)[:200])
+            return None
+
+
+def rules_note(text: bytes) -> Note:
+    """A robots.txt is there, and this is its text."""
+    return Note(b"rules " + zlib.compress(text[:MAX_BYTES]), _KEPT_S)
+
+
+EVERYTHING_FORBIDDEN = rules_note(b"User-agent: *\nDisallow: /")
+
+
+def place_of(origin: str, before: Note) -> str:
+    """The URL to fetch next."""
+    if before.word != b"moved":
+        return canonical(f"{origin}/robots.txt")
+    return before.rest.partition(b" ")[2].decode()
+
+
+def note_of(response: Response, before: Note) -> Note:
+    """What a response tells about the origin that was asked."""
+    status = response.status
+    if 200 <= status < 300:
+        return rules_note(response.body)
+    if status == 429 or status >= 500:
+        refusals = before.refusals + 1
+        return Note(b"later %d" % refusals, 2 * _pause_s(refusals))
+    hops = int(before.rest.partition(b" ")[0]) if before.word == b"moved" else 0
+    if 300 <= status < 400 and (target := _target(response)) and hops < _MAX_HOPS:
+        return Note(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
+    return Note(b"open", _KEPT_S)
+
+
+def _target(response: Response) -> str | None:
+    """Where a redirect leads, if the grant's domain covers it; elsewhere, other rules hold."""
+    try:
+        location = safe_url_string(response.headers.get(b"Location") or b"")
+        target = canonical(urljoin(response.url, location))
+    except (InvalidUrl, ValueError):
+        return None
+    same = domain_key(host_of(target)) == domain_key(host_of(response.url))
+    return target if same and target != response.url else None
+
+
+def _pause_s(refusals: int) -> float:
+    return float(min(_FIRST_LATER_S << min(max(refusals - 1, 0), 10), _LONGEST_LATER_S))
+
+
+class RobotsBook:
+    """The notes, in Redis."""
+
+    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
+        self._redis: Any = redis
+        self._keys = keys
+
+    async def read(self, origins: Sequence[str]) -> list[Note]:
+        """What is known of some origins, in one round trip."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for origin in origins:
+                pipe.get(self._keys.robots(origin)).pttl(self._keys.robots(origin))
+            answers = await pipe.execute()
+        return [Note(raw, left / 1000) for raw, left in zip(*[iter(answers)] * 2, strict=True)]
+
+    async def claim(self, origin: str, seen: bytes | None) -> bool:
+        """Say that this process fetches; False if something has changed since it was ``seen``."""
+        key = self._keys.robots(origin)
+        async with self._redis.pipeline() as pipe:
+            await pipe.watch(key)
+            if await pipe.get(key) != seen:
+                return False
+            pipe.multi()
+            pipe.set(key, b"fetching", ex=_FETCHING_S)
+            try:
+                await pipe.execute()
+            except WatchError:
+                return False
+        return True
+
+    async def write(self, origin: str, note: Note) -> None:
+        """Let everybody know."""
+        await self._redis.set(self._keys.robots(origin), note.raw, px=int(note.left_s * 1000))
+
+    async def forget(self, origin: str) -> None:
+        """Nothing is known after all."""
+        await self._redis.delete(self._keys.robots(origin))

@@ -1,0 +1,79 @@
+"""robots.txt: what an answer tells the cluster, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from crawling.robots_book import EVERYTHING_FORBIDDEN, Note, note_of, place_of, rules_note
+
+ORIGIN = "http://a.com:8080"
+DAY_S = 24 * 3600
+NOTHING = Note(None, 0)
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> Response:
+    """What the site says."""
+    named: Any = headers
+    return Response(f"{ORIGIN}/robots.txt", status=status, headers=named, body=body)
+
+
+def allows(note: Note, path: str) -> bool:
+    """Whether everybody may fetch a path."""
+    rules = note.rules()
+    return rules is None or rules.can_fetch(ORIGIN + path, "anybody")
+
+
+def test_a_file_is_kept_for_a_day() -> None:
+    """Its rules come back as they were written; bytes that are no text are passed over."""
+    note = note_of(answer(200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /p\xff\n"), NOTHING)
+    assert (note.word, note.left_s) == (b"rules", DAY_S)
+    assert allows(note, "/q")
+    assert not allows(note, "/p")
+
+
+def test_only_the_beginning_of_a_large_file_counts() -> None:
+    """500 KiB, as the standard has it at least."""
+    late = b"User-agent: *\n" + b"#" * (500 * 1024) + b"\nDisallow: /"
+    assert allows(note_of(answer(200, late), NOTHING), "/x")
+    assert not allows(EVERYTHING_FORBIDDEN, "/x")
+
+
+@pytest.mark.parametrize("status", [304, 400, 401, 403, 404, 410, 302])
+def test_no_file_means_no_rules(status: int) -> None:
+    """So does a redirect that leads nowhere."""
+    note = note_of(answer(status), NOTHING)
+    assert (note.word, note.left_s) == (b"open", DAY_S)
+    assert allows(note, "/x")
+
+
+def test_a_host_that_refuses_is_asked_ever_later() -> None:
+    """5, 10, 20 s, up to a quarter of an hour; an answer in between begins anew."""
+    note, pauses = NOTHING, []
+    for _ in range(12):
+        note = note_of(answer(503), note)
+        pauses.append(note.rests_s)
+    assert pauses[:4] == [5, 10, 20, 40]
+    assert pauses[-3:] == [900, 900, 900]
+    assert note.refusals == 12
+    assert note_of(answer(429), Note(b"open", 1)).refusals == 1
+
+
+def test_a_file_that_has_moved_is_followed_within_its_domain() -> None:
+    """Five hops; the grant of this domain does not pay for another's."""
+    assert place_of(ORIGIN, NOTHING) == f"{ORIGIN}/robots.txt"
+    note = NOTHING
+    for hop in range(1, 6):
+        note = note_of(answer(301, Location=f"//www.a.com/r{hop}"), note)
+        assert (note.word, place_of(ORIGIN, note)) == (b"moved", f"http://www.a.com/r{hop}")
+    assert note_of(answer(301, Location="/r6"), note).word == b"open"
+    assert note_of(answer(301, Location="http://b.com/r"), NOTHING).word == b"open"
+    assert note_of(answer(301, Location="http://["), NOTHING).word == b"open"
+
+
+def test_what_cannot_be_read_allows() -> None:
+    """A note that Redis has damaged costs nobody a page."""
+    assert allows(Note(b"rules not zlib", 1), "/x")
+    assert allows(rules_note(b"\x00" * 1000), "/x")
