@@ -165,7 +165,7 @@ class Settings(BaseSettings):
     USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-a-contact-page)"
     """What sites see; put your contact page into it."""
     CONCURRENT_REQUESTS: int = Field(64, ge=1, le=1000)
-    """Downloads at once in one crawler process."""
+    """Downloads at once in one crawler process, beside up to three times as many that take long."""
     max_depth: int = Field(
         100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
     )
