@@ -77,9 +77,8 @@ class Screens:
 
     async def follow(self, text: str) -> None:
         """Follow the first link with this text."""
-        await self.tab.run(
-            f"[...document.links].find((a) => a.text === {json.dumps(text)}).click()"
-        )
+        named = f"(link) => link.text === {json.dumps(text)}"
+        await self.tab.go(await self.tab.run(f"[...document.links].find({named}).href"))
 
     async def confirm(self) -> None:
         """Say yes to the question that is asked."""
@@ -147,9 +146,7 @@ async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
 
 async def _see_the_crawl(screens: Screens, crawlid: str, domain: str) -> None:
     await screens.open("/ui/crawls")
-    await screens.tab.run(
-        f"[...document.links].find((a) => a.text === {json.dumps(crawlid)}).click()"
-    )
+    await screens.follow(crawlid)
     await screens.reads(f"Crawl {crawlid}", "Never admitted", "adds up", domain, "duplicate")
     await screens.moves("done")
 
