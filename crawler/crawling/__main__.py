@@ -31,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
             BodyStore.at(settings.CRAWLSTREAM.body_store)
     except ConfigError as error:
         return _refuse(str(error))
+    if settings.CRAWLSTREAM.SCHEDULER_IP_ENABLED and not settings.CRAWLSTREAM.egress_group:
+        return _refuse("SCHEDULER_IP_ENABLED needs CRAWLSTREAM_EGRESS_GROUP in each crawler")
     log.configure(settings.CRAWLSTREAM, f"crawler-{name}")
     return _crawl(name)
 
@@ -49,7 +51,10 @@ def _crawl(name: str) -> int:
         return _refuse(f"there is no spider {name!r}; there are: {known}")
     process.crawl(crawler)
     process.start()
-    return 1 if process.bootstrap_failed or Worker.of(crawler).is_broken else 0
+    if process.bootstrap_failed:
+        return 1
+    worker = Worker.of(crawler)
+    return _refuse(worker.refusal) if worker.refusal else int(worker.is_broken)
 
 
 def _refuse(sentence: str) -> int:

@@ -44,7 +44,7 @@ from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import TopicShape
-from crawlstream.errors import RedisUnavailable
+from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.keys import FrontierKeys, encode_id
@@ -68,6 +68,9 @@ log = structlog.get_logger()
 class Worker:
     """The parts of one crawler process, and its life."""
 
+    refusal = ""
+    """Why it cannot work with its settings, if it cannot."""
+
     def __init__(self, crawler: Crawler) -> None:
         settings: Settings = crawler.settings["CRAWLSTREAM"]
         keys = self._keys = FrontierKeys(settings.namespace)
@@ -79,7 +82,7 @@ class Worker:
         """Whether it ended because one of its parts failed."""
         self._redis = redis_client(settings)
         self._waiting_redis = blocking_redis(settings)
-        self._frontier = Frontier(self._redis, keys)
+        self._frontier = Frontier(self._redis, keys, group=settings.egress_group)
         self._sink = _sink(settings, self._process.spider)
         self._tally = Tally(self._redis, keys)
         self._meter = Meter(self._process.spider, settings.CONCURRENT_REQUESTS)
@@ -147,6 +150,7 @@ class Worker:
             await self._open()
         except Exception as error:
             self.is_broken = True
+            self.refusal = str(error) if isinstance(error, ConfigError) else ""
             log.critical("start", outcome="failed", error=str(error), exc_info=error)
             raise CloseSpider("broken") from error
         collect_seldom()
@@ -154,6 +158,7 @@ class Worker:
 
     async def _open(self) -> None:
         await until_ready("redis", partial(agree_on_layout, self._redis, self._keys))
+        await self._frontier.agree(self._settings.throttle_scope)
         await self._sink.start()
         port, host = self._settings.metrics_port, self._settings.metrics_host
         await self._health.enter_async_context(health.serve(port, self._check, host=host))

@@ -57,6 +57,7 @@ async def run(settings: Settings) -> None:
     async with redis_client(settings) as redis, _sink(settings) as sink:
         await until_ready("redis", partial(agree_on_layout, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
+        await frontier.agree(settings.throttle_scope)
         recovery = Recovery(
             Positions(redis, keys),
             sink,

@@ -84,6 +84,7 @@ async def run(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         process = Process(kind="redis-monitor")
         plant = await _plant(settings, process.node, stop=stop, stack=stack)
+        await plant.frontier.agree(settings.throttle_scope)
         rules = _rules(plant)
         duties = [
             _answering(plant),
@@ -208,7 +209,12 @@ def _rules(plant: Plant) -> Rules:
         settings.throttle_path,
         default=settings.default_rule,
     )
-    return Rules(plant.frontier, plant.editor, lambda on_table: watch(on_table=on_table))
+    return Rules(
+        plant.frontier,
+        plant.editor,
+        lambda on_table: watch(on_table=on_table),
+        scope=settings.throttle_scope,
+    )
 
 
 @asynccontextmanager

@@ -28,9 +28,15 @@ class Rules:
     """
 
     def __init__(
-        self, frontier: Frontier, editor: ThrottleEditor, watch: Callable[[OnTable], ThrottleWatch]
+        self,
+        frontier: Frontier,
+        editor: ThrottleEditor,
+        watch: Callable[[OnTable], ThrottleWatch],
+        *,
+        scope: str = "",
     ) -> None:
         self._frontier = frontier
+        self._scope = scope
         self._editor = editor
         self._watch = watch(self._on_table)
         self._latest: ThrottleTable | None = None
@@ -81,6 +87,8 @@ class Rules:
         """Whether Redis has no rules at all, or others that this table was not refused for."""
         known = await self._frontier.rules()
         if known is None:
+            # A Redis that lost everything: nothing is granted before it has rules again.
+            await self._frontier.agree(self._scope)
             return True
         is_same = (known.czxid, known.mzxid) == (table.czxid, table.mzxid)
         return not is_same and table is not self._refused

@@ -141,6 +141,7 @@ async def test_a_parked_domain_without_entries_is_forgotten(bench: Bench) -> Non
     await bench.feed.put(bench.feed.command("stop"))
     await bench.tend()
     await spend(bench)
+    await bench.tend()
     assert not await bench.redis.exists("{cs0}p:link", "{cs0}w:link", "{cs0}r:link")
 
 

@@ -82,7 +82,10 @@ async def audit(redis: Redis) -> Dump:
     state = await dump(redis)
     _check_ledger(state)
     for (spider,), index in state.named("o"):
-        _check_indexes(state, spider, index)
+        if _is_by_group(state):
+            _check_views(state, spider, index)
+        else:
+            _check_indexes(state, spider, index)
     _check_bands(state)
     _check_throttle(state)
     _check_delayed(state)
@@ -103,12 +106,15 @@ def _strings_of(packed: bytes, at: int, count: int) -> list[str]:
 
 
 def _holds(state: Dump) -> Iterator[tuple[int, str, str]]:
-    """Flags, crawl number and domain of every hold."""
+    """Flags, crawl number and name of the domain's state of every hold."""
+    scope = state.get("m").get(b"scope", b"").split()
     for _, texts in state.named("h"):
         for token, packed in texts.items():
             if token not in {b"!", b"@"}:
-                tag, _, domain = _strings_of(packed, 9, 3)
-                yield packed[8], tag.split("/")[0], domain
+                tag, view, domain = _strings_of(packed, 9, 3)
+                spider, at, group = view.partition("@")
+                kept_for = (spider if b"type" in scope else "") + (at + group)
+                yield packed[8], tag.split("/")[0], f"{domain} {kept_for}" if scope else domain
 
 
 def _is_running(state: Dump, c: str) -> bool:
@@ -157,6 +163,19 @@ def _check_indexes(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
         assert not several or tag == b"*"
 
 
+def _is_by_group(state: Dump) -> bool:
+    return b"group" in state.get("m").get(b"scope", b"")
+
+
+def _check_views(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
+    """A domain with work is in some index of every view that has been filled."""
+    for view in state.get(f"views:{spider}"):
+        if view not in state.get("revise"):
+            name = view.decode()
+            seen = {domain for letter in "wrp" for domain in state.get(f"{letter}:{name}")}
+            assert seen >= set(index), (view, seen, index)
+
+
 def _check_bands(state: Dump) -> None:
     """Every band of a run that takes part can be found from its domain."""
     for (spider, tag, *rest), _ in state.named("b"):
@@ -179,13 +198,13 @@ def _check_throttle(state: Dump) -> None:
     unreported = Counter(domain for flags, _, domain in _holds(state) if flags == 0)
     concurrent = Counter(domain for flags, _, domain in _holds(state) if flags < 2)
     with_work = {domain for _, index in state.named("o") for domain in index}
-    with_work |= {domain.encode() for _, _, domain in _holds(state)}
+    with_work |= {key.split()[0].encode() for _, _, key in _holds(state) if key}
     for domain, packed in state.get("t").items():
         head = _HEAD.unpack_from(packed)
         assert head[0] == unreported.pop(domain.decode(), 0), (domain, head)
         assert head[1] == concurrent.pop(domain.decode(), 0), (domain, head)
         assert (len(packed) - _HEAD.size) // 12 <= 200, domain
-        assert domain in with_work or domain in state.get("v"), domain
+        assert domain.split()[0] in with_work or domain in state.get("v"), domain
     assert not unreported
     assert not concurrent
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crawlstream.cli.throttle import standing_rows
+import pytest
+
+from crawlstream.cli.throttle import explanations, standing_rows, why
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 
@@ -26,7 +28,15 @@ CALM = DomainReport(
 )
 
 
-def said(report: DomainReport, source: str = "default") -> dict[str, str]:
+RULE = ThrottleRule(hits=1, window_s=1)
+TABLE = ThrottleTable(
+    default=RULE,
+    rules={"example.com": RULE, "shop.example.com": RULE, "old.example.net": RULE},
+    blacklist=frozenset({"evil.example.com", "example.net"}),
+)
+
+
+def said(report: DomainReport, source: str = "the default") -> dict[str, str]:
     """The lines by name."""
     return dict(standing_rows(report, source))
 
@@ -63,15 +73,52 @@ def test_whatever_holds_a_domain_back_is_named() -> None:
 
 def test_what_is_not_allowed_has_no_next_request() -> None:
     """A blocked domain, and a cluster that no rules have reached."""
-    blocked = said(replace(CALM, hits=0), "blacklist")
-    assert (blocked["rule"], blocked["source"]) == ("nothing is allowed", "on the blacklist")
+    blocked = said(replace(CALM, hits=0))
+    assert blocked["rule"] == "nothing is allowed"
     assert "next request" not in blocked
-    unknown = said(replace(CALM, hits=None, window_s=None), "none")
-    assert "nothing is fetched" in unknown["source"]
+    assert "nothing is fetched" in why(None, "example.com")
 
 
 def test_a_table_knows_what_decides() -> None:
-    """The blacklist before a rule of its own, that before the default."""
+    """The blacklist before any rule, the most specific rule before the default."""
     rule = ThrottleRule(hits=1, window_s=1)
     table = ThrottleTable(default=rule, rules={"a": rule, "b": rule}, blacklist=frozenset({"b"}))
     assert [table.source_of(name) for name in "abc"] == ["own", "blacklist", "default"]
+    assert TABLE.source_of("www.example.com") == "above"
+    assert TABLE.source_of("old.example.net") == "blacklist"
+
+
+@pytest.mark.parametrize(
+    ("host", "site", "named", "reason"),
+    [
+        ("example.com", "example.com", "example.com", "its own"),
+        ("www.example.com", "example.com", "example.com", "that of example.com, the most specific"),
+        ("shop.example.com", "shop.example.com", "shop.example.com", "its own"),
+        ("a.b.shop.example.com", "shop.example.com", "shop.example.com", "that of shop.example"),
+        ("workshop.example.com", "example.com", "example.com", "that of example.com"),
+        ("www.evil.example.com", "evil.example.com", "example.com", "evil.example.com is on the"),
+        ("old.example.net", "old.example.net", "old.example.net", "example.net is on the"),
+        ("www.example.org", "example.org", None, "the default, for all of example.org"),
+        ("127.0.0.1", "127.0.0.1", None, "the default"),
+        ("a.bbc.co.uk", "bbc.co.uk", None, "the default, for all of bbc.co.uk"),
+    ],
+)
+def test_the_most_specific_rule_wins(host: str, site: str, named: str | None, reason: str) -> None:
+    """A name's rule is for it and for what is below it, unless something below has its own."""
+    assert (TABLE.site_of(host), TABLE.named_rule(host)) == (site, named)
+    assert why(TABLE, host).startswith(reason)
+
+
+def test_a_rule_for_a_part_of_a_domain_is_explained() -> None:
+    """What is counted apart from what, from either side; nothing where there is nothing to say."""
+    (below,) = explanations(TABLE, "Shop.Example.com.")
+    assert (
+        below
+        == "shop.example.com and what is below it are counted apart from the rest of example.com."
+    )
+    (above,) = explanations(TABLE, "example.com")
+    assert above == "Counted apart from it: evil.example.com, shop.example.com."
+    (other,) = explanations(TABLE, "www.example.com")
+    assert other.startswith("www.example.com is counted under example.com; its rule: that of")
+    assert not [*explanations(TABLE, "default"), *explanations(TABLE, None)]
+    assert not explanations(TABLE, "example.org")

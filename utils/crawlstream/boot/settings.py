@@ -55,7 +55,26 @@ class ApiKey(BaseModel):
     secret: str = Field(min_length=16, pattern=r"^[!-~]+$", repr=False)
 
 
-class Settings(BaseSettings):
+class Scope(BaseSettings):
+    """Whom the limits of a domain are for; the same in every process of a cluster."""
+
+    SCHEDULER_TYPE_ENABLED: bool = False
+    """Whether each spider type has limits of its own; a site then sees those of all together."""
+    SCHEDULER_IP_ENABLED: bool = False
+    """Whether each egress group has, as the site sees each from an address of its own."""
+    egress_group: str = Field(
+        "", validation_alias=_new("EGRESS_GROUP"), pattern=r"^[A-Za-z0-9._-]{0,64}$"
+    )
+    """The address, or the pool of addresses, from which this crawler asks."""
+
+    @property
+    def throttle_scope(self) -> str:
+        """What limits are kept for beside the domain, as the frontier says it."""
+        words = {"type": self.SCHEDULER_TYPE_ENABLED, "group": self.SCHEDULER_IP_ENABLED}
+        return " ".join(word for word, is_enabled in words.items() if is_enabled)
+
+
+class Settings(Scope):
     """Every startup setting of every process, with unit and default.
 
     ConfigError is raised by :func:`load_settings`, never by a process in mid-work.

@@ -20,7 +20,7 @@ from crawlstream.frontier.inspection import Inspector
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key
-from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.throttle.parse import fold
 
 throttle = typer.Typer(
@@ -29,7 +29,12 @@ throttle = typer.Typer(
     add_completion=False,
 )
 
-Domain = Annotated[str, typer.Argument(metavar="DOMAIN|default", help="The registrable domain.")]
+Domain = Annotated[
+    str,
+    typer.Argument(
+        metavar="DOMAIN|default", help="A registrable domain, or a host of it and all below that."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Show the rules as JSON.")]
 
 
@@ -65,6 +70,9 @@ def set_rule(
 ) -> None:
     """Set the rule of a domain, or of "default"; what is not given stays as it is.
 
+    The most specific rule wins: one for shop.example.com is for that host and all below it, which
+    are then counted apart from the rest of example.com.
+
     Example: crawlstream throttle set example.com --hits 2 --window 1
     """
     edit = _editor().set_rule(
@@ -98,7 +106,13 @@ def unblock(domain: Domain, as_json: AsJson = False) -> None:
 
 @throttle.command("show")
 def show(
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="The registrable domain.")],
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="A domain, or a host.")],
+    kept_for: Annotated[
+        str,
+        typer.Option(
+            "--for", help="Whose limits, where they are kept apart.", metavar="SPIDER[@GROUP]"
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """Show what holds a domain back just now: its rule, its own wishes, what is under way.
@@ -107,14 +121,15 @@ def show(
 
     Example: crawlstream throttle show example.com
     """
-    table, report = asyncio.run(_standing(domain_key(fold(domain))))
-    source = table.source_of(report.domain) if table else "none"
+    host = fold(domain)
+    table, report = asyncio.run(_standing(host, kept_for))
     if as_json:
+        source = table.source_of(host) if table else "none"
         shown = {**asdict(report), "source": source, "mzxid": table.mzxid if table else None}
         del shown["queues"]
         sys.stdout.write(orjson.dumps(shown).decode() + "\n")
         return
-    for name, value in standing_rows(report, source):
+    for name, value in standing_rows(report, why(table, host)):
         print(f"{name:<13} {value}")
 
 
@@ -130,9 +145,29 @@ def adopt(as_json: AsJson = False) -> None:
     show_table(table, as_json=as_json)
 
 
-async def _standing(domain: str) -> tuple[ThrottleTable | None, DomainReport]:
+@throttle.command("rescope")
+def rescope() -> None:
+    """Let limits be kept for what SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED say from now on.
+
+    Processes that were started with other values must be stopped before. Each domain is treated as
+    if its allowance had just been used up.
+    """
+    scope = load_settings().throttle_scope
+    asyncio.run(_rescope(scope))
+    print(f"limits are kept for each domain{''.join(f', {word}' for word in scope.split())}")
+
+
+async def _rescope(scope: str) -> None:
     async with cluster_redis() as (redis, keys):
-        return await Frontier(redis, keys).rules(), await Inspector(redis, keys).domain(domain)
+        await Frontier(redis, keys).agree(scope, by_force=True)
+
+
+async def _standing(host: str, view: str) -> tuple[ThrottleTable | None, DomainReport]:
+    """The rules, and what the frontier has of the site that a host is counted under."""
+    async with cluster_redis() as (redis, keys):
+        table = await Frontier(redis, keys).rules()
+        site = table.site_of(host) if table else domain_key(host)
+        return table, await Inspector(redis, keys).domain(site, view)
 
 
 async def _copy(table: ThrottleTable) -> None:
@@ -140,12 +175,16 @@ async def _copy(table: ThrottleTable) -> None:
         await Frontier(redis, keys).copy_rules(table, adopt=True)
 
 
-_SOURCES = {
-    "blacklist": "on the blacklist",
-    "own": "its own",
-    "default": "the default",
-    "none": "no rules have reached Redis yet: nothing is fetched",
-}
+def why(table: ThrottleTable | None, host: str) -> str:
+    """Which rule applies to a host, in words."""
+    if table is None:
+        return "no rules have reached Redis yet: nothing is fetched"
+    block, named, site = table.block_of(host), table.named_rule(host), table.site_of(host)
+    if block is not None:
+        return f"{block} is on the blacklist"
+    if named is None:
+        return "the default" if site == host else f"the default, for all of {site}"
+    return "its own" if named == host else f"that of {named}, the most specific one above {host}"
 
 
 def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]]:
@@ -158,8 +197,9 @@ def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]
     unsure = f", {report.unreported} of them not reported as sent" if report.unreported else ""
     rows = [
         ("domain", report.domain),
+        *([("limits of", report.kept_for)] if report.kept_for else []),
         ("rule", rule),
-        ("source", _SOURCES[source]),
+        ("source", source),
         ("Crawl-delay", f"{delay_s:g} s between requests" if delay_s else "none is known"),
         ("back-off", back_off(report)),
         ("in flight", f"{report.under_way}{unsure}"),
@@ -201,16 +241,33 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
         return
     shown = Table("domain", "hits", "window", "scale", "at a time", "", box=None)
     for name, rule in rules.items():
-        shown.add_row(name, *_cells(rule), "blocked" if name in table.blacklist else "")
+        blocked = name != DEFAULT and table.block_of(fold(name)) is not None
+        shown.add_row(name, *_cells(rule), "blocked" if blocked else "")
     for name in sorted(table.blacklist - rules.keys() if domain is None else ()):
         shown.add_row(name, "", "", "", "", "blocked")
     Console().print(shown)
+    for line in explanations(table, domain):
+        print(line)
+
+
+def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
+    """What a person should know of a rule that is for a part of a domain, or comes from above."""
+    host = fold(domain or DEFAULT)
+    if host == DEFAULT:
+        return ()
+    site, whole = table.site_of(host), domain_key(host)
+    if site != host:
+        return (f"{host} is counted under {site}; its rule: {why(table, host)}.",)
+    if site != whole:
+        return (f"{site} and what is below it are counted apart from the rest of {whole}.",)
+    apart = sorted(name for name, of in table.parted().items() if of == whole)
+    return (f"Counted apart from it: {', '.join(apart)}.",) if apart else ()
 
 
 def _chosen(table: ThrottleTable, domain: str | None) -> dict[str, ThrottleRule]:
     if domain is None:
         return {"default": table.default, **dict(sorted(table.rules.items()))}
-    return {domain: table.default if domain == "default" else table.rule_for(domain)}
+    return {domain: table.default if domain == DEFAULT else table.rule_for(fold(domain))}
 
 
 def _cells(rule: ThrottleRule) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from crawlstream.frontier import packing
 from crawlstream.frontier.known import KnownLinks
 from crawlstream.frontier.packing import Inheritance
 from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.sites import Sites
 from crawlstream.model.effects import Links, Settle
 
 LINKS_PER_CALL = 1_000
@@ -25,8 +26,9 @@ class Children:
     Links that the frontier is known to know stay here.
     """
 
-    def __init__(self, scripts: Scripts) -> None:
+    def __init__(self, scripts: Scripts, sites: Sites) -> None:
         self._scripts = scripts
+        self.sites = sites
         self._inherited: dict[str, Inheritance] = {}
         self._known = KnownLinks()
         self._packed: dict[str, Sequence[Links]] = {}
@@ -106,7 +108,7 @@ class Children:
                 token,
                 packing.none_as(inherited.domain_max_pages),
                 packing.none_as(inherited.max_pages),
-                inherited.pack_links(groups, spiderid),
+                inherited.pack_links(self.sites.file(groups), spiderid),
             ]
             answer = await self._scripts.run("put", packing.pack(request))
             life, is_refused = packing.unpack(answer)[2:]
@@ -137,7 +139,7 @@ class Children:
             settle.body_bytes,
             packing.none_as(inherited.domain_max_pages),
             packing.none_as(inherited.max_pages),
-            inherited.pack_links(links, spiderid),
+            inherited.pack_links(self.sites.file(links), spiderid),
             [part for pair in filtered.items() for part in pair],
             packing.none_as(life),
             [part for pair in settle.spilled.items() for part in pair],

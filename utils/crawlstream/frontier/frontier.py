@@ -15,9 +15,11 @@ from crawlstream.frontier.children import Children
 from crawlstream.frontier.overflow import spill
 from crawlstream.frontier.questions import Room, state_of, states_of
 from crawlstream.frontier.reports import pack_release, pack_requeue, pack_sent
+from crawlstream.frontier.scope import agree
 from crawlstream.frontier.scripts import Scripts, our_errors
+from crawlstream.frontier.sites import Sites
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import (
     Exchanged,
     IntakeAnswer,
@@ -54,24 +56,29 @@ class Frontier:
     """
 
     def __init__(
-        self, redis: Redis, keys: FrontierKeys, limits: FrontierLimits | None = None
+        self,
+        redis: Redis,
+        keys: FrontierKeys,
+        limits: FrontierLimits | None = None,
+        *,
+        group: str = "",
     ) -> None:
         if keys.partitions != 1:
             raise ConfigError("the frontier has one partition; more are not supported yet")
         self._redis: Any = redis
         self._keys = keys
         self._limits = limits or FrontierLimits()
+        self._group = encode_id(group)
         self._scripts = Scripts(redis, keys.tag(0))
         self._run = self._scripts.run
-        self._children = Children(self._scripts)
+        self._children = Children(self._scripts, Sites(self.rules))
         self._call = 1
 
     # Intake: the way in for seeds and commands.
 
-    @staticmethod
-    def pack_intake(batch: IntakeBatch) -> bytes:
+    def pack_intake(self, batch: IntakeBatch) -> bytes:
         """What ``intake`` sends: worth making while another call is under way."""
-        return packing.pack_intake(batch)
+        return packing.pack_intake(batch, self._children.sites)
 
     async def intake(self, batch: IntakeBatch | bytes) -> IntakeAnswer:
         """Let consecutive records take effect, with their position; packed or not.
@@ -86,7 +93,8 @@ class Frontier:
             raise PositionGap(answer[1])
         if answer[0] == b"FULL":
             raise FrontierFull(packing.why_full(*answer[1:]))
-        _, applied, runs, refused = answer
+        _, applied, runs, refused, sites = answer
+        await self._children.sites.follow(sites)
         return IntakeAnswer(
             applied=applied,
             runs=dict(zip(runs[::2], runs[1::2], strict=True)),
@@ -123,21 +131,20 @@ class Frontier:
         """
         ends, with_children, full = await self._children.pack(worker, spiderid, settles)
         request = [
-            self._call,
-            worker,
-            encode_id(spiderid),
-            min(want, LEASES_PER_CALL),
-            DEADLINE_MS,
+            *self._caller(worker, spiderid, want),
             [pack_sent(each) for each in sent],
             ends,
             with_children,
             [pack_requeue(each) for each in requeues],
             [pack_release(each) for each in releases],
+            self._group,
         ]
         issued_at = time.monotonic()
         answer = packing.unpack(await self._run("exchange", packing.pack(request)))
-        *grants, stale, life, next_due, rules_known, repeat, refused, crowded, capped = answer
-        holds, inherited = packing.unpack_holds(grants, call=self._call, issued_at=issued_at)
+        grants, (stale, life, next_due, rules_known, *rest) = answer[:4], answer[4:]
+        repeat, refused, crowded, capped, sites = rest
+        new, inherited = packing.unpack_holds(grants, call=self._call, issued_at=issued_at)
+        holds = await self._at_home(worker, spiderid, sites, new)
         self._call += 1
         self._children.learn(inherited)
         gone, lost = packing.texts(stale), packing.texts(repeat)
@@ -158,6 +165,24 @@ class Frontier:
             refused=no_room,
             is_crowded=True if full else None if crowded < 0 else bool(crowded),
         )
+
+    async def _at_home(
+        self, worker: str, spiderid: str, version: bytes, holds: Sequence[Hold]
+    ) -> Sequence[Hold]:
+        """The holds that were granted under their own site; the others are moved there, unsent."""
+        if not version:
+            return holds
+        sites = self._children.sites
+        await sites.follow(version)
+        moves = sites.moves(holds)
+        if moves:
+            request = [*self._caller(worker, spiderid), [], [], [], [], [*moves.values()]]
+            await self._run("exchange", packing.pack(request))
+        return [hold for hold in holds if hold.token not in moves]
+
+    def _caller(self, worker: str, spiderid: str, want: int = 0) -> list[object]:
+        """What every exchange begins with."""
+        return [self._call, worker, encode_id(spiderid), min(want, LEASES_PER_CALL), DEADLINE_MS]
 
     def spill(self, worker: str, spiderid: str, settle: Settle) -> Sequence[Spill]:
         """The links of a settle as records for Kafka.
@@ -232,6 +257,10 @@ class Frontier:
         while copied == 1 and await self._run("revise", care.DOMAINS_PER_LOOK):
             pass
         return bool(copied)
+
+    async def agree(self, scope: str, *, by_force: bool = False) -> None:
+        """Let limits be kept apart for this; ConfigError where the cluster goes by other words."""
+        await agree(self._run, scope, by_force=by_force)
 
     async def rules(self) -> ThrottleTable | None:
         """The throttle table in force; None before the first."""

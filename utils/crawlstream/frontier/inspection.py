@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from crawlstream.frontier import packing
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.scripts import Scripts, our_errors
-from crawlstream.keys import FrontierKeys
+from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import (
     BandReport,
@@ -54,9 +54,10 @@ class Inspector:
         """What a crawl knows of a page (a GET of a canonical URL); None for an unknown crawl."""
         mark = fingerprint(url)
         name, domain = FrontierKeys.crawl_field(crawl), domain_key(host_of(url))
-        answer = packing.unpack(
-            await self._scripts.run("inspect", name, domain, mark, MOST_ENTRIES, MOST_WORKERS)
-        )
+        table = await self._frontier.rules()
+        site = table.site_of(host_of(url)) if table else domain
+        args = (name, domain, mark, MOST_ENTRIES, MOST_WORKERS, site)
+        answer = packing.unpack(await self._scripts.run("inspect", *args))
         state = await self._frontier.crawl_state(crawl, with_domains=False)
         if not answer or state is None:
             return None
@@ -75,10 +76,15 @@ class Inspector:
             filtered_by_reason=state.filtered_by_reason,
         )
 
-    async def domain(self, domain: str) -> DomainReport:
-        """A domain's rule and state, and what waits in it."""
-        answer = packing.unpack(await self._scripts.run("survey", domain, MOST_BANDS))
-        rule, unreported, under_way, not_before_ms, next_ms, queues, *care = answer
+    async def domain(self, domain: str, view: str = "") -> DomainReport:
+        """A domain's rule and state, and what waits in it.
+
+        ``view`` is ``spider[@group]``, for whom the limits are meant where these are kept apart.
+        """
+        spider, at, group = view.partition("@")
+        name = encode_id(spider) + at + encode_id(group)
+        answer = packing.unpack(await self._scripts.run("survey", domain, MOST_BANDS, name))
+        rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *care = answer
         strikes, silences, unanswered_ms, crawl_delay_ms = map(int, care)
         hits, window_ms, moderated, concurrency = map(int, rule.split()) if rule else [None] * 4
         return DomainReport(
@@ -96,6 +102,7 @@ class Inspector:
             unanswered_ms=unanswered_ms,
             crawl_delay_ms=crawl_delay_ms,
             queues=[_queue(queue) for queue in queues],
+            kept_for="@".join(map(unquote, kept_for.decode().split("@"))),
         )
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import msgpack  # type: ignore[import-untyped]
 import structlog
 
+from crawlstream.frontier.sites import Sites
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
 from crawlstream.model.effects import Command, IntakeBatch, Links, Seed, Settle
@@ -87,6 +88,7 @@ class Inheritance:
                 group.counts,
                 group.fingerprints,
                 [header + entry for entry in group.entries],
+                *([group.site] if group.site else []),
             ]
             for group in links
         ]
@@ -160,11 +162,11 @@ def unpack_holds(
     return holds, inherited
 
 
-def pack_intake(batch: IntakeBatch) -> bytes:
+def pack_intake(batch: IntakeBatch, sites: Sites) -> bytes:
     """A batch of records; equal profiles travel once."""
     profiles = _Profiles()
     records = [
-        _pack_seed(record, profiles) if isinstance(record, Seed) else _pack_command(record)
+        _pack_seed(record, profiles, sites) if isinstance(record, Seed) else _pack_command(record)
         for record in batch.records
     ]
     numbered = [[blake2b(packed, digest_size=8).hexdigest(), packed] for packed in profiles.packed]
@@ -193,7 +195,8 @@ class _Profiles:
         return number
 
 
-def _pack_seed(seed: Seed, profiles: _Profiles) -> list[object]:
+def _pack_seed(seed: Seed, profiles: _Profiles, sites: Sites) -> list[object]:
+    site = sites.of_seed(seed)
     return [
         "seed",
         seed.offset,
@@ -211,6 +214,7 @@ def _pack_seed(seed: Seed, profiles: _Profiles) -> list[object]:
         int(min(seed.not_before, _LATEST_S) * 1000),
         seed.profile.uuid or "",
         seed.is_keyed,
+        *([site] if site else []),
     ]
 
 
@@ -229,8 +233,10 @@ def _pack_command(command: Command) -> list[object]:
 
 def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
     """The throttle table as the frontier applies it, and as it was written."""
+    parted = table.parted()
     rules = {domain: _rule_text(rule) for domain, rule in table.rules.items() if _is_name(domain)}
-    for domain in filter(_is_name, table.blacklist):
+    blocked = {name for name in parted if table.block_of(name)} | table.blacklist
+    for domain in filter(_is_name, blocked):
         rules[domain] = _rule_text(table.rule_for(domain), hits=0)
     flat = [part for pair in rules.items() for part in pair]
     return pack(
@@ -241,6 +247,7 @@ def pack_table(table: ThrottleTable, *, adopt: bool) -> bytes:
             _rule_text(table.default),
             flat,
             pack(_table_fields(table)),
+            bool(parted),
         ]
     )
 

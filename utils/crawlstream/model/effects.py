@@ -42,6 +42,8 @@ class Links:
     """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``."""
     entries: list[bytes] = field(default_factory=list)
     """As ``wire.stored.encode_entry`` makes them."""
+    site: str | None = None
+    """What they are counted under where a rule parts the domain; the frontier finds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,3 +116,5 @@ class DomainReport:
     crawl_delay_ms: int
     """What its robots.txt asks to keep between two requests; 0: nothing."""
     queues: Sequence[QueueReport]
+    kept_for: str = ""
+    """Whose limits these are, ``spider[@group]``, where others have theirs; empty: all have one."""

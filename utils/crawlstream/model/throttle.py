@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+
+from crawlstream.model.url import domain_key
 
 DEFAULT_CONCURRENCY = 8
 """Requests under way at once to one domain, from lease to response, unless its rule says else."""
@@ -32,7 +34,12 @@ class ThrottleRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleTable:
-    """All rules at one version of the ZooKeeper node; immutable, replaced as a whole."""
+    """All rules at one version of the ZooKeeper node; immutable, replaced as a whole.
+
+    A *site* is what requests are counted under together: a registrable domain, without those hosts
+    of it that a more specific name with a rule, or on the blacklist, stands for. The most specific
+    rule wins; a block covers all that is below it.
+    """
 
     default: ThrottleRule
     rules: Mapping[str, ThrottleRule] = field(default_factory=dict)
@@ -40,15 +47,47 @@ class ThrottleTable:
     czxid: int = 0
     mzxid: int = 0
 
-    def rule_for(self, domain: str) -> ThrottleRule:
-        """The rule of a domain key, the default where it has none of its own."""
-        return self.rules.get(domain, self.default)
+    def site_of(self, host: str) -> str:
+        """What the requests to a host are counted under."""
+        names = list(_upwards(host))
+        return next((name for name in names if self._names(name)), names[-1])
 
-    def source_of(self, domain: str) -> str:
-        """What decides about a domain: ``blacklist``, its ``own`` rule, or the ``default``."""
-        if domain in self.blacklist:
+    def rule_for(self, host: str) -> ThrottleRule:
+        """The rule of a host or site: the most specific one, or the default."""
+        named = self.named_rule(host)
+        return self.default if named is None else self.rules[named]
+
+    def named_rule(self, host: str) -> str | None:
+        """The name that the rule of a host was given to; None: the default applies."""
+        return next((name for name in _upwards(host) if name in self.rules), None)
+
+    def block_of(self, host: str) -> str | None:
+        """The name on the blacklist that covers a host, if any does."""
+        return next((name for name in _upwards(host) if name in self.blacklist), None)
+
+    def source_of(self, host: str) -> str:
+        """What decides about a host: ``blacklist``, its ``own`` rule, ``above`` or ``default``."""
+        if self.block_of(host) is not None:
             return "blacklist"
-        return "own" if domain in self.rules else "default"
+        named = self.named_rule(host)
+        return "default" if named is None else "own" if named == host else "above"
+
+    def parted(self) -> Mapping[str, str]:
+        """The sites that are less than a registrable domain, and the domain of each."""
+        domains = {name: domain_key(name) for name in (*self.rules, *self.blacklist)}
+        return {name: domain for name, domain in domains.items() if domain != name}
+
+    def _names(self, name: str) -> bool:
+        return name in self.rules or name in self.blacklist
+
+
+def _upwards(host: str) -> Iterator[str]:
+    """A host, and what it is part of, up to its registrable domain."""
+    domain, name = domain_key(host), host
+    while name != domain and name:
+        yield name
+        name = name.partition(".")[2]
+    yield domain
 
 
 class Reaction(IntEnum):

@@ -7,19 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import structlog
-
 from crawlstream.errors import BadThrottleConfig
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream.model.url import domain_key
 from crawlstream.throttle.document import Document
 from crawlstream.throttle.node import change_node, read_node
 from crawlstream.throttle.parse import fold, table_of
 
 DEFAULT = "default"
 """The name of the rule for all domains without one."""
-
-log = structlog.get_logger()
 
 
 class ThrottleEditor:
@@ -142,12 +137,10 @@ def _unblock(domain: str, document: Document) -> None:
 
 
 def _checked(domain: str) -> str:
-    """The domain in the node's spelling; a name that no request is counted under is said to be."""
+    """The domain in the node's spelling."""
     name = fold(domain)
     if not name:
         raise BadThrottleConfig("the name of a domain is missing")
-    if domain_key(name) != name:
-        log.warning("rules", outcome="inert", domain=name, counted_under=domain_key(name))
     return name
 
 

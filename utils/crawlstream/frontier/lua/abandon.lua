@@ -10,6 +10,7 @@
 -- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.
 -- Cost: O(domains a step * their bands + entries a step + workers).
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
@@ -27,20 +28,20 @@ local left = tonumber(ARGV[2])
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
 
 -- The spider of a living worker, by its sleep or by one of its holds; nil if neither tells.
-local function spider_of(worker)
+local function spider_at(worker)
   local key = P .. 'h:' .. worker
-  local S = redis.call('HGET', key, '@')
-  for _, field in ipairs(S and {} or redis.call('HRANDFIELD', key, 3)) do
+  local V = redis.call('HGET', key, '@')
+  for _, field in ipairs(V and {} or redis.call('HRANDFIELD', key, 3)) do
     if string.find(field, '-', 1, true) then
-      S = parse_hold(field, redis.call('HGET', key, field)).lot.spider
+      V = parse_hold(field, redis.call('HGET', key, field)).lot.view
     end
   end
-  return S or nil
+  return V and spider_of(V) or nil
 end
 
 local at_work, is_anybody = {}, false
 for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
-  local S = spider_of(worker)
+  local S = spider_at(worker)
   if S then
     at_work[S] = true
   else
@@ -50,13 +51,18 @@ end
 
 -- Why entries of S in a domain wait, if it is nobody's will; nil if it is, or only others' turn.
 local function cause_of(S, domain)
-  if rules_of({ domain })[1].hits == 0 then
+  if rules_of({ domain }, { domain })[1].hits == 0 then
     return nil
   elseif not at_work[S] and not is_anybody then
     return 'no_worker'
   end
-  load_states({ domain })
-  return is_unreachable(state_cache[domain]) and 'domain_unreachable' or nil
+  local is_reachable = false
+  for _, V in ipairs(views_of(S)) do
+    local keys = keys_of(V, { domain })
+    load_states(keys)
+    is_reachable = is_reachable or not is_unreachable(state_cache[keys[1]])
+  end
+  return not is_reachable and 'domain_unreachable' or nil
 end
 
 local function abandon_band(S, domain, priority)

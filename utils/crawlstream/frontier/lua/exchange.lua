@@ -4,17 +4,20 @@
 --   ended hold is answered as stale, and a call number that was granted before is answered with the
 --   same holds. Children of a page and its completion are one unit of the append-only file.
 -- KEYS: 1 prefix of the partition.
--- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases}
+-- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases,
+--   its egress group: without one nothing is granted where groups are told apart}
 --   sent    {token, after_ms, received, what the site did (see `heed`), wait_ms, epoch_ms}; the last
 --           three only if it did something
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
---            groups {domain, priority, spider, counts, fingerprints, entries}, filtered {reason, n …},
+--            groups {domain, priority, spider, counts, fingerprints, entries, its site if the domain is
+--            parted}, filtered {reason, n …},
 --            life in which links were put ahead or left out as known|-1, spilled {chunk, links …}}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
---   release {token, delay_ms, sent_ms|-1, robots, Crawl-delay in ms}
+--   release {token, delay_ms, sent_ms|-1, robots, Crawl-delay in ms, the site where it belongs; only
+--           if it was granted under another: it goes to the back of its band there}
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded: 1 or 0, -1 if nobody looked, capped}
+--   refused, is Redis crowded: 1 or 0, -1 if nobody looked, capped, version of the sites|''}
 --   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
 --   crawls   crawl number -> {name, run, recovered}
@@ -24,6 +27,7 @@
 --   capped   tokens that have ended, though not all of their children entered or were known
 -- Cost: per page about 12 commands' work; no round trip but its own.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
@@ -35,7 +39,7 @@
 --- include: memory
 --- include: spills
 
-local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases =
+local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases, group =
   unpack(cmsgpack.unpack(ARGV[1]))
 
 local tokens, holds, stale = {}, {}, {}
@@ -146,19 +150,22 @@ for _, release in ipairs(releases) do
   if hold then
     end_once(hold, release[3])
     if release[4] then
-      note_robots(hold.domain, hold.state, hold.rule, release[5])
+      note_robots(hold.state, hold.rule, release[5])
     end
-    put_back(hold, entry_of(hold), hold.lot.priority, true, release[2])
+    if release[6] then
+      hold.domain, hold.is_moved = release[6], true
+    end
+    put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, release[2])
   end
 end
 
 flush_holds(worker)
 redis.call('ZADD', P .. 'workers', int(now + deadline_ms), worker)
-local next_due = lease(S, worker, call, want)
+local next_due = lease(view_of(S, group or ''), worker, call, want)
 save_states()
 save_ledger()
 wake_workers()
 save_clock()
 local granted_holds, granted_lots, crawls, profiles = granted()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat, refused, crowded, capped })
+  to_repeat, refused, crowded, capped, sites or '' })

@@ -3,7 +3,7 @@
 -- Guarantee: one moment, no effect. What is left out because it is too much is said to be.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; none is asked about), 4 most entries,
---   5 most workers.
+--   5 most workers, 6 the site in the domain where the page is counted, or the domain.
 -- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for
 --   a crawl that is not remembered
 --   queued  {spider, priority, standing, length, {entry …}}, best standing first
@@ -11,6 +11,7 @@
 --   held    {worker, token, since_ms ago, flags as in `holds`, spider, priority, entry}
 -- Cost: O(entries asked for + holds of all workers asked for).
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
@@ -19,7 +20,7 @@
 --- include: holds
 
 local name, domain, fingerprint = ARGV[1], ARGV[2], ARGV[3]
-local most_entries, most_workers = tonumber(ARGV[4]), tonumber(ARGV[5])
+local most_entries, most_workers, site = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local c, run, live = string.match(redis.call('HGET', P .. 'names', name) or '', '^(%d+) (%d+) (%d)$')
 if not c then
   return cmsgpack.pack({})
@@ -33,12 +34,20 @@ local function by_standing(a, b)
 end
 
 local queued, spiders = {}, { [own_spider] = true }
-for band in string.gmatch(live == '1' and record.bands or '', '[^,]+') do
-  local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
-  S, priority = S ~= '' and S or own_spider, tonumber(priority)
-  spiders[S] = true
-  local key = band_key(S, c .. '/' .. int(priority), domain)
-  queued[#queued + 1] = { S, priority, priority + shift_of(c), redis.call('LLEN', key), key }
+
+local function list_bands(at, bands)
+  for band in string.gmatch(live == '1' and bands or '', '[^,]+') do
+    local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+    S, priority = S ~= '' and S or own_spider, tonumber(priority)
+    spiders[S] = true
+    local key = band_key(S, c .. '/' .. int(priority), at)
+    queued[#queued + 1] = { S, priority, priority + shift_of(c), redis.call('LLEN', key), key }
+  end
+end
+
+list_bands(domain, record.bands)
+if site ~= domain then
+  list_bands(site, parse_domain_record(redis.call('HGET', P .. 'k:' .. c, site)).bands)
 end
 table.sort(queued, by_standing)
 for _, band in ipairs(queued) do
@@ -53,7 +62,7 @@ for S in pairs(spiders) do
   is_complete = is_complete and #found < 2 * most_entries
   for i = 1, #found, 2 do
     local _, priority, at, entry = string.match(found[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
-    if at == domain then
+    if at == domain or at == site then
       delayed[#delayed + 1] = { S, tonumber(found[i + 1]) - now, tonumber(priority), entry }
     end
   end
@@ -65,7 +74,7 @@ is_complete = is_complete and #workers < most_workers
 for _, worker in ipairs(workers) do
   for _, hold in ipairs(all_holds(worker)) do
     local lot = hold.lot
-    if lot.c == c and hold.domain == domain then
+    if lot.c == c and (hold.domain == domain or hold.domain == site) then
       held[#held + 1] = { worker, hold.token, now - hold.since, hold.flags, lot.spider, lot.priority,
         hold.entry }
     end

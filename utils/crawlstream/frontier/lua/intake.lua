@@ -9,13 +9,14 @@
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'',
---            has its record the key of the crawl}
+--            has its record the key of the crawl, its site if its domain is parted}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
--- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}}, {'FULL', used, limit in bytes}
---   where a seed must wait, or {'GAP', position}: -1 where
---   none is known, for Redis is new (`restore` tells one)
+-- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|''},
+--   {'FULL', used, limit in bytes} where a seed must wait, or {'GAP', position}: -1 where none is
+--   known, for Redis is new (`restore` tells one)
 -- Cost: about two commands' work a seed, eight where caps or times apply.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
@@ -31,7 +32,7 @@ local topic, kafka_partition, start, next_offset, profiles, records = unpack(cms
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', P .. 'positions', place) or -1)
 if position >= next_offset then
-  return cmsgpack.pack({ 'OK', 0, {}, {} })
+  return cmsgpack.pack({ 'OK', 0, {}, {}, sites or '' })
 end
 if start > math.max(position, 0) then
   return cmsgpack.pack({ 'GAP', position })
@@ -92,7 +93,7 @@ local function may_gather(domain_cap, crawl_cap, not_before)
 end
 
 local function admit_seed(place, offset, timestamp, name, domain, priority, S, fingerprint, body,
-    profile, domain_cap, crawl_cap, expires, not_before, uuid, is_keyed)
+    profile, domain_cap, crawl_cap, expires, not_before, uuid, is_keyed, site)
   if was_stopped_after(name, place, timestamp) then
     local record = load_name(name)
     if record then
@@ -113,10 +114,10 @@ local function admit_seed(place, offset, timestamp, name, domain, priority, S, f
   note_seed_priority(c, priority)
   runs[#runs + 1], runs[#runs + 2] = offset, run
   if may_gather(domain_cap, crawl_cap, not_before) then
-    gather_seed(c, domain, priority, S, fingerprint, entry)
+    gather_seed(c, domain, priority, S, fingerprint, entry, site)
   else
     flush_seeds()
-    local group = { domain, priority, S, true, { fingerprint }, { entry }, seed = true }
+    local group = { domain, priority, S, true, { fingerprint }, { entry }, site, seed = true }
     local due = not_before > wall and now + not_before - wall or nil
     local entered, reason = admit(c, { group }, domain_cap, crawl_cap, due)
     if entered == 0 then
@@ -222,4 +223,4 @@ save_clock()
 if is_refused then
   return cmsgpack.pack({ 'FULL', used, limit })
 end
-return cmsgpack.pack({ 'OK', applied, runs, refused })
+return cmsgpack.pack({ 'OK', applied, runs, refused, sites or '' })

@@ -7,6 +7,7 @@
 -- Returns: packed {is the hold still there, admitted, life, is it refused as Redis is crowded}
 -- Cost: as the children of a settle.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands

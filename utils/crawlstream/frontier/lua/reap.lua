@@ -9,6 +9,7 @@
 -- Returns: packed {worker|'', returned, dead letters}
 -- Cost: O(held), at most about 300.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands

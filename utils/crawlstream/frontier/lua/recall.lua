@@ -13,6 +13,7 @@
 --   where none is known, for Redis is new
 -- Cost: as the children of a settle.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands

@@ -13,6 +13,7 @@
 -- Returns: the position that holds from now on; -1 before the last call.
 -- Cost: O(runs), at most 200.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands

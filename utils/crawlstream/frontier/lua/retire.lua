@@ -8,6 +8,7 @@
 -- Returns: packed {returned tokens, tokens alive there that are not held here any more}
 -- Cost: O(held), at most about 300.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands

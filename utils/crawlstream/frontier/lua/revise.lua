@@ -1,39 +1,43 @@
 #!lua flags=allow-oom
--- revise: one bounded step of looking again at a spider's domains, after the default rule changed.
+-- revise: one bounded step of looking again at the domains of a view, after the default rule changed,
+--   or as the view is new.
 -- Guarantee: every domain that was parked or waiting at the change comes up for `lease`, which
---   decides by the new rules.
+--   decides by the new rules; a new view has all domains in the end.
 -- KEYS: 1 prefix of the partition.
 -- ARGV: 1 domains a step.
--- `revise` HASH spider -> "<p|w> <cursor>": parked ones first, then those that wait.
--- Returns: spiders left to revise.
+-- `revise` HASH view -> "<o|p|w> <cursor>": what a new one lacks, parked ones, then those that wait.
+-- Returns: views left to revise.
 -- Cost: O(domains a step).
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
 
-local S = redis.call('HRANDFIELD', P .. 'revise')
-if not S then
+local V = redis.call('HRANDFIELD', P .. 'revise')
+if not V then
   return 0
 end
-local index, cursor = string.match(redis.call('HGET', P .. 'revise', S), '^(%a) (%d+)$')
-local scanned, step
-if index == 'p' then
-  scanned, step = redis.call('SSCAN', P .. 'p:' .. S, cursor, 'COUNT', ARGV[1]), 1
-else
-  scanned, step = redis.call('ZSCAN', P .. 'w:' .. S, cursor, 'COUNT', ARGV[1]), 2
-end
+local SCANS = { o = { 'HSCAN', 'o:' .. spider_of(V), 2, 'p' }, p = { 'SSCAN', 'p:' .. V, 1, 'w' },
+  w = { 'ZSCAN', 'w:' .. V, 2 } }
+local index, cursor = string.match(redis.call('HGET', P .. 'revise', V), '^(%a) (%d+)$')
+local command, key, step, next_index = unpack(SCANS[index])
+local scanned = redis.call(command, P .. key, cursor, 'COUNT', ARGV[1])
 for i = 1, #scanned[2], step do
-  if scanned[2][i] ~= PADDING then
-    look_again(S, scanned[2][i])
+  local domain = scanned[2][i]
+  if index == 'o' and domain ~= PAD then
+    redis.call('ZADD', P .. 'w:' .. V, 'NX', int(now), domain)
+    note_due(V, now)
+  elseif index ~= 'o' and domain ~= PADDING then
+    look_again(V, domain)
   end
 end
 if scanned[1] ~= '0' then
-  redis.call('HSET', P .. 'revise', S, index .. ' ' .. scanned[1])
-elseif index == 'p' then
-  redis.call('HSET', P .. 'revise', S, 'w 0')
+  redis.call('HSET', P .. 'revise', V, index .. ' ' .. scanned[1])
+elseif next_index then
+  redis.call('HSET', P .. 'revise', V, next_index .. ' 0')
 else
-  redis.call('HDEL', P .. 'revise', S)
+  redis.call('HDEL', P .. 'revise', V)
 end
 wake_workers()
 save_clock()

@@ -8,6 +8,7 @@
 -- Returns: crawls left to revisit.
 -- Cost: about six commands a band, of the step or of the last 50 domains.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands

@@ -9,6 +9,7 @@
 -- Cost: so many keys and domains, and the bands of 25 domains at most beyond them; what many domains
 --   have in common is removed by one command. Long lists are freed in the background.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
@@ -41,24 +42,33 @@ local function remove_doomed()
   end
 end
 
+local function leave_view(V, domains)
+  local rest = #domains - redis.call('ZREM', P .. 'r:' .. V, unpack(domains))
+  if rest > 0 then
+    rest = rest - redis.call('ZREM', P .. 'w:' .. V, unpack(domains))
+  end
+  if rest > 0 then
+    redis.call('SREM', P .. 'p:' .. V, unpack(domains))
+  end
+  local keys = keys_of(V, domains)
+  local states, known, of = redis.call('HMGET', P .. 't', unpack(keys)), {}, {}
+  for i = 1, #keys do
+    if states[i] then
+      known[#known + 1], of[#of + 1] = keys[i], domains[i]
+    end
+  end
+  load_states(known)
+  local rules = #known > 0 and rules_of(of, known)
+  for i = 1, #known do
+    forget_later(state_cache[known[i]], rules[i])
+  end
+end
+
 -- Domains that have nothing of S any more: out of its index, and of the one of three they stand in.
 local function leave_all(S, domains)
   redis.call('HDEL', P .. 'o:' .. S, unpack(domains))
-  local left = #domains - redis.call('ZREM', P .. 'r:' .. S, unpack(domains))
-  if left > 0 then
-    left = left - redis.call('ZREM', P .. 'w:' .. S, unpack(domains))
-  end
-  if left > 0 then
-    redis.call('SREM', P .. 'p:' .. S, unpack(domains))
-  end
-  local states, known = redis.call('HMGET', P .. 't', unpack(domains)), {}
-  for i, domain in ipairs(domains) do
-    known[#known + 1] = states[i] and domain or nil
-  end
-  load_states(known)
-  local rules = #known > 0 and rules_of(known)
-  for i, domain in ipairs(known) do
-    forget_later(domain, state_cache[domain], rules[i])
+  for _, V in ipairs(views_of(S)) do
+    leave_view(V, domains)
   end
 end
 

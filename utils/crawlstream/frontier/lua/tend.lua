@@ -11,12 +11,14 @@
 --   runs to abandon, is `watch` due, next_ms|-1 (nothing falls due before), is there more due now}
 -- Cost: five ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
 --- include: clock
+--- include: views
 --- include: ledger
 --- include: throttle
 --- include: bands
 --- include: crawls
 
 local SPIDERS_A_STEP, RECHECK_STATE_MS = 20, 60000
+local REMEMBER_VIEW_MS = 3600000
 local grace_ms, dedupe_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local is_more = false
 
@@ -77,28 +79,46 @@ end
 
 -- Forget the throttle states of domains that ran empty, once nothing in them holds back a request.
 local function forget_states()
-  local domains = rules_known and due_in('v', now) or {}
-  if #domains == 0 then
+  local keys, domains = rules_known and due_in('v', now) or {}, {}
+  if #keys == 0 then
     return
   end
-  load_states(domains)
-  local rules = rules_of(domains)
-  for i, domain in ipairs(domains) do
-    if spent_at(state_cache[domain], rules[i]) <= now then
-      redis.call('HDEL', P .. 't', domain)
-      redis.call('ZREM', P .. 'v', domain)
+  for i = 1, #keys do
+    domains[i] = domain_of(keys[i])
+  end
+  load_states(keys)
+  local rules = rules_of(domains, keys)
+  for i, key in ipairs(keys) do
+    if spent_at(state_cache[key], rules[i]) <= now then
+      redis.call('HDEL', P .. 't', key)
+      redis.call('ZREM', P .. 'v', key)
     else
-      redis.call('ZADD', P .. 'v', int(now + RECHECK_STATE_MS), domain)
+      redis.call('ZADD', P .. 'v', int(now + RECHECK_STATE_MS), key)
     end
+  end
+end
+
+-- Forget the view of an egress group that has no workers any more.
+local function drop_view(S, V)
+  local asked = is_by_group and tonumber(redis.call('HGET', P .. 'views:' .. S, V) or now) or now
+  if now - asked > REMEMBER_VIEW_MS then
+    redis.call('UNLINK', P .. 'w:' .. V, P .. 'r:' .. V, P .. 'p:' .. V, P .. 'z:' .. V)
+    redis.call('HDEL', P .. 'views:' .. S, V)
   end
 end
 
 -- Wake a worker where work is due and somebody sleeps; drop the names of spiders that have nothing.
 local function look_after(S)
-  local due = next_due_in(S)
-  if due == 0 then
-    wake(S, 1)
-  elseif due < 0 and redis.call('HLEN', P .. 'o:' .. S) <= 1 then
+  local has_work = redis.call('HLEN', P .. 'o:' .. S) > 1
+  for _, V in ipairs(views_of(S)) do
+    local due = next_due_in(V)
+    has_work = has_work or due >= 0
+    if due == 0 then
+      wake(V, 1)
+    end
+    drop_view(S, V)
+  end
+  if not has_work then
     redis.call('DEL', P .. 'o:' .. S, P .. 'w:' .. S)
     redis.call('SREM', P .. 'spiders', S)
   end

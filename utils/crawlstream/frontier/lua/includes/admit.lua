@@ -32,7 +32,9 @@ local function load_domain_records(c, domains)
       end
     end
   end
-  load_states(new)
+  if scope == '' then
+    load_states(new)
+  end
   return records
 end
 
@@ -159,9 +161,21 @@ local function select_new(c, record, group)
   return marks, chosen
 end
 
--- Queue admitted entries of a group, or keep them back until `due`.
-local function enqueue(c, group, entries, due)
-  local domain, priority, S = group[1], group[2], group[3]
+-- Note that a domain has a band, in its record as it is stored.
+local function note_band_at(c, domain, S, priority)
+  local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
+  note_band(c, record, S, priority)
+  save_domain_record(c, domain, record)
+end
+
+-- Queue admitted entries of a group, or keep them back until `due`; `record` is that of its domain.
+local function enqueue(c, record, group, entries, due)
+  local domain, priority, S = group[7] or group[1], group[2], group[3]
+  if group[7] then
+    note_band_at(c, domain, S, priority)
+  else
+    note_band(c, record, S, priority)
+  end
   local tag = kind_of(c, S, priority).tag
   count(c, 'admitted', #entries)
   if due then
@@ -198,13 +212,13 @@ local function admit_group(c, group, record, caps, due)
       record.counted = record.counted + entered
       count(c, 'counted', entered)
     end
-    note_band(c, record, group[3], group[2])
-    enqueue(c, group, entries, due)
+    enqueue(c, record, group, entries, due)
   end
   return entered, duplicates, refusal
 end
 
--- Admit groups {domain, priority, spider, counts, fingerprints, entries} of crawl c, in their order.
+-- Admit groups {domain, priority, spider, counts, fingerprints, entries, site} of crawl c, in order.
+-- With a site they wait under its name; dedupe and caps are those of the domain.
 -- A seed (`seed`) is a group of its own and always enters.
 -- Entries are complete (header and body). Caps are -1 where there is none. `due` keeps the entries
 -- back until then. Answers how many entered, and a cap that refused others.

@@ -1,6 +1,6 @@
--- Bands and the two indexes of a spider: which domains have work, and which is next.
--- Guarantee: a domain with entries of spider S is in exactly one of `w:S` (waiting, by next allowed
---   time), `r:S` (ready, by best priority) and `p:S` (parked: its rule allows nothing), one without
+-- Bands and the two indexes of a view: which domains have work, and which is next.
+-- Guarantee: a domain with entries of spider S is, for each view V of it (see `views`; mostly one, called
+--   S), in one of `w:V` (waiting, by next allowed time), `r:V` (ready, by best priority), `p:V` (parked: its rule allows nothing), one without
 --   in none. The indexes are hints; `lease` checks the domain's own state. That a band has run
 --   empty, or its crawl was paused, is found when its turn comes: it leaves the index then, and
 --   `revisit` brings back those of a resumed crawl. While work is due for S, or will be, some
@@ -13,8 +13,8 @@
 -- Delayed entries `y:<S>:<c>` ZSET by due time; `y:<S>` ZSET crawl number by its first due time.
 -- `v` ZSET: domains that ran empty, by the time when their throttle state may be spent; `tend`
 --   forgets it.
--- Sleepers `z:<S>` ZSET worker by the time when it will ask again by itself.
--- Needs: clock, ledger, throttle.
+-- Sleepers `z:<V>` ZSET worker by the time when it will ask again by itself.
+-- Needs: clock, ledger, views, throttle.
 local PRIORITY_UNIT = 2 ^ 40
 local DOMAINS_A_SLEEPER = 8
 local EARLY_MS = 20
@@ -42,16 +42,16 @@ local function split_tag(tag)
   return parts[1], parts[2]
 end
 
-local lots, lots_of_spider = {}, {}
+local lots, lots_of_view = {}, {}
 
--- What the entries of one spider and tag have in common.
-local function lot_of(S, tag)
-  local of_spider = lots_of_spider[S] or {}
-  local lot = of_spider[tag]
+-- What the entries of one view and tag have in common.
+local function lot_of(V, tag)
+  local of_view = lots_of_view[V] or {}
+  local lot = of_view[tag]
   if not lot then
     local c, priority = split_tag(tag)
-    lot = { spider = S, tag = tag, c = c, priority = priority, taken = 0, ended = 0 }
-    lots_of_spider[S], of_spider[tag], lots[#lots + 1] = of_spider, lot, lot
+    lot = { view = V, spider = spider_of(V), tag = tag, c = c, priority = priority, taken = 0, ended = 0 }
+    lots_of_view[V], of_view[tag], lots[#lots + 1] = of_view, lot, lot
   end
   return lot
 end
@@ -85,18 +85,23 @@ local function band_key(S, tag, domain)
   return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain
 end
 
-local newly_ready, earliest_due = {}, {}
-
--- Work of S falls due at `at`: a worker that would sleep longer must hear of it.
-local function note_due(S, at)
-  earliest_due[S] = math.min(earliest_due[S] or at, at)
+-- The state of a domain in a view, which is loaded.
+local function state_of(V, domain)
+  return state_cache[scope == '' and domain or key_of(V, domain)]
 end
 
--- Wake up to `sleepers` workers of S, those first that would sleep longest. A name that nobody
+local newly_ready, earliest_due = {}, {}
+
+-- Work of a view falls due at `at`: a worker that would sleep longer must hear of it.
+local function note_due(V, at)
+  earliest_due[V] = math.min(earliest_due[V] or at, at)
+end
+
+-- Wake up to `sleepers` workers of a view, those first that would sleep longest. A name that nobody
 -- listens under any more wakes nobody: the next one is taken.
-local function wake(S, sleepers)
+local function wake(V, sleepers)
   while sleepers > 0 do
-    local asleep = redis.call('ZPOPMAX', P .. 'z:' .. S, sleepers)
+    local asleep = redis.call('ZPOPMAX', P .. 'z:' .. V, sleepers)
     if #asleep == 0 then
       return
     end
@@ -108,37 +113,38 @@ end
 
 -- Tell sleeping workers what this script made due; one for every 8 domains that became ready.
 local function wake_workers()
-  for S, domains in pairs(newly_ready) do
-    local ready = redis.call('ZCARD', P .. 'r:' .. S)
-    wake(S, math.ceil(math.min(domains, ready) / DOMAINS_A_SLEEPER))
+  for V, domains in pairs(newly_ready) do
+    local ready = redis.call('ZCARD', P .. 'r:' .. V)
+    wake(V, math.ceil(math.min(domains, ready) / DOMAINS_A_SLEEPER))
   end
-  for S, due in pairs(earliest_due) do
-    local first = redis.call('ZRANGE', P .. 'z:' .. S, 0, 0, 'WITHSCORES')[2]
+  for V, due in pairs(earliest_due) do
+    local first = redis.call('ZRANGE', P .. 'z:' .. V, 0, 0, 'WITHSCORES')[2]
     if first and tonumber(first) > due + EARLY_MS then
-      wake(S, 1)
+      wake(V, 1)
     end
   end
 end
 
--- When a domain may be asked next, as far as its state tells; `lease` has the last word.
-local function earliest(domain)
-  load_states({ domain })
-  local state = state_cache[domain]
+-- When a domain may be asked next in a view, as far as its state tells; `lease` has the last word.
+local function earliest(V, domain)
+  local keys = { key_of(V, domain) }
+  load_states(keys)
+  local state = state_cache[keys[1]]
   if state.is_new or not rules_known then
     return now
   end
-  local rule = rules_of({ domain })[1]
+  local rule = rules_of({ domain }, keys)[1]
   local allowed, later = allowance(state, rule)
   return (allowed > 0 or rule.hits == 0) and now or later
 end
 
--- In how many ms more work of S is due: 0 now, -1 never.
-local function next_due_in(S)
-  if redis.call('ZCARD', P .. 'r:' .. S) > 0 then
+-- In how many ms more work of a view is due: 0 now, -1 never.
+local function next_due_in(V)
+  if redis.call('ZCARD', P .. 'r:' .. V) > 0 then
     return 0
   end
-  local waiting = redis.call('ZRANGE', P .. 'w:' .. S, 0, 0, 'WITHSCORES')[2]
-  local delayed = redis.call('ZRANGE', P .. 'y:' .. S, 0, 0, 'WITHSCORES')[2]
+  local waiting = redis.call('ZRANGE', P .. 'w:' .. V, 0, 0, 'WITHSCORES')[2]
+  local delayed = redis.call('ZRANGE', P .. 'y:' .. spider_of(V), 0, 0, 'WITHSCORES')[2]
   local due = math.min(tonumber(waiting or FOREVER), tonumber(delayed or FOREVER))
   return due < FOREVER and math.max(due - now, 0) or -1
 end
@@ -147,45 +153,68 @@ end
 local function know_spider(S)
   if redis.call('SADD', P .. 'spiders', S) == 1 then
     pad(P .. 'o:' .. S)
-    redis.call('ZADD', P .. 'w:' .. S, int(FOREVER), PADDING)
+    for _, V in ipairs(views_of(S)) do
+      redis.call('ZADD', P .. 'w:' .. V, int(FOREVER), PADDING)
+    end
   end
 end
 
--- A domain without entries of S has one now; it is ranked by `priority`.
+-- A worker asks for this view: where it is new, `revise` shows it what there is.
+local function know_view(V)
+  if is_by_group and redis.call('HSET', P .. 'views:' .. spider_of(V), V, int(now)) == 1 then
+    redis.call('ZADD', P .. 'w:' .. V, int(FOREVER), PADDING)
+    redis.call('HSET', P .. 'revise', V, 'o 0')
+    wake_tend_by(now)
+  end
+end
+
+-- A domain without entries of S has one now; it is ranked by `priority`. Views that have not seen yet
+-- that it had none may have it in two indexes for a while: `lease` checks its state.
 local function enter(S, domain, tag, priority)
   know_spider(S)
   redis.call('HSET', P .. 'o:' .. S, domain, tag)
-  local due = earliest(domain)
-  if due > now then
-    redis.call('ZADD', P .. 'w:' .. S, int(due), domain)
-    note_due(S, due)
-  else
-    redis.call('ZADD', P .. 'r:' .. S, rank(priority), domain)
-    newly_ready[S] = (newly_ready[S] or 0) + 1
+  for _, V in ipairs(views_of(S)) do
+    local due = earliest(V, domain)
+    if due > now then
+      redis.call('ZADD', P .. 'w:' .. V, int(due), domain)
+      note_due(V, due)
+    else
+      redis.call('ZADD', P .. 'r:' .. V, rank(priority), domain)
+      newly_ready[V] = (newly_ready[V] or 0) + 1
+    end
   end
 end
 
--- A domain ran empty: let `tend` look when its throttle state is spent.
-local function forget_later(domain, state, rule)
-  redis.call('ZADD', P .. 'v', 'NX', int(math.max(spent_at(state, rule), now)), domain)
+-- A domain ran empty: let `tend` look when this state of it is spent.
+local function forget_later(state, rule)
+  redis.call('ZADD', P .. 'v', 'NX', int(math.max(spent_at(state, rule), now)), state.key)
 end
 
--- A domain has no entry of S any more; it is in no index of S.
-local function leave(S, domain)
-  redis.call('HDEL', P .. 'o:' .. S, domain)
-  load_states({ domain })
-  if changed_states[domain] or not state_cache[domain].is_new then
-    forget_later(domain, state_cache[domain], rules_of({ domain })[1])
+-- A domain has no entry of the spider any more; it is in no index of view V.
+local function leave(V, domain)
+  redis.call('HDEL', P .. 'o:' .. spider_of(V), domain)
+  local keys = { key_of(V, domain) }
+  load_states(keys)
+  local state = state_cache[keys[1]]
+  if changed_states[keys[1]] or not state.is_new then
+    forget_later(state, rules_of({ domain }, keys)[1])
   end
 end
 
 -- Look at a domain again: parked or waiting, it is due now, and `lease` decides by the rules.
-local function look_again(S, domain)
-  if redis.call('SREM', P .. 'p:' .. S, domain) == 1 then
-    redis.call('ZADD', P .. 'w:' .. S, int(now), domain)
-    note_due(S, now)
-  elseif redis.call('ZADD', P .. 'w:' .. S, 'XX', 'LT', 'CH', int(now), domain) == 1 then
-    note_due(S, now)
+local function look_again(V, domain)
+  if redis.call('SREM', P .. 'p:' .. V, domain) == 1 then
+    redis.call('ZADD', P .. 'w:' .. V, int(now), domain)
+    note_due(V, now)
+  elseif redis.call('ZADD', P .. 'w:' .. V, 'XX', 'LT', 'CH', int(now), domain) == 1 then
+    note_due(V, now)
+  end
+end
+
+-- Rank a domain that is ready by a better priority.
+local function raise(S, domain, priority)
+  for _, V in ipairs(views_of(S)) do
+    redis.call('ZADD', P .. 'r:' .. V, 'XX', 'LT', rank(priority), domain)
   end
 end
 
@@ -205,7 +234,7 @@ local function index_band(S, domain, tag, priority)
     redis.call('HSET', P .. 'o:' .. S, domain, SEVERAL)
   end
   redis.call('ZADD', q, 'NX', rank(priority), tag)
-  redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
+  raise(S, domain, priority)
 end
 
 -- Rank a band that may be in the index, filled or not, where it stands now. A domain's own rank is
@@ -213,7 +242,7 @@ end
 local function rank_band(S, domain, tag)
   local _, priority = standing(tag)
   redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, 'XX', rank(priority), tag)
-  redis.call('ZADD', P .. 'r:' .. S, 'XX', 'LT', rank(priority), domain)
+  raise(S, domain, priority)
 end
 
 -- Append entries to a band, or put them in front of it.
@@ -231,7 +260,9 @@ local function delay(S, domain, tag, entry, due, in_front)
   redis.call('ZADD', P .. 'y:' .. S .. ':' .. c, int(due), string.format('%012d', next_turn()) .. ' '
     .. (in_front and 'f' or 'b') .. ' ' .. int(priority) .. ' ' .. domain .. ' ' .. entry)
   redis.call('ZADD', P .. 'y:' .. S, 'LT', int(due), c)
-  note_due(S, due)
+  for _, V in ipairs(views_of(S)) do
+    note_due(V, due)
+  end
 end
 
 local function drop_delayed(S, c)
@@ -276,10 +307,11 @@ local function promote_delayed(S, limit)
 end
 
 -- Forget one tag of a domain; answers what `o` says from now on, nil if nothing is left.
-local function drop_tag(S, domain, o, tag)
+local function drop_tag(V, domain, o, tag)
   if o ~= SEVERAL then
     return o ~= tag and o or nil
   end
+  local S = spider_of(V)
   local q = P .. 'q:' .. S .. ':' .. domain
   redis.call('ZREM', q, tag)
   local left = redis.call('ZRANGE', q, 0, 1)
@@ -294,19 +326,19 @@ local function drop_tag(S, domain, o, tag)
 end
 
 -- The tag whose turn it is in a domain.
-local function first_tag(S, domain, o)
-  return o == SEVERAL and redis.call('ZRANGE', P .. 'q:' .. S .. ':' .. domain, 0, 0)[1] or o
+local function first_tag(V, domain, o)
+  return o == SEVERAL and redis.call('ZRANGE', P .. 'q:' .. spider_of(V) .. ':' .. domain, 0, 0)[1] or o
 end
 
 -- Drop tags of a domain, a bounded number, until its first one has something to lease; answers what
 -- `o` says from now on.
-local function prune(S, domain, o)
+local function prune(V, domain, o)
   for _ = 1, DROPS_A_DOMAIN do
-    local tag = o and first_tag(S, domain, o)
-    if not o or may_lease(split_tag(tag)) and redis.call('EXISTS', band_key(S, tag, domain)) == 1 then
+    local tag = o and first_tag(V, domain, o)
+    if not o or may_lease(split_tag(tag)) and redis.call('EXISTS', band_key(spider_of(V), tag, domain)) == 1 then
       break
     end
-    o = drop_tag(S, domain, o, tag)
+    o = drop_tag(V, domain, o, tag)
   end
   return o
 end

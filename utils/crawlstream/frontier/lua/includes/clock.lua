@@ -4,11 +4,12 @@
 --   the server was restarted since the last call, also with an older copy of its data or with none;
 --   `restart` is the clock's value at that moment.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
---   rules_known.
+--   rules_known, sites (version of the map of sites, see `rules`; nil while domains are whole),
+--   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`).
 -- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
 local P = KEYS[1]
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
-local now, wall, life, restart, turn, rules_known
+local now, wall, life, restart, turn, rules_known, sites, scope
 
 local function int(number)
   return string.format('%d', number)
@@ -24,8 +25,10 @@ do
   local info = redis.call('INFO', 'server')
   local _, before = string.find(info, 'run_id:', 1, true)
   local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
-  local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid')
-  turn, rules_known = tonumber(m[6] or 0), m[7] and true or false
+  local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
+    'sites', 'scope')
+  turn, rules_known, sites = tonumber(m[6] or 0), m[7] and true or false, m[8] or nil
+  scope = m[9] or ''
   if m[1] then
     now, life, restart = tonumber(m[1]), tonumber(m[4]), tonumber(m[5])
     local passed = wall - tonumber(m[2])

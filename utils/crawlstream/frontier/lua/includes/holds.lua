@@ -2,12 +2,12 @@
 -- Guarantee: whatever ends a hold finds it by (worker, token) and removes it in the same script; a
 --   token that is not there changes nothing. A hold that ends without a reported send counts as
 --   sent now: allowances are never refunded.
--- `h:<worker>` HASH token -> hold: since, flags, tag, spider and domain packed, then the entry; `!` ->
---   number of the last granting call; `@` -> the spider under whose name it sleeps.
+-- `h:<worker>` HASH token -> hold: since, flags, tag, view and domain packed, then the entry; `!` ->
+--   number of the last granting call; `@` -> the view under whose name it sleeps.
 --   flags: 0 granted, 1 sent, 2 response received.
 -- Entry: profile number, ',' and the body; one that came back has ';' and three characters instead of
 --   the comma: retries, deaths, reaps, each '!' + n.
--- Needs: clock, ledger, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
+-- Needs: clock, ledger, views, throttle, bands, dedupe, admit. `flush_holds` must follow the last change.
 local ZERO, MOST_MARKS, MARKED, MARKS = 33, 90, ';', 3
 
 -- Retries, deaths and reaps of an entry.
@@ -31,7 +31,7 @@ local HOLD, HOLD_HEAD, FLAGS_AT = '<dBHc0Hc0Hc0', '<dBHc0Hc0', 9
 
 -- The packed beginning of new holds. Strings are dear in Lua: what many have in common is made once.
 local function hold_head(since, lot)
-  return struct.pack(HOLD_HEAD, since, 0, #lot.tag, lot.tag, #lot.spider, lot.spider)
+  return struct.pack(HOLD_HEAD, since, 0, #lot.tag, lot.tag, #lot.view, lot.view)
 end
 
 local sizes = {}
@@ -48,8 +48,8 @@ end
 -- A hold as a table; `join_throttle` adds state and rule of its domain. Most end without anybody
 -- looking at their entry: `entry_of` unpacks it.
 local function parse_hold(token, packed)
-  local since, flags, tag, S, domain = struct.unpack(HOLD, packed)
-  return { token = token, since = since, flags = flags, lot = lot_of(S, tag), domain = domain,
+  local since, flags, tag, V, domain = struct.unpack(HOLD, packed)
+  return { token = token, since = since, flags = flags, lot = lot_of(V, tag), domain = domain,
     packed = packed }
 end
 
@@ -99,7 +99,7 @@ local function all_holds(worker)
   return holds
 end
 
--- Give a list of holds the throttle states and the rules of their domains.
+-- Give a list of holds of one worker the throttle states and the rules of their domains.
 local function join_throttle(holds)
   local domains = {}
   for i = 1, #holds do
@@ -108,11 +108,12 @@ local function join_throttle(holds)
   if #domains == 0 then
     return
   end
-  load_states(domains)
-  local rules = rules_of(domains)
+  local keys = keys_of(holds[1].lot.view, domains)
+  load_states(keys)
+  local rules = rules_of(domains, keys)
   for i = 1, #holds do
     local hold = holds[i]
-    hold.state, hold.rule = state_cache[hold.domain], rules[i]
+    hold.state, hold.rule = state_cache[keys[i]], rules[i]
   end
 end
 
@@ -132,7 +133,7 @@ end
 -- Note on the throttle state when the request of a hold went out.
 local function report(hold, sent_ms)
   local at = sent_ms and hold.since + sent_ms
-  report_send(hold.domain, hold.state, hold.rule, at and at < now and at or now)
+  report_send(hold.state, hold.rule, at and at < now and at or now)
 end
 
 local function note_sent(hold, sent_ms)
@@ -149,7 +150,7 @@ local function note_received(hold)
   if hold.flags < 2 then
     note_change(hold)
     hold.flags = 2
-    end_request(hold.domain, hold.state)
+    end_request(hold.state)
     changed[hold.token] = hold
   end
 end
@@ -162,7 +163,7 @@ local function end_hold(hold, sent_ms)
     if hold.flags == 0 then
       report(hold, sent_ms)
     end
-    end_request(hold.domain, hold.state)
+    end_request(hold.state)
   end
   ended[#ended + 1] = token
   if changed[token] then
@@ -194,15 +195,15 @@ local function flush_holds(worker)
   local due = {}
   for domain, hold in pairs(moved) do
     if hold.rule.hits > 0 then
-      local S = hold.lot.spider
+      local V = hold.lot.view
       local allowed, later = allowance(hold.state, hold.rule, 1)
-      due[S] = due[S] or {}
-      table.insert(due[S], int(allowed > 0 and now or later))
-      table.insert(due[S], domain)
+      due[V] = due[V] or {}
+      table.insert(due[V], int(allowed > 0 and now or later))
+      table.insert(due[V], domain)
     end
   end
-  for S, args in pairs(due) do
-    redis.call('ZADD', P .. 'w:' .. S, 'XX', unpack(args))
+  for V, args in pairs(due) do
+    redis.call('ZADD', P .. 'w:' .. V, 'XX', unpack(args))
   end
   ended, changed, moved, is_seen = {}, {}, {}, {}
 end
@@ -217,10 +218,8 @@ local function put_back(hold, entry, priority, in_front, delay_ms)
     return
   end
   local tag = c .. '/' .. int(priority)
-  if tag ~= lot.tag then
-    local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, hold.domain))
-    note_band(c, record, S, priority)
-    save_domain_record(c, hold.domain, record)
+  if tag ~= lot.tag or hold.is_moved then
+    note_band_at(c, hold.domain, S, priority)
   end
   if delay_ms > 0 then
     count(c, 'delayed', 1)
@@ -233,9 +232,9 @@ end
 
 -- A worker without holds leaves no trace.
 local function forget_worker(worker)
-  local S = redis.call('HGET', P .. 'h:' .. worker, '@')
-  if S then
-    redis.call('ZREM', P .. 'z:' .. S, worker)
+  local V = redis.call('HGET', P .. 'h:' .. worker, '@')
+  if V then
+    redis.call('ZREM', P .. 'z:' .. V, worker)
   end
   redis.call('DEL', P .. 'h:' .. worker, P .. 'recalled:' .. worker)
   redis.call('ZREM', P .. 'workers', worker)

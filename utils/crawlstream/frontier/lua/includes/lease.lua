@@ -3,7 +3,7 @@
 --   and equal domains take turns; no domain gets more than its allowance. Nothing is popped for
 --   good: each entry is a hold in the same script. A turn is of one entry, or of several where the
 --   rule allows them and a large batch is asked for.
--- Needs: clock, ledger, throttle, bands, holds, grants. Cost: O(log D) a granted entry.
+-- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) a granted entry.
 local lease
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
@@ -11,24 +11,25 @@ do
 local MAX_PASSES = 8
 local PROMOTE_AT_LEAST = 64
 local SPREAD = 25
+local RECHECK_STATE_MS = 60000
 
 local offers = {}
 
--- The lot that a tag of S stands for, with what leasing from it takes.
-local function offer_of(S, tag)
+-- The lot that a tag of V stands for, with what leasing from it takes.
+local function offer_of(V, tag)
   local lot = offers[tag]
   if not lot then
-    lot = lot_of(S, tag)
+    lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
-    lot.band = band_key(S, tag, '')
+    lot.band = band_key(lot.spider, tag, '')
     offers[tag] = lot
   end
   return lot
 end
 
 -- Best standing in a domain that `o` says has entries.
-local function top_of(S, domain, o)
-  return offer_of(S, first_tag(S, domain, o)).standing
+local function top_of(V, domain, o)
+  return offer_of(V, first_tag(V, domain, o)).standing
 end
 
 -- Candidates of one pass, best first: their domains, what `o` says of them, the index that they are
@@ -47,12 +48,12 @@ local function add_claim(round, claim, size)
   end
 end
 
--- What `o` says of the domains that an index of S names; those without an entry leave both lists.
-local function entries_of(S, index, domains)
-  local o = #domains > 0 and redis.call('HMGET', P .. 'o:' .. S, unpack(domains)) or {}
+-- What `o` says of the domains that an index of V names; those without an entry leave both lists.
+local function entries_of(V, index, domains)
+  local o = #domains > 0 and redis.call('HMGET', P .. 'o:' .. spider_of(V), unpack(domains)) or {}
   for i = #domains, 1, -1 do
     if not o[i] then
-      redis.call('ZREM', P .. index .. S, domains[i])
+      redis.call('ZREM', P .. index .. V, domains[i])
       table.remove(domains, i)
       table.remove(o, i)
     end
@@ -61,10 +62,10 @@ local function entries_of(S, index, domains)
 end
 
 -- Domains that are due are a round of their own, in the order of what they have.
-local function due_round(S, due, o)
+local function due_round(V, due, o)
   local tops, order, are_equal = {}, {}, true
   for i = 1, #due do
-    tops[i], order[i] = top_of(S, due[i], o[i]), i
+    tops[i], order[i] = top_of(V, due[i], o[i]), i
     are_equal = are_equal and tops[i] == tops[1]
   end
   if not are_equal then
@@ -79,32 +80,32 @@ local function due_round(S, due, o)
 end
 
 -- Domains that are due become ready.
-local function promote(S, due, o)
+local function promote(V, due, o)
   local args, ranks = {}, {}
   for i = 1, #due do
-    local top = top_of(S, due[i], o[i])
+    local top = top_of(V, due[i], o[i])
     ranks[top] = ranks[top] or rank(top)
     args[2 * i - 1], args[2 * i] = ranks[top], due[i]
   end
-  redis.call('ZADD', P .. 'r:' .. S, unpack(args))
-  redis.call('ZREM', P .. 'w:' .. S, unpack(due))
+  redis.call('ZADD', P .. 'r:' .. V, unpack(args))
+  redis.call('ZREM', P .. 'w:' .. V, unpack(due))
 end
 
 -- The first domains that are ready, at most `limit`. Scores are long numbers, dear to read: where the first and
 -- the last are of one priority, all are.
-local function ready_round(S, limit)
-  local domains = redis.call('ZRANGE', P .. 'r:' .. S, 0, limit - 1)
-  local round = round_of('r:', domains, entries_of(S, 'r:', domains))
+local function ready_round(V, limit)
+  local domains = redis.call('ZRANGE', P .. 'r:' .. V, 0, limit - 1)
+  local round = round_of('r:', domains, entries_of(V, 'r:', domains))
   local n = #domains
   if n == 0 then
     return round
   end
-  local ends = redis.call('ZMSCORE', P .. 'r:' .. S, domains[1], domains[n])
+  local ends = redis.call('ZMSCORE', P .. 'r:' .. V, domains[1], domains[n])
   if priority_of(ends[1]) == priority_of(ends[2]) then
     add_claim(round, priority_of(ends[1]), n)
     return round
   end
-  for _, score in ipairs(redis.call('ZMSCORE', P .. 'r:' .. S, unpack(domains))) do
+  for _, score in ipairs(redis.call('ZMSCORE', P .. 'r:' .. V, unpack(domains))) do
     add_claim(round, priority_of(score), 1)
   end
   return round
@@ -112,27 +113,27 @@ end
 
 -- The next domains to serve, at most `limit`, best claim first: due ones directly while nothing else
 -- is ready.
-local function candidates(S, limit)
-  local due = redis.call('ZRANGE', P .. 'w:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
+local function candidates(V, limit)
+  local due = redis.call('ZRANGE', P .. 'w:' .. V, '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
     math.max(2 * limit, PROMOTE_AT_LEAST))
-  local o = entries_of(S, 'w:', due)
-  if #due > 0 and #due <= limit and redis.call('ZCARD', P .. 'r:' .. S) == 0 then
-    return due_round(S, due, o)
+  local o = entries_of(V, 'w:', due)
+  if #due > 0 and #due <= limit and redis.call('ZCARD', P .. 'r:' .. V) == 0 then
+    return due_round(V, due, o)
   elseif #due > 0 then
-    promote(S, due, o)
+    promote(V, due, o)
   end
-  return ready_round(S, limit)
+  return ready_round(V, limit)
 end
 
 -- Whether somebody else has something better than a domain whose claim is out of date: the next one
 -- of the round, or of the index behind it.
-local function is_outranked(S, round, group, left, top)
+local function is_outranked(V, round, group, left, top)
   local claim = left > 1 and round.claims[group] or round.claims[group + 1]
   if claim then
     return claim > top
   end
   local behind = #round.domains
-  local first = redis.call('ZRANGE', P .. 'r:' .. S, behind, behind, 'WITHSCORES')
+  local first = redis.call('ZRANGE', P .. 'r:' .. V, behind, behind, 'WITHSCORES')
   return first[2] and priority_of(first[2]) > top
 end
 
@@ -167,11 +168,11 @@ local function wait_until(round, domain, at)
 end
 
 -- The rule of a domain allows nothing: it is out of the way until its rule changes.
-local function park(S, round, domain, o)
-  if prune(S, domain, o) then
-    redis.call('SADD', P .. 'p:' .. S, domain)
+local function park(V, round, domain, o)
+  if prune(V, domain, o) then
+    redis.call('SADD', P .. 'p:' .. V, domain)
   else
-    leave(S, domain)
+    leave(V, domain)
   end
   go(round, domain)
 end
@@ -188,10 +189,10 @@ end
 
 -- Pop up to `limit` entries of a domain with several bands, all of the standing `top`, equal crawls in
 -- turn. Bands without anything to lease leave the index, a bounded number in one go.
-local function pop_several(S, domain, top, limit)
+local function pop_several(V, domain, top, limit)
   local popped, dropped, o = 0, 0, SEVERAL
   while popped < limit and o and dropped < DROPS_A_DOMAIN do
-    local lot = offer_of(S, first_tag(S, domain, o))
+    local lot = offer_of(V, first_tag(V, domain, o))
     if lot.standing < top then
       break
     end
@@ -199,9 +200,9 @@ local function pop_several(S, domain, top, limit)
     local found = pop_band(lot, domain, share)
     popped = popped + found
     if found < share then
-      o, dropped = drop_tag(S, domain, o, lot.tag), dropped + 1
+      o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then
-      redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, rank(lot.standing), lot.tag)
+      redis.call('ZADD', P .. 'q:' .. spider_of(V) .. ':' .. domain, rank(lot.standing), lot.tag)
     end
   end
   return popped, o
@@ -209,20 +210,20 @@ end
 
 -- Pop up to `limit` entries of a domain whose first lot is `lot`. Answers how many, and what `o` says
 -- from now on (nil: nothing is left).
-local function pop(S, domain, o, lot, limit)
+local function pop(V, domain, o, lot, limit)
   if o == SEVERAL then
-    return pop_several(S, domain, lot.standing, limit)
+    return pop_several(V, domain, lot.standing, limit)
   end
   local popped = pop_band(lot, domain, limit)
   return popped, popped == limit and o or nil
 end
 
 -- Grant up to `limit` entries of candidate i, whose first lot is `lot`; answers how many.
-local function serve(S, round, i, lot, limit)
+local function serve(V, round, i, lot, limit)
   local domain, o, rule = round.domains[i], round.o[i], round.rules[i]
-  local state = state_cache[domain]
+  local state = state_of(V, domain)
   if rule.hits == 0 then
-    park(S, round, domain, o)
+    park(V, round, domain, o)
     return 0
   end
   -- One more than the limit: whether it may go on at once.
@@ -232,17 +233,21 @@ local function serve(S, round, i, lot, limit)
     return 0
   end
   local granted
-  granted, o = pop(S, domain, o, lot, allowed < limit and allowed or limit)
+  granted, o = pop(V, domain, o, lot, allowed < limit and allowed or limit)
   later = now
   if granted > 0 then
-    grant(domain, state, granted)
+    grant(state, granted)
+    if is_by_group then
+      -- Of a domain that another group empties nobody else would forget this state.
+      redis.call('ZADD', P .. 'v', 'NX', int(now + RECHECK_STATE_MS), state.key)
+    end
     later = next_grant(state, rule, allowed - granted)
   end
   if not o then
-    leave(S, domain)
+    leave(V, domain)
     go(round, domain)
   elseif later <= now then
-    stay_ready(round, domain, o == lot.tag and lot.standing or top_of(S, domain, o))
+    stay_ready(round, domain, o == lot.tag and lot.standing or top_of(V, domain, o))
   else
     wait_until(round, domain, later)
   end
@@ -251,7 +256,7 @@ end
 
 -- Candidates in their order, until `want` entries are granted. Those that claim the same priority
 -- share what is left. Answers how many were granted.
-local function serve_round(S, round, want)
+local function serve_round(V, round, want)
   local granted, i = 0, 0
   for group = 1, #round.claims do
     local claim = round.claims[group]
@@ -261,14 +266,14 @@ local function serve_round(S, round, want)
       end
       i = i + 1
       local domain, o = round.domains[i], round.o[i]
-      local lot = offer_of(S, first_tag(S, domain, o))
+      local lot = offer_of(V, first_tag(V, domain, o))
       local top = lot.standing
       local is_below = round.best and round.best > top
-      if top ~= claim and (is_below or is_outranked(S, round, group, left, top)) then
+      if top ~= claim and (is_below or is_outranked(V, round, group, left, top)) then
         stay_ready(round, domain, top)
       elseif not is_below then
         local share = (want - granted) / left
-        granted = granted + serve(S, round, i, lot, share > 1 and math.floor(share) or 1)
+        granted = granted + serve(V, round, i, lot, share > 1 and math.floor(share) or 1)
       end
     end
   end
@@ -277,49 +282,50 @@ end
 
 -- One pass over the best candidates, at most `limit`; answers how many entries were granted, and
 -- whether there were any candidates.
-local function serve_pass(S, want, limit)
-  local round = candidates(S, limit)
+local function serve_pass(V, want, limit)
+  local round = candidates(V, limit)
   if #round.domains == 0 then
     return 0, false
   end
-  load_states(round.domains)
-  round.rules = rules_of(round.domains)
-  local granted = serve_round(S, round, want)
+  local keys = keys_of(V, round.domains)
+  load_states(keys)
+  round.rules = rules_of(round.domains, keys)
+  local granted = serve_round(V, round, want)
   if #round.gone > 0 then
-    redis.call('ZREM', P .. round.index .. S, unpack(round.gone))
+    redis.call('ZREM', P .. round.index .. V, unpack(round.gone))
   end
   if #round.ready > 0 then
-    redis.call('ZADD', P .. 'r:' .. S, unpack(round.ready))
+    redis.call('ZADD', P .. 'r:' .. V, unpack(round.ready))
   end
   if #round.waiting > 0 then
-    redis.call('ZADD', P .. 'w:' .. S, unpack(round.waiting))
+    redis.call('ZADD', P .. 'w:' .. V, unpack(round.waiting))
   end
   return granted, true
 end
 
 -- A worker that got less than it wanted sleeps until the next thing is due; another one does not.
-local function note_asleep(S, worker, is_asleep, due_in)
+local function note_asleep(V, worker, is_asleep, due_in)
   if is_asleep then
     local until_ms = due_in < 0 and FOREVER or now + due_in
-    redis.call('ZADD', P .. 'z:' .. S, int(until_ms), worker)
-    redis.call('HSET', P .. 'h:' .. worker, '@', S)
+    redis.call('ZADD', P .. 'z:' .. V, int(until_ms), worker)
+    redis.call('HSET', P .. 'h:' .. worker, '@', V)
   else
-    redis.call('ZREM', P .. 'z:' .. S, worker)
+    redis.call('ZREM', P .. 'z:' .. V, worker)
   end
   if due_in >= 0 then
-    note_due(S, now + due_in)
+    note_due(V, now + due_in)
   end
 end
 
-local function lease_new(S, worker, call, want)
-  promote_delayed(S, math.max(2 * want, PROMOTE_AT_LEAST))
+local function lease_new(V, worker, call, want)
+  promote_delayed(spider_of(V), math.max(2 * want, PROMOTE_AT_LEAST))
   -- A turn costs by the domain. Where the rule of most allows several entries at once, a large batch
   -- asks fewer domains than it wants entries, but not less than SPREAD.
-  local at_once = rules_of({ DEFAULT_RULE })[1].moderated and 1 or math.floor(want / SPREAD)
+  local at_once = rules_of({ DEFAULT_RULE }, { DEFAULT_RULE })[1].moderated and 1 or math.floor(want / SPREAD)
   local left = want
   for _ = 1, MAX_PASSES do
     local limit = math.ceil(left / math.max(at_once, 1))
-    local served, any = serve_pass(S, left, limit)
+    local served, any = serve_pass(V, left, limit)
     left = left - served
     if not any or left <= 0 then
       break
@@ -330,18 +336,22 @@ local function lease_new(S, worker, call, want)
 end
 
 -- Grant up to `want` entries; answers when more is due.
-function lease(S, worker, call, want)
+function lease(V, worker, call, want)
   local is_repeated = false
+  if not V then
+    return -1
+  end
+  know_view(V)
   if want > 0 and rules_known then
     is_repeated = call <= tonumber(redis.call('HGET', P .. 'h:' .. worker, '!') or 0)
     if is_repeated then
       repeat_grants(worker, call)
     else
-      lease_new(S, worker, call, want)
+      lease_new(V, worker, call, want)
     end
   end
-  local due_in = is_repeated and 0 or rules_known and next_due_in(S) or -1
-  note_asleep(S, worker, amount_granted() < want and not is_repeated, due_in)
+  local due_in = is_repeated and 0 or rules_known and next_due_in(V) or -1
+  note_asleep(V, worker, amount_granted() < want and not is_repeated, due_in)
   return due_in
 end
 end

@@ -10,7 +10,7 @@ do
 local gathered, order = {}, {}
 
 -- Keep a seed of crawl c for the next flush.
-function gather_seed(c, domain, priority, S, fingerprint, entry)
+function gather_seed(c, domain, priority, S, fingerprint, entry, site)
   local of = gathered[c]
   if not of then
     of = { domains = {}, groups = {}, by_domain = {} }
@@ -23,12 +23,12 @@ function gather_seed(c, domain, priority, S, fingerprint, entry)
   end
   local group
   for i = 1, #groups do
-    if groups[i][2] == priority and groups[i][3] == S then
+    if groups[i][2] == priority and groups[i][3] == S and groups[i][7] == site then
       group = groups[i]
     end
   end
   if not group then
-    group = { domain, priority, S, true, {}, {}, seed = true }
+    group = { domain, priority, S, true, {}, {}, site, seed = true }
     groups[#groups + 1], of.groups[#of.groups + 1] = group, group
   end
   local n = #group[5] + 1
@@ -104,8 +104,7 @@ local function flush_crawl(c, of)
     mark_group(c, slabs, record, group)
     record.counted = record.counted + size
     count(c, 'counted', size)
-    note_band(c, record, group[3], group[2])
-    enqueue(c, group, group[6])
+    enqueue(c, record, group, group[6])
   end
   save_slabs(c, slabs)
   save_domain_records(c, records)

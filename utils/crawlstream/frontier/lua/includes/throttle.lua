@@ -62,8 +62,8 @@ local function slowed(state, rule)
     concurrency = rule.concurrency }
 end
 
--- Rules of many domains, whose states are loaded: one HMGET where any domain has one of its own.
-function rules_of(domains)
+-- Rules of many domains, whose states (`keys`) are loaded: one HMGET where any has one of its own.
+function rules_of(domains, keys)
   if not default_rule then
     default_rule = parse_rule(redis.call('HGET', P .. 'rules', DEFAULT_RULE))
     has_own_rules = redis.call('HLEN', P .. 'rules') > FIELDS_WITHOUT_DOMAIN
@@ -74,17 +74,17 @@ function rules_of(domains)
     rules[i] = texts and texts[i] and parse_rule(texts[i]) or default_rule
   end
   for i = 1, is_any_in_care and #domains or 0 do
-    local state = state_cache[domains[i]]
+    local state = state_cache[keys[i]]
     rules[i] = state and state[NOT_BEFORE] ~= 0 and slowed(state, rules[i]) or rules[i]
   end
   return rules
 end
 
-local function decode_state(packed)
+local function decode_state(key, packed)
   if not packed then
-    return { 0, 0, 0, 0, NO_BONUS, 0, NEVER, 0, '', is_new = true }
+    return { 0, 0, 0, 0, NO_BONUS, 0, NEVER, 0, '', key = key, is_new = true }
   end
-  local state = { struct.unpack(HEAD, packed) }
+  local state = { key = key, struct.unpack(HEAD, packed) }
   local older = HEAD_SIZE + 1
   if state[NOT_BEFORE] ~= 0 then
     is_any_in_care = true
@@ -103,12 +103,12 @@ local function encode_state(state)
   return head .. struct.pack(CARE, unpack(state, STRIKES, DELAY_UNTIL)) .. state[OLDER]
 end
 
--- Read the throttle states of many domains: one HMGET.
-function load_states(domains)
+-- Read the throttle states of these names: one HMGET.
+function load_states(keys)
   local missing = {}
-  for i = 1, #domains do
-    if state_cache[domains[i]] == nil then
-      missing[#missing + 1], state_cache[domains[i]] = domains[i], false
+  for i = 1, #keys do
+    if state_cache[keys[i]] == nil then
+      missing[#missing + 1], state_cache[keys[i]] = keys[i], false
     end
   end
   if #missing == 0 then
@@ -116,14 +116,14 @@ function load_states(domains)
   end
   local packed = redis.call('HMGET', P .. 't', unpack(missing))
   for i = 1, #missing do
-    state_cache[missing[i]] = decode_state(packed[i])
+    state_cache[missing[i]] = decode_state(missing[i], packed[i])
   end
 end
 
 function save_states()
   local args = {}
-  for domain, state in pairs(changed_states) do
-    args[#args + 1] = domain
+  for key, state in pairs(changed_states) do
+    args[#args + 1] = key
     args[#args + 1] = encode_state(state)
   end
   if #args > 0 then
@@ -259,7 +259,7 @@ function allowance(state, rule, enough)
 end
 
 -- Account for grants.
-function grant(domain, state, amount)
+function grant(state, amount)
   if state[BONUS] == BONUS_DUE then
     state[BONUS] = BONUS_GIVEN
   else
@@ -268,7 +268,7 @@ function grant(domain, state, amount)
   end
   state[UNREPORTED] = state[UNREPORTED] + amount
   state[CONCURRENT] = state[CONCURRENT] + amount
-  changed_states[domain] = state
+  changed_states[state.key] = state
 end
 
 -- Begin to take care of a domain.
@@ -283,7 +283,7 @@ end
 -- A grant has bought a robots.txt that asks for `delay` ms between requests (0: it does not). Of a
 -- domain's several hosts the slowest counts. The first request to a domain was for it: then the page
 -- may follow at once. Together they count as two, which the double pause after them pays for.
-function note_robots(domain, state, rule, delay)
+function note_robots(state, rule, delay)
   if delay > 0 then
     take_care(state)
     local known = state[DELAY_UNTIL] > wall and state[DELAY] or 0
@@ -294,7 +294,7 @@ function note_robots(domain, state, rule, delay)
   if state[BONUS] == FIRST_OUT and rule.moderated and rule.hits > 1 then
     state[BONUS] = BONUS_DUE
   end
-  changed_states[domain] = state
+  changed_states[state.key] = state
 end
 
 local function strike(state, pause)
@@ -322,7 +322,7 @@ function heed(hold, state, what, wait, moment)
     return
   end
   take_care(state)
-  changed_states[hold.domain] = state
+  changed_states[state.key] = state
   local is_news = hold.since >= state[STRUCK_AT]
   if what == ANSWER then
     if is_news then
@@ -372,16 +372,16 @@ function next_grant(state, rule, left)
 end
 
 -- A granted request went out at time `at`.
-function report_send(domain, state, rule, at)
+function report_send(state, rule, at)
   state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
   add_sends(state, rule, at, 1)
-  changed_states[domain] = state
+  changed_states[state.key] = state
 end
 
 -- A granted request is over: its response is there, or it will never be sent.
-function end_request(domain, state)
+function end_request(state)
   state[CONCURRENT] = state[CONCURRENT] > 0 and state[CONCURRENT] - 1 or 0
-  changed_states[domain] = state
+  changed_states[state.key] = state
 end
 
 -- When nothing of the state can hold back a request any more, so that it may be forgotten.

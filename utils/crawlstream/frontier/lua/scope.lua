@@ -1,0 +1,51 @@
+#!lua flags=allow-oom
+-- scope: what limits are kept for beside the domain: each spider type, each egress group.
+-- Guarantee: the first to say it decides; another word changes it only by force. Then the states of
+--   all domains are forgotten, each is treated as if its allowance had been used up now, and the
+--   indexes are made anew.
+-- KEYS: 1 prefix of the partition.
+-- ARGV: 1 '', 'type', 'group' or 'type group'; 2 '1': by force.
+-- Returns: what is in force from now on.
+-- Cost: one field; by force O(domains), all at once.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+
+local wanted, is_forced = ARGV[1], ARGV[2] == '1'
+local known = redis.call('HGET', P .. 'm', 'scope')
+if known == wanted or (known and not is_forced) then
+  save_clock()
+  return known
+end
+
+-- Take down the indexes of the views as they were, and have new ones filled.
+local function rebuild(S)
+  for _, V in ipairs(views_of(S)) do
+    redis.call('UNLINK', P .. 'w:' .. V, P .. 'r:' .. V, P .. 'p:' .. V)
+    wake(V, 1000)
+  end
+  redis.call('UNLINK', P .. 'views:' .. S)
+  redis.call('HDEL', P .. 'revise', unpack(views_of(S)))
+  if not string.find(wanted, 'group', 1, true) then
+    redis.call('ZADD', P .. 'w:' .. S, int(FOREVER), PADDING)
+    redis.call('HSET', P .. 'revise', S, 'o 0')
+    wake_tend_by(now)
+  end
+end
+
+-- One field of the states is padding.
+local spiders = redis.call('SMEMBERS', P .. 'spiders')
+if (known or '') ~= wanted and (#spiders > 0 or redis.call('HLEN', P .. 't') > 1) then
+  for _, S in ipairs(spiders) do
+    rebuild(S)
+  end
+  life, restart = life + 1, now
+  redis.call('HSET', P .. 'm', 'life', int(life), 'restart', int(restart))
+  redis.call('UNLINK', P .. 't', P .. 'v')
+  pad(P .. 't')
+end
+redis.call('HSET', P .. 'm', 'scope', wanted)
+save_clock()
+return wanted

@@ -1,0 +1,29 @@
+"""What limits are kept for beside the domain: one word for the whole cluster."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from crawlstream.errors import ConfigError
+from crawlstream.frontier.care import Run
+
+_KEPT = {
+    "": "for a domain",
+    "type": "for each spider type",
+    "group": "for each egress group",
+    "type group": "for each spider type and egress group",
+}
+
+
+async def agree(run: Run, scope: str, *, by_force: bool = False) -> None:
+    """Let limits be kept for each of these words: ``type``, ``group``, both or neither.
+
+    The first process of a cluster to say so decides; ConfigError where another was first.
+    """
+    known = cast(bytes, await run("scope", scope, "1" if by_force else "")).decode()
+    if known != scope:
+        raise ConfigError(
+            "SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED say that limits are kept "
+            f"{_KEPT[scope]}, but in this cluster they are kept {_KEPT.get(known, known)}; to "
+            "change that, stop all of its processes and say `crawlstream throttle rescope`"
+        )
