@@ -85,10 +85,19 @@ class Screens:
         assert await self.tab.run("document.getElementById('ask').open")
         await self.tab.click("#ask button[value=yes]")
 
-    async def fits(self) -> None:
-        """No screen is wider than the window, however narrow; nothing is cut off."""
-        width = await self.tab.run("document.documentElement.scrollWidth - innerWidth")
-        assert width <= 0, await self.tab.run("location.href")
+    async def suits_everybody(self) -> None:
+        """No screen is wider than the window, and a screen reader has a name for every part."""
+        assert await self.tab.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        unnamed = await self.tab.run(_UNNAMED)
+        assert unnamed == [], await self.tab.run("location.href")
+        assert await self.tab.run("document.querySelectorAll('h1').length") == 1
+
+
+_UNNAMED = (
+    "[...document.querySelectorAll("
+    "'main :is(input:not([type=hidden]), select, textarea, [role=img], [role=region])')]"
+    ".filter((one) => !one.labels?.length && !one.ariaLabel).map((one) => one.outerHTML)"
+)
 
 
 @asynccontextmanager
@@ -122,7 +131,7 @@ async def test_a_person_walks_every_screen(
             await tab.look(width=width, height=height, dark=dark)
             for path in ("/", "/ui/crawls", _crawl_path(crawlid), "/ui/domains", "/ui/submit"):
                 await screens.open(path)
-                await screens.fits()
+                await screens.suits_everybody()
     # What the browser notes of the wrong seeds that were typed above.
     assert [one for one in tab.complaints if "/v2/check" not in one] == []
 
@@ -148,7 +157,9 @@ async def _see_the_crawl(screens: Screens, crawlid: str, domain: str) -> None:
     await screens.open("/ui/crawls")
     await screens.follow(crawlid)
     await screens.reads(f"Crawl {crawlid}", "Never admitted", "adds up", domain, "duplicate")
+    await screens.tab.run("document.querySelector('[data-key=pause] button').focus()")
     await screens.moves("done")
+    assert await screens.tab.run("document.activeElement.innerText") == "Pause"
 
 
 async def _see_what_came(screens: Screens, crawlid: str) -> None:

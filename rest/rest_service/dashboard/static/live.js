@@ -76,6 +76,8 @@ function watch() {
 }
 
 if (live) {
+  // The parser leaves out what is blank at the beginning of what is sent.
+  if (live.firstChild?.nodeType === Node.TEXT_NODE) live.firstChild.remove();
   let stream = watch();
   // Whoever does not look costs nothing.
   document.addEventListener("visibilitychange", () => {
