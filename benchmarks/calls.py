@@ -66,10 +66,12 @@ async def own_kafka(folder: str) -> AsyncIterator[str]:
         yield address
 
 
-async def feed(frontier: Frontier, port: int, crawl: CrawlKey = CRAWL) -> None:
+async def feed(
+    frontier: Frontier, port: int, crawl: CrawlKey = CRAWL, *, seeds: int = SEEDS
+) -> None:
     """Admit seeds that lead everywhere."""
-    urls = [web.url(port, host, 0) for host in range(SEEDS)]
-    seeds = [
+    urls = [web.url(port, host, 0) for host in range(seeds)]
+    records = [
         Seed(
             offset=offset,
             timestamp_ms=1,
@@ -83,7 +85,7 @@ async def feed(frontier: Frontier, port: int, crawl: CrawlKey = CRAWL) -> None:
         for offset, url in enumerate(urls)
     ]
     await frontier.intake(
-        IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=SEEDS, records=seeds)
+        IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=seeds, records=records)
     )
 
 

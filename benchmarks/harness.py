@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,14 +90,14 @@ class Benchmark:
     lines: Mapping[str, Line]
     repetitions: int = 3
 
-    def main(self) -> None:
-        """Run from the command line."""
+    def main(self, argv: Sequence[str] | None = None) -> None:
+        """Run from the command line, or by these arguments."""
         parser = argparse.ArgumentParser(
             prog=f"crawlstream bench {self.name}", description=self.about
         )
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
         parser.add_argument("-n", type=int, default=self.repetitions, help="repetitions")
-        options = parser.parse_args()
+        options = parser.parse_args(argv)
         report = asyncio.run(self._run(options.n))
         self._print(report)
         if options.json:

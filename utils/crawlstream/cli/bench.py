@@ -32,6 +32,7 @@ class Name(StrEnum):
     OUTPUT = "output"
     POLITE = "polite"
     REST = "rest"
+    BROAD = "broad"
 
 
 def bench(
@@ -39,6 +40,9 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
     repetitions: Annotated[
         int | None, typer.Option("-n", min=1, help="Measure so often; medians are reported.")
+    ] = None,
+    domains: Annotated[
+        int | None, typer.Option(min=1, help="Of polite: how many domains to ask.")
     ] = None,
 ) -> None:
     """Measure one thing on servers of its own, and compare it with its floor and its goal.
@@ -48,6 +52,8 @@ def bench(
     options = ["--json"] if as_json else []
     if repetitions is not None:
         options += ["-n", str(repetitions)]
+    if domains is not None:
+        options += ["--domains", str(domains)]
     argv = (sys.executable, str(repository() / "benchmarks" / f"{name}.py"), *options)
     # In place of this process, so that whatever ends the command ends the benchmark.
     os.execv(sys.executable, argv)  # noqa: S606  no shell
