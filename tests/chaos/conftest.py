@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,6 +10,9 @@ import pytest_asyncio
 
 from chaos.stage import Stage
 from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
+
+collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else ["test_scenarios.py"]
+"""What takes many minutes is played by option only."""
 
 __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
 
