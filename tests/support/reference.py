@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -92,16 +92,16 @@ def _source() -> str:
     return Path(settings.__file__).read_text(encoding="utf-8")
 
 
+def _classes() -> list[ast.ClassDef]:
+    """What settings are made of: the class itself, then those it takes more from."""
+    made = {node.name: node for node in ast.parse(_source()).body if isinstance(node, ast.ClassDef)}
+    return [made[kind.__name__] for kind in Settings.__mro__ if kind.__name__ in made]
+
+
 def _described() -> Mapping[str, str]:
     """What stands below each field."""
-    tree = ast.parse(_source())
-    body = next(
-        node.body
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and node.name == "Settings"
-    )
     told = {}
-    for field, after in pairwise(body):
+    for field, after in chain.from_iterable(pairwise(node.body) for node in _classes()):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], []), clean=True) or ""
             told[field.target.id] = " ".join(text.replace("``", "`").split())
@@ -109,13 +109,21 @@ def _described() -> Mapping[str, str]:
 
 
 def _sections() -> Iterator[tuple[str, list[str]]]:
-    """The comments that stand alone between fields, with the fields below each."""
-    for block in re.split(r"\n\n    # ", _source().split("class Settings")[1])[1:]:
+    """The comments that stand alone between fields, with the fields below each; then the others."""
+    for block in re.split(r"\n\n    # ", _source().split("class Settings(")[1])[1:]:
         title, _, rest = block.partition("\n")
         names = re.findall(r"^    (\w+): ", rest, re.MULTILINE)
-        fields = [name for name in names if name in Settings.model_fields]
-        if fields:
+        if fields := [name for name in names if name in Settings.model_fields]:
             yield title.rstrip(".").replace("``", "`"), fields
+    for node in _classes()[1:]:
+        title = (ast.get_docstring(node) or "").partition("\n")[0]
+        names = [field.target.id for field in node.body if _is_field(field)]  # type: ignore[attr-defined]
+        yield title.rstrip("."), names
+
+
+def _is_field(node: ast.stmt) -> bool:
+    is_named = isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    return is_named and node.target.id in Settings.model_fields  # type: ignore[attr-defined]
 
 
 def _value(field: FieldInfo) -> str:
