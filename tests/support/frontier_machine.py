@@ -29,8 +29,9 @@ from crawlstream.model.throttle import ThrottleRule
 from support import frontier as support
 from support.frontier import GRACE_MS, KEYS, Bench, Feed, Worker, open_bench
 from support.frontier_audit import audit, left_over
-from support.frontier_model import DEADLINE_MS, Generation, Held, Item, Model
+from support.frontier_model import DEADLINE_MS, Model
 from support.frontier_spilling import Spilling, children_of
+from support.frontier_values import Generation, Held, Item
 from support.frontier_world import (
     CAPS,
     COMMANDS,

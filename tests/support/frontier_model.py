@@ -8,143 +8,15 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import GRACE_MS, url_of
+from support.frontier_values import Domain, Generation, Held, Item, Spilled, bucket_ms
 
 RETRY_STEP = -10
 DEADLINE_MS = 30_000
 MAX_DEATHS, MAX_REAPS = 3, 20
-
-
-@dataclass(eq=False)
-class Item:
-    """An entry, wherever it is."""
-
-    url: str
-    origin: str | None
-    spider: str
-    domain: str
-    priority: int
-    of: Generation
-    retries: int = 0
-    deaths: int = 0
-    reaps: int = 0
-
-
-@dataclass(eq=False)
-class Generation:
-    """The life of one crawl number: dedupe and caps over all its runs, the ledger of the latest."""
-
-    crawl: CrawlKey
-    run: int = 0
-    state: str = "finished"
-    takes_seeds: bool = True
-    over_time: bool = False
-    is_paused: bool = False
-    top: int | None = None
-    """Highest priority of a seed of the run."""
-    shift: int = 0
-    idle_since: int | None = None
-    known: set[tuple[str, str]] = field(default_factory=set)
-    counted: Counter[str] = field(default_factory=Counter)
-    ledger: Counter[str] = field(default_factory=Counter)
-    filtered: Counter[str] = field(default_factory=Counter)
-    spills: dict[str, int] = field(default_factory=dict)
-    """Links of ended pages that wait in Kafka, by the name of their record."""
-    first_seeds: dict[int, int] = field(default_factory=dict)
-    """Timestamp of the run's first seed, by Kafka partition."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether entries of it may be admitted."""
-        return self.state == "running" and not self.over_time
-
-    @property
-    def may_lease(self) -> bool:
-        """Whether its entries may be leased."""
-        return self.is_open and not self.is_paused
-
-    @property
-    def waiting(self) -> int:
-        """Entries that wait, now or later."""
-        return self.ledger["queued"] + self.ledger["delayed"]
-
-    @property
-    def left(self) -> int:
-        """Entries that have not come to their end."""
-        return sum(self.ledger[name] for name in ("queued", "delayed", "held", "spilled"))
-
-
-@dataclass
-class Spilled:
-    """A record that was sent to Kafka: links of a page, as they were found."""
-
-    of: Generation
-    run: int
-    worker: str
-    token: str
-    chunk: int
-    groups: list[tuple[list[tuple[str, Item]], bool]]
-    """Fingerprints and items, and whether they count."""
-
-    @property
-    def name(self) -> str:
-        """What it is registered by."""
-        return f"{self.worker} {self.token} {self.chunk}"
-
-
-@dataclass
-class Held:
-    """An item in the hands of a worker."""
-
-    item: Item
-    since: int
-    is_reported: bool = False
-    is_received: bool = False
-
-
-def bucket_ms(rule: ThrottleRule) -> int:
-    """How finely the frontier remembers sends under an unmoderated rule."""
-    return 1 if rule.effective_hits <= 128 else -(-int(rule.window_s * 1000) // 32)
-
-
-@dataclass
-class Domain:
-    """What was sent to a domain, as the frontier must count it."""
-
-    rule: ThrottleRule
-    ruled_since: int = 0
-    sends: list[int] = field(default_factory=list)
-
-    def expire(self, now: int) -> None:
-        """Drop sends that no rule of these tests reaches back to."""
-        self.sends = [at for at in self.sends if at > now - 60_000]
-
-    def may_send(self, now: int, unreported: int, concurrent: int, *, is_sure: bool) -> int:
-        """How many grants are allowed at least (``is_sure``) or at most.
-
-        What was sent under a former rule counts at least not at all, at most as a whole allowance.
-        """
-        rule = self.rule
-        hits, window, bucket = rule.effective_hits, int(rule.window_s * 1000), bucket_ms(rule)
-        room = rule.concurrency - concurrent
-        if hits == 0 or room <= 0:
-            return 0
-        old = [at for at in self.sends if at <= self.ruled_since]
-        counted = [at for at in self.sends if at > self.ruled_since]
-        if is_sure:
-            counted = self.sends
-            if not rule.moderated and any(at + bucket + window > now for at in old):
-                return 0
-        if rule.moderated:
-            spacing = -(-window // hits)
-            return int(not unreported and all(at + spacing <= now for at in counted))
-        reach = window + (bucket if is_sure else 0)
-        used = sum(at + reach > now for at in counted)
-        return max(min(hits - used - unreported, room), 0)
 
 
 class Model:

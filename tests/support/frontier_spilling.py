@@ -7,7 +7,8 @@ from random import Random
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.model.effects import Links, Settle
 from support.frontier import KEYS, Bench, Worker, entry_of
-from support.frontier_model import Generation, Held, Item, Model, Spilled
+from support.frontier_model import Model
+from support.frontier_values import Generation, Held, Item, Spilled
 from support.spilling import Spills
 
 
