@@ -142,10 +142,13 @@ local function first(list, n)
 end
 
 -- The new ones of a group: fingerprints to mark, entries to queue. Lists are dear in Lua, and most
--- groups are of one link, which needs none.
-local function select_new(c, record, group)
+-- groups are of one link, which needs none; without caps it is marked at once.
+local function select_new(c, record, group, caps)
   local domain, fingerprints, entries = group[1], group[5], group[6]
-  if #fingerprints == 1 then
+  if #fingerprints == 1 and not caps then
+    local is_new = mark_one(c, domain, record, fingerprints[1])
+    return NONE, (is_new or group.seed) and entries or NONE
+  elseif #fingerprints == 1 then
     local is_known = is_marked(c, domain, record, fingerprints[1])
     return is_known and NONE or fingerprints, is_known and not group.seed and NONE or entries
   end
@@ -192,7 +195,7 @@ end
 -- Admit one group. Answers how many entered, how many were duplicates, and the cap that refused
 -- others.
 local function admit_group(c, group, record, caps, due)
-  local marks, entries = select_new(c, record, group)
+  local marks, entries = select_new(c, record, group, caps)
   local entered, refusal = #entries, nil
   local duplicates = #group[5] - entered
   if entered == 0 then

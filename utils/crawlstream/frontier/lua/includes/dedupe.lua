@@ -150,3 +150,31 @@ local function mark(c, domain, record, fingerprints)
   end
   mark_own(c, domain, record, fingerprints)
 end
+
+-- Mark one fingerprint, whatever caps say; answers whether it is new. Where its set has room one
+-- command does both.
+local function mark_one(c, domain, record, fingerprint)
+  local sets = record.own > 0 and sets_for(record.own)
+  if sets and sets == sets_for(record.own + 1) then
+    if record.slab ~= NO_SLAB
+      and redis.call('SISMEMBER', slab_key(c, record.slab), fingerprint) == 1 then
+      return false
+    end
+    local added = redis.call('SADD', own_key(c, domain, set_of(fingerprint, sets)), fingerprint)
+    record.own = record.own + added
+    return added == 1
+  elseif not sets and record.slab ~= NO_SLAB then
+    local key = slab_key(c, record.slab)
+    local size = slab_sizes[key] or redis.call('SCARD', key)
+    if size < SLAB_MEMBERS then
+      local added = redis.call('SADD', key, fingerprint)
+      slab_sizes[key] = size + added
+      return added == 1
+    end
+  end
+  local is_new = not is_marked(c, domain, record, fingerprint)
+  if is_new then
+    mark(c, domain, record, { fingerprint })
+  end
+  return is_new
+end
