@@ -117,13 +117,17 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
             yield title.rstrip(".").replace("``", "`"), fields
     for node in _classes()[1:]:
         title = (ast.get_docstring(node) or "").partition("\n")[0]
-        names = [field.target.id for field in node.body if _is_field(field)]  # type: ignore[attr-defined]
-        yield title.rstrip("."), names
+        yield title.rstrip("."), _fields(node)
 
 
-def _is_field(node: ast.stmt) -> bool:
-    is_named = isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    return is_named and node.target.id in Settings.model_fields  # type: ignore[attr-defined]
+def _fields(node: ast.ClassDef) -> list[str]:
+    return [
+        field.target.id
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and field.target.id in Settings.model_fields
+    ]
 
 
 def _value(field: FieldInfo) -> str:
