@@ -25,6 +25,8 @@ from rest_service.service import Service, TheService
 UNDER_WAY = frozenset({"running", "paused", "stopping", "expiring"})
 _NEEDED = ("kafka-monitor", "redis-monitor", "crawler")
 _DOMAINS_SHOWN = 50
+_PATIENCE_S = 3.0
+"""A screen that says what does not answer is of more use than one that waits for it."""
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
@@ -49,16 +51,16 @@ async def _overview(service: Service) -> Values:
         "problems": _problems(service, processes),
         "figures": _figures(service),
         "crawls": latest(under_way)[:SHOWN],
-        "kinds": sorted(Counter(one.kind for one in processes).items()),
+        "kinds": sorted(Counter(one.kind for one in processes or ()).items()),
     }
 
 
-def _problems(service: Service, processes: Sequence[Process]) -> list[str]:
+def _problems(service: Service, processes: Sequence[Process] | None) -> list[str]:
     """What a person should look after, in sentences."""
     problems = []
     if not service.reach.kafka:
         problems.append("Kafka does not answer.")
-    if service.sampler.is_blind or not service.sampler.samples:
+    if processes is None or service.sampler.is_blind or not service.sampler.samples:
         return [*problems, "Redis does not answer: these figures are old."]
     state = service.sampler.samples[-1].state
     there = {one.kind for one in processes}
@@ -107,16 +109,18 @@ async def processes(request: Request, service: TheService) -> Response:
     """Every process that lives."""
 
     async def fill() -> Values:
-        return {"processes": await _processes(service), "reach": service.reach}
+        return {"processes": await _processes(service) or (), "reach": service.reach}
 
     return await show(request, service, Screen("processes.html", "/ui/processes", fill, every_s=2))
 
 
-async def _processes(service: Service) -> Sequence[Process]:
+async def _processes(service: Service) -> Sequence[Process] | None:
+    """All that live; None: Redis does not tell."""
     try:
-        found = await living(service.redis, service.keys)
-    except RedisError:
-        return []
+        async with asyncio.timeout(_PATIENCE_S):
+            found = await living(service.redis, service.keys)
+    except (RedisError, TimeoutError):
+        return None
     return sorted(found, key=lambda one: one.name)
 
 
@@ -166,12 +170,13 @@ async def _domains(service: Service, wanted: str) -> Values:
     problems = []
     table, default = None, service.settings.default_rule
     try:
-        table = await service.frontier.rules()
-        busy = await read_domains(service.redis, service.keys, most=_DOMAINS_SHOWN)
-        known = table or ThrottleTable(default=default)
-        names = [wanted] if wanted else _named(known, busy)
-        rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
-    except (CrawlstreamError, RedisError):
+        async with asyncio.timeout(_PATIENCE_S):
+            table = await service.frontier.rules()
+            busy = await read_domains(service.redis, service.keys, most=_DOMAINS_SHOWN)
+            known = table or ThrottleTable(default=default)
+            names = [wanted] if wanted else _named(known, busy)
+            rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
+    except (CrawlstreamError, RedisError, TimeoutError):
         return {"problems": ["Redis does not answer."], "default": default, "rows": [], "left": 0}
     if table is None:
         problems.append("No rules are known yet, so nothing is fetched.")
