@@ -93,7 +93,7 @@ class Gate:
             self._admit(peer)
             raise
         self._admit(client.name)
-        needed = role_needed(request.method, request.url.path)
+        needed = role_needed(request.method, request.scope["path"])
         if client.role < needed:
             status = 401 if client.role is Role.ANYONE else 403
             code = "unauthorized" if status == 401 else "forbidden"
