@@ -91,8 +91,8 @@ local function promote(V, due, o)
   redis.call('ZREM', P .. 'w:' .. V, unpack(due))
 end
 
--- The first domains that are ready, at most `limit`. Scores are long numbers, dear to read: where the first and
--- the last are of one priority, all are.
+-- The first domains that are ready, at most `limit`. Scores are long numbers, dear to read: where the
+-- first and the last are of one priority, all are.
 local function ready_round(V, limit)
   local domains = redis.call('ZRANGE', P .. 'r:' .. V, 0, limit - 1)
   local round = round_of('r:', domains, entries_of(V, 'r:', domains))
@@ -320,7 +320,7 @@ end
 local function lease_new(V, worker, call, want)
   promote_delayed(spider_of(V), math.max(2 * want, PROMOTE_AT_LEAST))
   -- A turn costs by the domain. Where the rule of most allows several entries at once, a large batch
-  -- asks fewer domains than it wants entries, but not less than SPREAD.
+  -- asks fewer domains than it wants entries, but no fewer than SPREAD.
   local at_once = rules_of({ DEFAULT_RULE }, { DEFAULT_RULE })[1].moderated and 1 or math.floor(want / SPREAD)
   local left = want
   for _ = 1, MAX_PASSES do
