@@ -208,7 +208,8 @@ def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
 
 def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
     if as_json:
-        return _write_json({**asdict(state), "held_back": state.held_back})
+        domains = [domain._asdict() for domain in state.domains]
+        return _write_json({**asdict(state), "domains": domains, "held_back": state.held_back})
     rows = {
         "crawl": state.crawl.crawlid,
         "run": f"{state.run}, {state.state}",
