@@ -157,7 +157,7 @@ async def export(
 ) -> Response:
     """Everything that a topic has as yet: a JSON object a line, or a table for spreadsheets.
 
-    Of a crawl that is remembered, its latest run. No cell of the table is a formula.
+    Of a crawl that is remembered, from shortly before its latest run on. No cell of the table is a formula.
     """
     _check_room(service)
     start = dict.fromkeys(await ends_of(service, name), 0)
