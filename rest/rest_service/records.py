@@ -157,7 +157,8 @@ async def export(
 ) -> Response:
     """Everything that a topic has as yet: a JSON object a line, or a table for spreadsheets.
 
-    Of a crawl that is remembered, from shortly before its latest run on. No cell of the table is a formula.
+    Of a crawl that is remembered, from shortly before its latest run on. No cell of the table is
+    a formula.
     """
     _check_room(service)
     start = dict.fromkeys(await ends_of(service, name), 0)
