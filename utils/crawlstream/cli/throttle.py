@@ -17,6 +17,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.cli.inspect import cluster_redis
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
+from crawlstream.frontier.scope import KEPT
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key
@@ -154,7 +155,7 @@ def rescope() -> None:
     """
     scope = load_settings().throttle_scope
     asyncio.run(_rescope(scope))
-    print(f"limits are kept for each domain{''.join(f', {word}' for word in scope.split())}")
+    print(f"limits are kept {KEPT[scope]}")
 
 
 async def _rescope(scope: str) -> None:

@@ -7,12 +7,13 @@ from typing import cast
 from crawlstream.errors import ConfigError
 from crawlstream.frontier.care import Run
 
-_KEPT = {
+KEPT = {
     "": "for a domain",
     "type": "for each spider type",
     "group": "for each egress group",
     "type group": "for each spider type and egress group",
 }
+"""What limits are kept for, by the words of the scope."""
 
 
 async def agree(run: Run, scope: str, *, by_force: bool = False) -> None:
@@ -24,6 +25,6 @@ async def agree(run: Run, scope: str, *, by_force: bool = False) -> None:
     if known != scope:
         raise ConfigError(
             "SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED say that limits are kept "
-            f"{_KEPT[scope]}, but in this cluster they are kept {_KEPT.get(known, known)}; to "
+            f"{KEPT[scope]}, but in this cluster they are kept {KEPT.get(known, known)}; to "
             "change that, stop all of its processes and say `crawlstream throttle rescope`"
         )
