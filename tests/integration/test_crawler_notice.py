@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import time
 from typing import Any
@@ -13,14 +14,15 @@ from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler_fixtures"]
 
-NOTICE_S = 30.0
-"""What Google and Azure give."""
+NOTICE_S = float(os.environ.get("SPOT_NOTICE_S", "12"))
+"""From the notice to the end, 10 s before which the last pages are released. Google and Azure give
+30; a test in a hurry need not wait for the other 18."""
 
 
 def slow_at_first() -> Any:
     """A page that takes longer than the notice, once."""
     visits = itertools.count()
-    return lambda _visit: Answer(b"<p>", after_s=NOTICE_S * 2) if next(visits) == 0 else page()
+    return lambda _visit: Answer(b"<p>", after_s=60) if next(visits) == 0 else page()
 
 
 async def test_a_spot_worker_gives_everything_back_before_it_ends(
@@ -36,8 +38,7 @@ async def test_a_spot_worker_gives_everything_back_before_it_ends(
         CONCURRENT_REQUESTS="8",
         DOWNLOAD_TIMEOUT="120",
         CRAWLSTREAM_NOTICE=f"file:{notice}",
-        # The last releases leave 10 s before the end; the test need not wait for the other 18.
-        CRAWLSTREAM_NOTICE_S="12",
+        CRAWLSTREAM_NOTICE_S=str(NOTICE_S),
     ) as spot:
         await wait_until(lambda: set(slow) <= set(site.paths()) and len(site.visits) > 20)
         notice.touch()
@@ -46,7 +47,7 @@ async def test_a_spot_worker_gives_everything_back_before_it_ends(
         state = await cluster.state_of(crawl)
         while state.held:
             state = await cluster.state_of(crawl)
-        assert time.monotonic() - told_at < NOTICE_S
+        assert time.monotonic() - told_at < 30
         assert (state.failed, state.residual) == (0, 0)
         assert 0 < state.done < 204
         assert spot.is_running()
