@@ -258,9 +258,9 @@ def _spoil(stage: Stage, how: str, seconds: float) -> None:
 @asynccontextmanager
 async def guest(reach: Reach, spider: str = "link", **env: str) -> AsyncIterator[Crawler]:
     """One more crawler for the length of the block, if it lives that long."""
-    number = next(reach.stage.guests)
-    log = reach.stage.home / "logs" / f"guest-{number}.log"
-    crawler = Crawler(spider, reach.stage.environment(**env), log)
+    environment = reach.stage.environment(**env)
+    log = reach.stage.home / "logs" / f"guest-{next(reach.stage.logs_of_guests)}.log"
+    crawler = Crawler(spider, environment, log)
     crawler.start()
     try:
         yield crawler

@@ -84,8 +84,9 @@ class Stage:
         self.rules = self._rules(QUICK)
         """What the hosts allowed, and when."""
         self.site_log = AccessLogReader(home / "logs" / "visits.jsonl")
-        self.guests = itertools.count()
-        """Numbers of processes that supervisor does not know."""
+        self.logs_of_guests = itertools.count()
+        """Numbers for the logs of processes that supervisor does not know."""
+        self._places = itertools.cycle(range(30, 40))
         self._hands = ThreadPoolExecutor(1, "hands")
         self._stack = AsyncExitStack()
         self._frozen: set[int] = set()
@@ -188,8 +189,7 @@ class Stage:
 
         Its health page is behind those of supervisor's own in the row of metrics ports.
         """
-        place = str(30 + next(self.guests) % 10)
-        own = {MARK: str(self.home), "CRAWLSTREAM_METRICS_OFFSET": place}
+        own = {MARK: str(self.home), "CRAWLSTREAM_METRICS_OFFSET": str(next(self._places))}
         return {**self.local.environment(), **own, **more}
 
     # Its life.
