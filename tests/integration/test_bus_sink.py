@@ -243,3 +243,17 @@ async def test_starting_waits_for_kafka_and_can_be_given_up(
     )
     with pytest.raises(NotAcknowledged):
         await sink.send([Out("any", b"x")])
+
+
+async def test_single_records_are_handed_over_together(hosts: list[str], topic: str) -> None:
+    """Where records may linger they are gathered: in their order, and all of them at the end."""
+    sink = KafkaSink(hosts, shape=TopicShape(partitions=1), linger_ms=300)
+    await sink.start()
+    sends = [
+        asyncio.create_task(sink.send([Out(topic, b"%d" % number, b"key")])) for number in range(20)
+    ]
+    await asyncio.sleep(0)
+    await sink.stop()
+    await asyncio.gather(*sends)
+    found = [record.value for record in await read_all(hosts, topic)]
+    assert found == [b"%d" % number for number in range(20)]

@@ -18,6 +18,9 @@ MAX_RECORDS = 10_000
 
 LINGER_MS = 2
 """For those who send lists, and wait for the answer."""
+_GATHERED_PART = 1 / 3
+"""Of a longer time to linger, lists are gathered so long: each that is handed over by itself wakes
+a thread, which for single records costs 5 % of a crawler's CPU time."""
 
 _VERDICT_TIMEOUT_S = DELIVERY_TIMEOUT_S + QUEUE_TIMEOUT_S
 _STOP_TIMEOUT_S = _VERDICT_TIMEOUT_S + 3
@@ -48,6 +51,7 @@ class KafkaSink:
         self._topics = TopicMaker(hosts, self._shape)
         self._room = _Room()
         self._writer: Writer | None = None
+        self._gathered: list[Delivery] = []
         self._under_way: dict[Delivery, tuple[asyncio.Future[None], asyncio.TimerHandle]] = {}
 
     async def __aenter__(self) -> Self:
@@ -78,6 +82,7 @@ class KafkaSink:
 
     async def stop(self) -> None:
         """Wait for the verdict on what is under way, 22 s at most, and end the thread."""
+        self._hand_over()
         writer, self._writer = self._writer, None
         if writer is None:
             return
@@ -108,8 +113,17 @@ class KafkaSink:
         verdict: asyncio.Future[None] = loop.create_future()
         watchdog = loop.call_later(_VERDICT_TIMEOUT_S, self._give_up, delivery)
         self._under_way[delivery] = verdict, watchdog
-        self._writer.submit(delivery)
+        self._gathered.append(delivery)
+        if self._linger_ms <= LINGER_MS:
+            self._hand_over()
+        elif len(self._gathered) == 1:
+            loop.call_later(self._linger_ms / 1000 * _GATHERED_PART, self._hand_over)
         await verdict
+
+    def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if gathered and self._writer is not None:
+            self._writer.submit(gathered)
 
     def _finish(self, delivery: Delivery) -> None:
         self._settle(delivery, delivery.outcome())

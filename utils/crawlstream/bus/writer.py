@@ -70,15 +70,16 @@ class Writer(threading.Thread):
         self._max_record_bytes = max_record_bytes
         self._linger_ms = linger_ms
         self._on_ready = on_ready
-        self._inbox: SimpleQueue[Delivery | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Sequence[Delivery] | None] = SimpleQueue()
         self._stopping = threading.Event()
         self._producer: Any = None
         self._failed: Any = None
 
-    def submit(self, delivery: Delivery) -> None:
-        """Take a list to be written; from any thread, never blocks."""
-        delivery.since = time.monotonic()
-        self._inbox.put(delivery)
+    def submit(self, deliveries: Sequence[Delivery]) -> None:
+        """Take lists to be written; from any thread, never blocks."""
+        for delivery in deliveries:
+            delivery.since = time.monotonic()
+        self._inbox.put(deliveries)
 
     def finish(self) -> None:
         """End the thread after what has been submitted; ``join`` waits for it."""
@@ -89,8 +90,9 @@ class Writer(threading.Thread):
         """Connect, then write list by list until told to finish."""
         if self._connect_until(None):
             self._on_ready()
-        while (delivery := self._inbox.get()) is not None:
-            self._write(delivery)
+        while (deliveries := self._inbox.get()) is not None:
+            for delivery in deliveries:
+                self._write(delivery)
         if self._producer is not None:
             _close(self._producer, patience_s=DELIVERY_TIMEOUT_S + 1)
 
