@@ -61,7 +61,7 @@ async def test_a_hold_that_is_missing_is_found(bench: Bench) -> None:
 
 
 async def test_the_longest_wait_is_told(bench: Bench) -> None:
-    """That of the crawl with queued pages in which nothing happened for longest; paused ones rest."""
+    """That of the crawl in whose queue nothing moved for longest; paused ones rest."""
     assert (await bench.frontier.balance()).longest_wait_ms == 0
     await bench.feed.seeds("a/1")
     other = CrawlKey("link", "app", "other")

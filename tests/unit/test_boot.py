@@ -45,7 +45,11 @@ async def test_health_tells_waiting_from_dead(said: Health, status: int, word: b
 
 @pytest.mark.parametrize(
     ("said", "live", "ready"),
-    [(Health(), 200, 200), (Health(waiting_for="Kafka"), 200, 503), (Health(alive=False), 503, 503)],
+    [
+        (Health(), 200, 200),
+        (Health(waiting_for="Kafka"), 200, 503),
+        (Health(alive=False), 503, 503),
+    ],
 )
 async def test_a_probe_may_ask_for_life_or_for_use(said: Health, live: int, ready: int) -> None:
     """A process that waits is not to be restarted, and not to be counted on either."""
