@@ -144,8 +144,7 @@ class Round:
 
     async def strike(self, fault: Fault, reach: Reach) -> Strike:
         """Do one fault, and note it."""
-        state = await self.stage.state()
-        was_pending = state is None or state.queued + state.delayed + state.held > 0
+        was_pending = await self._is_pending()
         at = time.monotonic()
         blow: Blow = await fault.strike(reach)
         in_flight = 0
@@ -164,6 +163,13 @@ class Round:
         self.strikes.append(strike)
         self.say(f"{fault.name}: {blow.target}")
         return strike
+
+    async def _is_pending(self) -> bool:
+        """Whether pages wait or are under way, or the frontier has yet to be told of them again."""
+        state = await self.stage.state()
+        if state is None or not state.crawls:
+            return not self.is_over()
+        return state.queued + state.delayed + state.held > 0
 
     async def play(self, script: Callable[[Round], Awaitable[None]], *, rate: float) -> Outcome:
         """Run the script while the sites are slow, then let everything end, and judge.

@@ -6,15 +6,18 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+
+from redis.exceptions import RedisError
 
 from chaos.facts import Fed
 from chaos.nemesis import FAULTS, Blow, Fault, Reach, death_of, guest, held, is_up
 from chaos.rounds import Outcome, Round
 from chaos.stage import QUICK
 from crawlstream.boot.failpoints import STEPS
+from crawlstream.errors import CrawlstreamError
 from crawlstream.tasks import beside
 from support.waiting import wait_until
 
@@ -111,6 +114,16 @@ async def feed_much(faults: Sequence[Fault], round_: Round) -> None:
         await round_.feed(fed)
         await _strike(faults, round_)
         await feeding
+    # Were it over before the last seed is in, that would begin another run.
+    await wait_until(partial(_is_admitted, round_, fed), timeout_s=240, every_s=0.2)
+
+
+async def _is_admitted(round_: Round, fed: Fed) -> bool:
+    """Whether all its seeds are in the frontier."""
+    with suppress(CrawlstreamError, RedisError, OSError):
+        state = await round_.stage.frontier.crawl_state(fed.key, with_domains=False)
+        return state is not None and state.admitted >= len(fed.delivered)
+    return False
 
 
 async def ask_much(faults: Sequence[Fault], round_: Round) -> None:
