@@ -125,7 +125,7 @@ def show(
     host = fold(domain)
     table, report = asyncio.run(_standing(host, kept_for))
     if as_json:
-        source = table.source_of(host) if table else "none"
+        source = table.source_of(report.domain) if table else "none"
         shown = {**asdict(report), "source": source, "mzxid": table.mzxid if table else None}
         del shown["queues"]
         sys.stdout.write(orjson.dumps(shown).decode() + "\n")
