@@ -39,7 +39,7 @@ from crawling.traps import Traps
 from crawlstream.boot import health
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.garbage import collect_seldom
-from crawlstream.boot.layout import agree_on_layout
+from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.sink import KafkaSink
@@ -157,7 +157,7 @@ class Worker:
         log.info("start", worker=self.name, spider=spider.name)
 
     async def _open(self) -> None:
-        await until_ready("redis", partial(agree_on_layout, self._redis, self._keys))
+        await until_ready("redis", partial(check_redis, self._redis, self._keys))
         await self._frontier.agree(self._settings.throttle_scope)
         await self._sink.start()
         port, host = self._settings.metrics_port, self._settings.metrics_host

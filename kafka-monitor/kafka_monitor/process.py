@@ -13,8 +13,8 @@ import structlog
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
-from crawlstream.boot.layout import agree_on_layout
 from crawlstream.boot.log import configure
+from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
@@ -55,7 +55,7 @@ async def run(settings: Settings) -> None:
     await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
     keys = FrontierKeys(settings.namespace)
     async with redis_client(settings) as redis, _sink(settings) as sink:
-        await until_ready("redis", partial(agree_on_layout, redis, keys), stop=stop)
+        await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         await frontier.agree(settings.throttle_scope)
         recovery = Recovery(

@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.health import Health, serve
-from crawlstream.boot.layout import agree_on_layout
 from crawlstream.boot.log import configure
+from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
@@ -112,7 +112,7 @@ async def _plant(
     redis = await stack.enter_async_context(redis_client(settings))
     blocking = await stack.enter_async_context(blocking_redis(settings))
     keys = FrontierKeys(settings.namespace)
-    await until_ready("redis", partial(agree_on_layout, redis, keys), stop=stop)
+    await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
     await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
     return Plant(
         settings=settings,

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.clients import redis_client
+from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.retention import retention_warnings
@@ -40,6 +41,8 @@ class _Told:
     counters: FrontierState
     heard: Sequence[Process]
     """Every process that was heard of lately, on this machine or another."""
+    warnings: Sequence[str]
+    """What of Redis' own settings may cost work."""
 
     def of(self, process: ProcessInfo) -> Process | None:
         """What a process of this machine tells of itself."""
@@ -69,7 +72,8 @@ def status(
 
 
 async def _ask_all() -> tuple[_Told | None, Sequence[str]]:
-    return await asyncio.gather(_ask(), _warnings())
+    told, warnings = await asyncio.gather(_ask(), _warnings())
+    return told, [*(told.warnings if told else ()), *warnings]
 
 
 async def _warnings() -> Sequence[str]:
@@ -88,8 +92,9 @@ async def _ask() -> _Told | None:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             keys = FrontierKeys(settings.namespace)
-            heard = await living(redis, keys)
-            return _Told(await Frontier(redis, keys).state(), sorted(heard, key=lambda p: p.name))
+            heard = sorted(await living(redis, keys), key=lambda process: process.name)
+            state = await Frontier(redis, keys).state()
+            return _Told(state, heard, await redis_warnings(redis))
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
     finally:
