@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class Chaos:
             say=say,
         )
         with self._bar(round_):
-            outcome = await scenario.play(round_)
+            outcome = replace(await scenario.play(round_), scenario=scenario.name)
         verdict = f"{len(outcome.violations)} violations" if outcome.violations else "all laws kept"
         say(
             f"round {number + 1}: {outcome.pages} pages, {outcome.repeated} again,"
