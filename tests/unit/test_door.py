@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,23 @@ def test_what_a_linked_venv_leads_to_is_left_alone(machine: Machine, tmp_path: P
     done = machine.run("status")
     assert (done.returncode, "emptied" in done.stderr) == (1, False)
     assert "is a link" in done.stderr
+
+
+def test_two_doors_at_once_make_one_venv(machine: Machine) -> None:
+    """The second waits for what the first is making, and then finds it there."""
+    for name in ("flock", "sleep", "chmod"):
+        (machine.programs / name).symlink_to(shutil.which(name) or "")
+    works = "#!/bin/sh\nsleep 1\n"
+    machine.has(
+        "python3",
+        f"""case "$*" in "-m venv"*) echo made >>made; mkdir -p .venv/bin
+        printf '{works}' >.venv/bin/python; chmod 755 .venv/bin/python;; esac""",
+    )
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(machine.run, ["status", "status"]))
+    assert [one.returncode for one in done] == [0, 0]
+    assert (machine.checkout / "made").read_text() == "made\n"
+    assert sum("waiting for another call" in one.stderr for one in done) == 1
 
 
 def test_a_checkout_that_was_moved_is_made_ready_anew(machine: Machine) -> None:
