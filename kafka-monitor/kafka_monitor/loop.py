@@ -20,6 +20,7 @@ from crawlstream.frontier.frontier import INTAKE_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
+from crawlstream.tasks import let_leave
 from kafka_monitor.intake import Intake, Judged, Rejected, sentence_of
 from kafka_monitor.metrics import RECORDS, REQUESTS
 from kafka_monitor.recovery import Recovery
@@ -30,10 +31,6 @@ POLL_S = 0.5
 
 COMMIT_EVERY_S = 1.0
 """The commit is a hint: lag tools need no more."""
-
-ROUNDS_TO_LEAVE = 10
-"""Rounds of the event loop in which a call to Redis surely leaves, before the next batch keeps the
-loop busy: redis-py looks at its connection first, which takes several."""
 
 LOOK_EVERY_S = 2.0
 """How soon a Redis that lost everything is noticed while nothing is fed."""
@@ -101,8 +98,7 @@ class Loop:
             if await self._settled() == batch.partition:
                 return
             self._settling = asyncio.create_task(self._put_or_seek(judged))
-            for _ in range(ROUNDS_TO_LEAVE):
-                await asyncio.sleep(0)
+            await let_leave()
 
     async def _judge_ahead(self, part: Batch) -> Judged:
         """Judge while the batch before is put; a handler that must wait waits behind it."""

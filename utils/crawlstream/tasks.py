@@ -1,4 +1,4 @@
-"""Tasks that go on until they are cancelled, and their end."""
+"""Tasks: how they leave, how they go on until they are cancelled, and how they end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 AGAIN_S = 2.0
 """A task that has not ended after this is cancelled once more; last words take less."""
+
+_ROUNDS_TO_LEAVE = 10
 
 
 async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
@@ -26,6 +28,15 @@ async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
             if not task.cancelled():
                 # Seen: asyncio need not complain that nobody asked.
                 task.exception()
+
+
+async def let_leave() -> None:
+    """Let a call to Redis that a task has begun really leave, before the loop is kept busy.
+
+    redis-py looks at its connection first, which takes several rounds of the event loop.
+    """
+    for _ in range(_ROUNDS_TO_LEAVE):
+        await asyncio.sleep(0)
 
 
 @asynccontextmanager

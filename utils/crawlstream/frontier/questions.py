@@ -10,8 +10,9 @@ from crawlstream.frontier import packing
 from crawlstream.frontier.care import Run
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.tasks import let_leave
 
-BANDS_PER_CALL = 300
+BANDS_PER_CALL = 200
 """Bands whose lengths are read in one script: keeps it below 2 ms of CPU."""
 LEDGERS_PER_CALL = 100
 """Crawls whose counters are read in one script, for the same reason."""
@@ -44,8 +45,8 @@ async def state_of(run: Run, name: str, room: Room | None) -> CrawlState | None:
         is_more = cursor != "0" and room is not None and room.left > 0
         if is_more:
             page = _page(run, name, cursor)
-            # Let it leave: Redis reads on while this page is unpacked.
-            await asyncio.sleep(0)
+            # Redis reads on while this page is unpacked.
+            await let_leave()
         # A scan may show a domain twice.
         found = packing.backlog(listed, blocked)
         if room:
