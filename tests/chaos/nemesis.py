@@ -20,7 +20,7 @@ from random import Random
 
 from kazoo.client import KazooClient
 
-from chaos.stage import Stage
+from chaos.stage import REDIS_BYTES, Stage
 from crawlstream.boot.failpoints import STEPS
 from support.crawler_cluster import Crawler
 from support.waiting import wait_until
@@ -195,12 +195,12 @@ async def fill_redis(reach: Reach) -> Blow:
     redis = reach.stage.redis
     used = int((await redis.info("memory"))["used_memory"])
     share = reach.chance.choice([1.3, 1.08, 0.98])
-    before = str((await redis.config_get("maxmemory"))["maxmemory"])
     await redis.config_set("maxmemory", int(used * share))
     try:
         await asyncio.sleep(reach.between(1, 15 if reach.is_long else 3))
     finally:
-        await redis.config_set("maxmemory", before)
+        # Not what it was before: another stroke like this one may have been under way.
+        await redis.config_set("maxmemory", REDIS_BYTES)
     return Blow(f"redis at {100 / share:.0f} %")
 
 

@@ -54,7 +54,7 @@ QUICK = 60
 _EFFECTIVE_MS = 2_000
 """A lowered rule counts for windows that begin so long after it."""
 _FIRST_HOST = "127.77.0.1"
-_REDIS_BYTES = 1 << 30
+REDIS_BYTES = 1 << 30
 _SITE_START_S = 90
 _ROUND_SETTINGS = {
     # A crawl is forgotten soon after its end, so that key counts can be seen to be flat.
@@ -222,7 +222,7 @@ class Stage:
         behind = Proxy(free_block(1), kafka.port)
         _advertise(kafka, behind.port)
         await self.by_hand(servers.format_kafka, kafka)
-        redis = servers.redis(self.home, port=ports.redis, max_memory=_REDIS_BYTES)
+        redis = servers.redis(self.home, port=ports.redis, max_memory=REDIS_BYTES)
         zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
         self.proxies = {"kafka": behind, "redis": Proxy(free_block(1), redis.port)}
         for proxy in self.proxies.values():
