@@ -22,6 +22,7 @@ from chaos.nemesis import FAULTS
 from chaos.rounds import Outcome, Round, Say
 from chaos.scenarios import SCENARIOS, Scenario, chosen
 from chaos.stage import Stage
+from crawlstream.boot.log import configure_for_command
 from crawlstream.cli.crawl import INTERRUPTED
 from crawlstream.cli.home import default_home
 from crawlstream.errors import CrawlstreamError
@@ -122,6 +123,7 @@ class Chaos:
 def main() -> int:
     """Run what was asked for; 1 where a law was broken."""
     options = _options()
+    configure_for_command()
     # The table has no place in the 80 columns of a pipe.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     if options.list:
