@@ -19,7 +19,7 @@ from crawlstream.wire import requests
 from rest_service.envelope import Refused, success
 from rest_service.inputs import media_type
 from rest_service.seeds import CSV, NDJSON, Seed, read_seeds
-from rest_service.service import Service, TheClient, TheService
+from rest_service.service import Service, TheClient, TheCrawl, TheService
 
 router = APIRouter(prefix="/v2", tags=["crawls"])
 
@@ -108,9 +108,9 @@ async def crawls(
 
 
 @router.get("/crawl", summary="One crawl")
-async def crawl(service: TheService, appid: str, crawlid: str, spiderid: str = "link") -> Response:
+async def crawl(service: TheService, key: TheCrawl) -> Response:
     """The ledger of a crawl's latest run, and what waits in each of its domains."""
-    return success(as_json(await crawl_state(service, CrawlKey(spiderid, appid, crawlid))))
+    return success(as_json(await crawl_state(service, key)))
 
 
 @router.post("/crawl/{verb}", summary="Steer a crawl")

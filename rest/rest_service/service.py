@@ -17,6 +17,7 @@ from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
@@ -115,5 +116,10 @@ async def _client_of(request: Request) -> Client:
     return cast(Client, request.scope[CLIENT])
 
 
+async def _crawl_of(appid: str, crawlid: str, spiderid: str = "link") -> CrawlKey:
+    return CrawlKey(spiderid, appid, crawlid)
+
+
 TheService = Annotated[Service, Depends(_service_of)]
 TheClient = Annotated[Client, Depends(_client_of)]
+TheCrawl = Annotated[CrawlKey, Depends(_crawl_of)]

@@ -27,6 +27,16 @@ pytest_plugins = ["support.bus_fixtures"]
 pytestmark = LEAVES_SOCKETS
 
 
+async def assert_begins_anew(pipe: Pipe, wait_until: WaitUntil) -> None:
+    """All four partitions are located a second time, and every record is read once."""
+    await pipe.send(range(100))
+    async with pipe.following():
+        await wait_until(lambda: len(pipe.ledger.located) == 8)
+        await pipe.send(range(100, 200))
+        await wait_until(lambda: len(pipe.ledger.values) == 200)
+    pipe.ledger.assert_each_once()
+
+
 async def test_a_consumer_that_fails_is_replaced(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
 ) -> None:
@@ -41,12 +51,7 @@ async def test_a_consumer_that_fails_is_replaced(
         return read(session, timeout_ms)
 
     monkeypatch.setattr(Session, "read", fail_once)
-    await pipe.send(range(100))
-    async with pipe.following():
-        await wait_until(lambda: len(pipe.ledger.located) == 8)
-        await pipe.send(range(100, 200))
-        await wait_until(lambda: len(pipe.ledger.values) == 200)
-    pipe.ledger.assert_each_once()
+    await assert_begins_anew(pipe, wait_until)
 
 
 async def test_a_consumer_that_is_deaf_is_replaced(
@@ -94,12 +99,7 @@ async def test_a_join_that_was_begun_is_brought_to_its_end(
         return read(session, timeout_ms)
 
     monkeypatch.setattr(Session, "read", forget_once)
-    await pipe.send(range(100))
-    async with pipe.following():
-        await wait_until(lambda: len(pipe.ledger.located) == 8)
-        await pipe.send(range(100, 200))
-        await wait_until(lambda: len(pipe.ledger.values) == 200)
-    pipe.ledger.assert_each_once()
+    await assert_begins_anew(pipe, wait_until)
 
 
 async def test_a_killed_broker_costs_no_acknowledged_record(

@@ -18,7 +18,7 @@ from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.reading import Page, Wanted, one_record, read_page, start_of
-from rest_service.service import Service, TheService
+from rest_service.service import Service, TheCrawl, TheService
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")
@@ -65,11 +65,8 @@ async def crawls(
 
 
 @router.get("/crawl")
-async def crawl(
-    request: Request, service: TheService, *, appid: str, crawlid: str, spiderid: str = "link"
-) -> Response:
+async def crawl(request: Request, service: TheService, key: TheCrawl) -> Response:
     """One crawl in depth."""
-    key = CrawlKey(spiderid, appid, crawlid)
 
     async def fill() -> Values:
         return await _crawl(service, key)
@@ -104,17 +101,10 @@ class Reason:
 
 
 @router.get("/crawl/failures")
-async def failures(
-    service: TheService,
-    *,
-    appid: str,
-    crawlid: str,
-    spiderid: str = "link",
-    cursor: str | None = None,
-) -> Response:
+async def failures(service: TheService, key: TheCrawl, cursor: str | None = None) -> Response:
     """Pages of a crawl that failed, by reason."""
-    one = await crawl_state(service, CrawlKey(spiderid, appid, crawlid))
-    wanted = Wanted(appid, crawlid, "page_failed", spiderid=spiderid)
+    one = await crawl_state(service, key)
+    wanted = Wanted(key.appid, key.crawlid, "page_failed", spiderid=key.spiderid)
     found, is_at_end = await _read(service, "events", wanted, one=one, cursor=cursor)
     reasons: dict[str, Reason] = defaultdict(Reason)
     for reason, count in one.failed_by_reason.items():
@@ -134,17 +124,10 @@ async def failures(
 
 
 @router.get("/crawl/pages")
-async def pages(
-    service: TheService,
-    *,
-    appid: str,
-    crawlid: str,
-    spiderid: str = "link",
-    cursor: str | None = None,
-) -> Response:
+async def pages(service: TheService, key: TheCrawl, cursor: str | None = None) -> Response:
     """Pages of a crawl as they came, in the order of their coming."""
-    one = await crawl_state(service, CrawlKey(spiderid, appid, crawlid))
-    wanted = Wanted(appid, crawlid, spiderid=spiderid)
+    one = await crawl_state(service, key)
+    wanted = Wanted(key.appid, key.crawlid, spiderid=key.spiderid)
     found, is_at_end = await _read(service, "results", wanted, one=one, cursor=cursor)
     return render(
         "pages.html",
