@@ -63,7 +63,7 @@ def _cpu_us(process: psutil.Process) -> float:
 
 
 async def _leasable(redis: Redis) -> int:
-    return int(await redis.hget(KEYS.tag(0) + "totals", "queued") or 0)
+    return int(await redis.hget(KEYS.tag + "totals", "queued") or 0)
 
 
 async def measure(redis: Redis) -> Figures:

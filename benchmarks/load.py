@@ -93,7 +93,7 @@ async def lease_and_settle(redis: Redis, worker: str, entries: int, batch: int =
 
     Speaks to the operation itself, so that Redis is what limits it and not the values of Python.
     """
-    scripts = Scripts(redis, KEYS.tag(0))
+    scripts = Scripts(redis, KEYS.tag)
     call, leased = 0, 0
     ends: list[object] = []
     while True:

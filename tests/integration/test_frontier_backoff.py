@@ -214,7 +214,7 @@ async def test_care_outlives_an_empty_domain_and_ends(bench: Bench) -> None:
         await bench.worker.exchange(want=1)
         await bench.tend()
         await bench.advance(120_000)
-    assert not await bench.redis.hexists(KEYS.tag(0) + "t", "a")
+    assert not await bench.redis.hexists(KEYS.tag + "t", "a")
 
 
 async def test_crawl_delay_lowers_the_rate_and_never_raises_it(bench: Bench) -> None:

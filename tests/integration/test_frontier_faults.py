@@ -10,10 +10,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from crawlstream.errors import ConfigError, FrontierFull, RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.frontier.streams import Streams
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
@@ -205,9 +203,3 @@ async def test_either_protocol_of_redis_will_do(redis_server: RunningServer, pro
         assert [state.crawl for state in await bench.frontier.crawls()] == [CRAWL]
         assert await bench.frontier.rules()
         await audit(client)
-
-
-async def test_more_partitions_are_refused_for_now(redis: Redis) -> None:
-    """A setting that would need more than is built is refused with a sentence."""
-    with pytest.raises(ConfigError, match="one partition"):
-        Frontier(redis, FrontierKeys(partitions=2))

@@ -19,7 +19,7 @@ async def fed(bench: Bench) -> Scripts:
     (hold,) = await bench.worker.lease()
     names = (f"d{number:05}.example" for number in range(DOMAINS))
     await bench.worker.settle(hold, links=[links(name, [1]) for name in names])
-    return Scripts(bench.redis, KEYS.tag(0))
+    return Scripts(bench.redis, KEYS.tag)
 
 
 async def test_all_domains_are_listed_once(bench: Bench) -> None:

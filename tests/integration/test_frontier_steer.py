@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 async def revisit_all(bench: Bench) -> None:
     """What was resumed or reprioritized is where it should be."""
     await bench.tend()
-    assert not await bench.redis.exists(KEYS.tag(0) + "revisit")
+    assert not await bench.redis.exists(KEYS.tag + "revisit")
 
 
 # Pausing.
@@ -201,7 +201,7 @@ async def test_a_resume_wakes_a_sleeping_worker(bench: Bench) -> None:
     await bench.feed.say("pause")
     assert await bench.worker.lease() == []
     async with bench.redis.pubsub() as pubsub:
-        await pubsub.subscribe(KEYS.wake_channel(0, bench.worker.name))
+        await pubsub.subscribe(KEYS.wake_channel(bench.worker.name))
         assert (await pubsub.get_message(timeout=10))["type"] == "subscribe"
         await bench.feed.say("resume")
         await revisit_all(bench)

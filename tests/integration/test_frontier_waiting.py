@@ -48,7 +48,7 @@ async def test_what_no_worker_fetches_fails_by_name(bench: Bench) -> None:
     await bench.advance(GRACE_MS)
     await bench.tend()
     assert [one.kind for one in [*owed, *await bench.owed()]][-1] == "crawl_finished"
-    assert not await bench.redis.exists(*(KEYS.tag(0) + name for name in ("stalled", "abandon")))
+    assert not await bench.redis.exists(*(KEYS.tag + name for name in ("stalled", "abandon")))
 
 
 async def test_progress_of_any_kind_begins_the_wait_anew(bench: Bench) -> None:

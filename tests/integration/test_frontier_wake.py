@@ -310,7 +310,7 @@ async def test_a_sleeper_survives_a_restart_of_redis(
     assert await is_woken(sleeper, 10)
 
     async def is_heard() -> bool:
-        return bool(await bench.redis.publish(KEYS.wake_channel(0, "w1"), "1"))
+        return bool(await bench.redis.publish(KEYS.wake_channel("w1"), "1"))
 
     await wait_until(is_heard)
     assert await is_woken(sleeper, 1)

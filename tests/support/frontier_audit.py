@@ -31,7 +31,7 @@ for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
 end
 return cmsgpack.pack(found)
 """
-_PREFIX = KEYS.tag(0)
+_PREFIX = KEYS.tag
 _KEYS_PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 _HEAD = struct.Struct("<IIdIB")
 

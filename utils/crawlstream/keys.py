@@ -1,9 +1,9 @@
 """Every Redis key and every Kafka topic name of crawlstream; nobody else makes one.
 
 Redis
-    All keys of one frontier partition begin with its hash tag ``{<namespace><number>}``, so that
-    one script call touches one slot. ``docs/keys.md`` lists them with type, content and end of
-    life. Ids may hold any printable text: they are percent-encoded before they enter a key.
+    All keys of a frontier begin with its hash tag, ``{<namespace>0}``, so that one script call
+    touches one slot. ``docs/keys.md`` lists them with type, content and end of life. Ids may hold
+    any printable text: they are percent-encoded before they enter a key.
 Kafka
     ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
 """
@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
-from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
@@ -30,22 +29,14 @@ def encode_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FrontierKeys:
-    """Keys of one frontier, spread over ``partitions`` hash tags."""
+    """Keys of one frontier."""
 
     namespace: str = "cs"
-    partitions: int = 1
 
-    def tag(self, partition: int) -> str:
-        """The prefix of every key of a partition; scripts append the rest."""
-        return f"{{{self.namespace}{partition}}}"
-
-    def partition_of(self, domain: str) -> int:
-        """The partition that a domain lives in."""
-        return crc32(domain.encode()) % self.partitions if self.partitions > 1 else 0
-
-    def home_of(self, crawl: CrawlKey) -> int:
-        """The partition that numbers the runs of a crawl."""
-        return self.partition_of(self.crawl_field(crawl))
+    @property
+    def tag(self) -> str:
+        """The prefix of every key; scripts append the rest."""
+        return f"{{{self.namespace}0}}"
 
     @staticmethod
     def crawl_field(crawl: CrawlKey) -> str:
@@ -54,67 +45,67 @@ class FrontierKeys:
 
     def meta(self) -> str:
         """The clock, the life and the version of the rules."""
-        return self.tag(0) + "m"
+        return self.tag + "m"
 
     def positions(self) -> str:
         """Next offset to apply, by topic UUID and Kafka partition."""
-        return self.tag(0) + "positions"
+        return self.tag + "positions"
 
     def overflow(self) -> str:
         """Next offset to recall of what was spilled, by topic UUID and Kafka partition."""
-        return self.tag(0) + "overflow"
+        return self.tag + "overflow"
 
     def lost(self) -> str:
         """What is left to be restored after a loss of Redis."""
-        return self.tag(0) + "lost"
+        return self.tag + "lost"
 
     def table(self) -> str:
         """The throttle table as it was copied."""
-        return self.tag(0) + "table"
+        return self.tag + "table"
 
     def names(self) -> str:
         """Crawls that are remembered, by name."""
-        return self.tag(0) + "names"
+        return self.tag + "names"
 
     def spiders(self) -> str:
         """Spider types that entries were put for."""
-        return self.tag(0) + "spiders"
+        return self.tag + "spiders"
 
     def domains(self, encoded_spider: str) -> str:
         """Domains that one spider type has work in, or that cool down."""
-        return f"{self.tag(0)}o:{encoded_spider}"
+        return f"{self.tag}o:{encoded_spider}"
 
     def workers(self) -> str:
         """Deadlines of the workers."""
-        return self.tag(0) + "workers"
+        return self.tag + "workers"
 
     def actions(self) -> str:
         """Stream of requests that wait for the answer of a redis-monitor."""
-        return self.tag(0) + "actions"
+        return self.tag + "actions"
 
     def outbox(self) -> str:
         """Stream of records that the frontier owes the world."""
-        return self.tag(0) + "outbox"
+        return self.tag + "outbox"
 
-    def wake_channel(self, partition: int, worker: str) -> str:
+    def wake_channel(self, worker: str) -> str:
         """Channel on which a sleeping worker hears that there is work."""
-        return f"{self.tag(partition)}wake:{worker}"
+        return f"{self.tag}wake:{worker}"
 
     def robots(self, origin: str) -> str:
         """The robots.txt of one ``scheme://host:port``, shared by the cluster."""
-        return f"{self.tag(self.partition_of(origin))}robots:{origin}"
+        return f"{self.tag}robots:{origin}"
 
     def process(self, name: str) -> str:
         """Heartbeat of one process."""
-        return f"{self.tag(0)}process:{name}"
+        return f"{self.tag}process:{name}"
 
     def processes(self) -> str:
         """Index of the processes that send heartbeats, by time of the last one."""
-        return self.tag(0) + "processes"
+        return self.tag + "processes"
 
     def stats(self, family: str, bucket: str) -> str:
         """Counters of one family in one time bucket."""
-        return f"{self.tag(0)}stats:{family}:{bucket}"
+        return f"{self.tag}stats:{family}:{bucket}"
 
 
 @dataclass(frozen=True, slots=True)

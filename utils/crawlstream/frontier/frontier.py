@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from crawlstream.errors import ConfigError, FrontierFull, PositionGap
+from crawlstream.errors import FrontierFull, PositionGap
 from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import Balance, FrontierLimits, Tended
 from crawlstream.frontier.children import Children
@@ -63,13 +63,11 @@ class Frontier:
         *,
         group: str = "",
     ) -> None:
-        if keys.partitions != 1:
-            raise ConfigError("the frontier has one partition; more are not supported yet")
         self._redis: Any = redis
         self._keys = keys
         self._limits = limits or FrontierLimits()
         self._group = encode_id(group)
-        self._scripts = Scripts(redis, keys.tag(0))
+        self._scripts = Scripts(redis, keys.tag)
         self._run = self._scripts.run
         self._children = Children(self._scripts, Sites(self.rules))
         self._call = 1

@@ -42,7 +42,7 @@ class Inspector:
         self._redis: Any = redis
         self._keys = keys
         self._frontier = Frontier(redis, keys)
-        self._scripts = Scripts(redis, keys.tag(0))
+        self._scripts = Scripts(redis, keys.tag)
 
     async def crawls(self, most: int) -> Sequence[CrawlKey]:
         """Up to ``most`` crawls that are remembered."""

@@ -163,7 +163,7 @@ class Overflow:
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         self._redis: Any = redis
         self._keys = keys
-        self._run = Scripts(redis, keys.tag(0)).run
+        self._run = Scripts(redis, keys.tag).run
 
     async def room(self) -> Room:
         """What is spilled, and whether it may come back."""

@@ -38,7 +38,7 @@ class Positions:
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         self._redis: Any = redis
         self._keys = keys
-        self._run = Scripts(redis, keys.tag(0)).run
+        self._run = Scripts(redis, keys.tag).run
 
     async def known(self) -> dict[tuple[str, int], int]:
         """Next offset to apply, by topic UUID and Kafka partition."""

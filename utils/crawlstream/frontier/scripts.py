@@ -1,7 +1,7 @@
 """Load the Lua operations: one file each, with the parts that it includes put in place.
 
 A line ``--- include: name`` stands for ``lua/includes/name.lua``. Every operation takes the prefix
-of its partition as its only key; the keys that it makes share that prefix's hash tag.
+of all keys as its only key; the keys that it makes share its hash tag.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Sleeper:
 
     def __init__(self, redis: Redis, keys: FrontierKeys, name: str) -> None:
         self._redis: Any = redis
-        self._channel = keys.wake_channel(0, name)
+        self._channel = keys.wake_channel(name)
         self._woken = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 

@@ -4,7 +4,7 @@
 -- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
 --   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
 --   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 domains a step, 2 entries a step.
 -- `abandon` HASH crawl number -> cursor of its domains.
 -- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.

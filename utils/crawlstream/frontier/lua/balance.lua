@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- balance: whether the ledger adds up, for some of the crawls that are remembered.
 -- Guarantee: reads counters, never entries; all of a crawl are of one moment.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 cursor of the crawls ('0' begins a round), 2 crawls a step, 3 what the round has found so far.
 -- `totals` field `residual`: what the last whole round found; anything but 0 is a defect.
 -- Returns: packed {next cursor, {name, residual …}, ms}: where `admitted` is not the sum of what became of

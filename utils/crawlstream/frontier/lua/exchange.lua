@@ -3,7 +3,7 @@
 -- Guarantee: effects in the order sent, settle, requeue, release, lease. Each is safe to repeat: an
 --   ended hold is answered as stale, and a call number that was granted before is answered with the
 --   same holds. Children of a page and its completion are one unit of the append-only file.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases,
 --   its egress group: without one nothing is granted where groups are told apart}
 --   sent    {token, after_ms, received, what the site did (see `heed`), wait_ms, epoch_ms}; the last

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- glance: the frontier at a glance.
 -- Guarantee: reads totals, never crawls or entries.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- Returns: packed {life, clock, rules_known, running, queued, delayed, held, workers, outbox, actions,
 --   memory used and its limit (0: none) in bytes, do seeds wait for memory, residual of the ledgers,
 --   spilled, {spider, domains with work …}}

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- info: the ledger of a crawl, and one page of its domains.
 -- Guarantee: reads counters and lengths, never entries.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands a page.
 -- Returns: packed {fields of the record, next cursor, {domain, total, high, low …}, {domain …} blocked};
 --   {} if unknown. Priorities are as they stand now.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- inspect: what a crawl has in one domain: entries in their order, holds, and whether a page is known.
 -- Guarantee: one moment, no effect. What is left out because it is too much is said to be.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; none is asked about), 4 most entries,
 --   5 most workers, 6 the site in the domain where the page is counted, or the domain.
 -- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for

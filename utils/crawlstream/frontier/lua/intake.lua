@@ -5,7 +5,7 @@
 --   effect here, between the seeds before and after them; a seed of another partition that is younger
 --   than a stop, but came first, enters the run after it. Seeds wait while Redis is full, and whatever
 --   follows them; commands ahead of them take effect.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'',

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- ledgers: the counters of several crawls.
 -- Guarantee: reads counters, never entries; all of a crawl are of one moment.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
 -- Returns: packed {fields of the record …}, one each; {} for a crawl that is unknown.
 -- Cost: one HGETALL a crawl.

@@ -2,7 +2,7 @@
 -- put: children of a held page, ahead of its settle, when they are too many for one call.
 -- Guarantee: nothing enters for a hold that is stale, or while Redis is crowded. Safe to repeat:
 --   dedupe knows them.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, groups as in exchange}
 -- Returns: packed {is the hold still there, admitted, life, is it refused as Redis is crowded}
 -- Cost: as the children of a settle.

@@ -3,7 +3,7 @@
 -- Guarantee: unmarked entries return in their old order with one reap more; from the 3rd reap on
 --   with a growing pause; the 20th, or the 3rd death, is a dead letter: failed, owed to the world with
 --   its entry. Only the entry that was on the dead worker's CPU gains a death.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker that is known to be dead, or '' for the one longest past its deadline;
 --   2 token of the entry it was handling, or ''.
 -- Returns: packed {worker|'', returned, dead letters}

@@ -5,7 +5,7 @@
 --   and its links are put: dedupe and caps are applied now. One whose parent is still held is put
 --   ahead of the settle, which will not register it. Any other is ignored: its run has ended, or its
 --   parent will be fetched again.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, {offset, record …}}
 --   record  packed {version, worker, token, chunk, crawl number, run, domain_cap|-1, crawl_cap|-1,
 --           groups as in exchange}

@@ -5,7 +5,7 @@
 --   that was under way goes on, or begins again under its number with its next seed, and stays paused.
 --   Run numbers never go back. Every domain is treated as if its allowance had been used up now, for
 --   nobody knows what was sent before.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
 --   {{name, run, is over, is paused} …}, ttl_ms, is this the last of several calls}
 --   offset: where the partition begins if it has no position. until: the offset below which the

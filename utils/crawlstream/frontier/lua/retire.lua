@@ -3,7 +3,7 @@
 -- Guarantee: returns what Redis holds for the worker, whatever the worker remembers. With a list of
 --   tokens that are alive there, only the others that are older than `settled_ms` (a reply may still
 --   be on its way), and any older than `max_hold_ms`; without one, all, and the worker is gone.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 settled_ms, 4 max_hold_ms.
 -- Returns: packed {returned tokens, tokens alive there that are not held here any more}
 -- Cost: O(held), at most about 300.

@@ -3,7 +3,7 @@
 --   or as the view is new.
 -- Guarantee: every domain that was parked or waiting at the change comes up for `lease`, which
 --   decides by the new rules; a new view has all domains in the end.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 domains a step.
 -- `revise` HASH view -> "<o|p|w> <cursor>": what a new one lacks, parked ones, then those that wait.
 -- Returns: views left to revise.

@@ -2,7 +2,7 @@
 -- revisit: one bounded step of putting the bands of a crawl into the index where they stand now, after
 --   it was resumed or reprioritized.
 -- Guarantee: every band that has entries is found by `lease` once all steps are done, in its old order.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 bands a step.
 -- `revisit` HASH crawl number -> cursor of its domains.
 -- Returns: crawls left to revisit.

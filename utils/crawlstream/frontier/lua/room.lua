@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- room: how many links are spilled, and whether they may come back.
 -- Guarantee: reads totals and lengths, never entries.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- Returns: packed {spilled, may they come back}
 -- Cost: O(spiders).
 --- include: memory

@@ -5,7 +5,7 @@
 --   table on that parts a domain into sites, every exchange names the version of the map by which
 --   the worker must look where its new holds belong; `sites` in `m` never goes away, for something
 --   may still wait under the name of a site that is none any more.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it part a
 --   domain into sites}
 --   rule = "<hits> <window_ms> <moderated> <concurrency>", hits 0 holds the domain back.

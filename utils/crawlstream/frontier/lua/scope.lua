@@ -3,7 +3,7 @@
 -- Guarantee: the first to say it decides; another word changes it only by force. Then the states of
 --   all domains are forgotten, each is treated as if its allowance had been used up now, and the
 --   indexes are made anew.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 '', 'type', 'group' or 'type group'; 2 '1': by force.
 -- Returns: what is in force from now on.
 -- Cost: one field; by force O(domains), all at once.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- survey: one domain as the frontier sees it: its rule, its throttle state, and who waits in it.
 -- Guarantee: one moment, no effect.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 domain, 2 most bands a spider, 3 the view whose limits are meant, where they are kept apart
 --   ('': any).
 -- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,

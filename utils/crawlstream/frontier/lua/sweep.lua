@@ -3,7 +3,7 @@
 --   profiles.
 -- Guarantee: touches only keys of crawl numbers that take no entries any more; the ledger has
 --   already counted them. Profiles stay until the last held page is back.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 keys and domains a step.
 -- Returns: crawls left to sweep.
 -- Cost: so many keys and domains, and the bands of 25 domains at most beyond them; what many domains

@@ -4,7 +4,7 @@
 --   a running one only after `grace_ms` of idleness by the frontier clock; a paused one does not, it
 --   becomes idle anew when it is resumed. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind,
 --   4 most entries that may wait of a crawl, 5 in all (0: any number), which `admit` goes by.
 -- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise, crawls to revisit,

@@ -3,7 +3,7 @@
 -- Guarantee: a run is given to `abandon` only after `max_wait_ms` of the frontier clock in which
 --   nothing of it was admitted, leased or ended, while something was queued and nobody had paused
 --   it: so long has each of its entries waited at least.
--- KEYS: 1 prefix of the partition.
+-- KEYS: 1 prefix of all keys.
 -- ARGV: 1 max_wait_ms, 2 runs a step.
 -- `stalled` HASH crawl number -> "<last activity> <frontier ms when it was first found so>".
 -- Returns: 1 while more runs are to be looked at in this round, else 0.
