@@ -1,26 +1,32 @@
-"""Ways to break a law on purpose, to be caught; loaded as a user's spiders are.
+"""Ways to break a law on purpose, to be caught; ``BREAK`` in the environment says how.
 
-``CRAWLSTREAM_SPIDER_MODULES=chaos.broken`` in a crawler's environment, and ``BREAK`` says how.
+A crawler loads them as a user's spiders (``CRAWLSTREAM_SPIDER_MODULES=chaos.broken``);
+``python -m chaos.broken`` is a redis-monitor with one of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from crawling.holds import Holds
 from crawling.pages import Page
 from crawling.publish import Publisher
 from crawlstream.frontier import scripts
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Outcome
+from crawlstream.model.effects import Exchanged, Outcome, Settle
 from crawlstream.model.result import CrawlResult
+from redis_monitor.__main__ import main as redis_monitor
 
 _publish = Publisher.result
 _admit = Holds.admit
+_exchange = Frontier.exchange
 _source_of = scripts.source_of
 _late: set[asyncio.Task[None]] = set()
 
@@ -71,12 +77,70 @@ def _pop(self: Holds, hold: Hold) -> Page:
     return page
 
 
-def _hasten(operation: str) -> str:
-    """Let the worker's own clock, five seconds fast, count."""
-    own = "wall = time[1] * 1000"
-    source = _source_of(operation)
-    assert own in source
-    return source.replace(own, f"{own} + 5000")
+async def _children_last(
+    self: Frontier, worker: str, spiderid: str, *, settles: Sequence[Settle] = (), **rest: Any
+) -> Exchanged:
+    """Complete a page first, and put its children then."""
+    childless = [replace(settle, links=()) for settle in settles]
+    answer = await _exchange(self, worker, spiderid, settles=childless, **rest)
+    for settle in settles:
+        await self.put_links(worker, spiderid, settle.token, settle.links)
+    return answer
+
+
+def _rewrite(operation: str, **changes: str) -> None:
+    """Let one operation of the frontier do something else, in this process."""
+    pairs = [(_TEXTS[name], text) for name, text in changes.items()]
+
+    def source_of(name: str) -> str:
+        source = _source_of(name)
+        for old, new in pairs if name == operation else ():
+            assert source.count(old) == 1, f"{old} is not in {name} any more"
+            source = source.replace(old, new)
+        return source
+
+    scripts.source_of = source_of  # type: ignore[assignment]
+
+
+_TEXTS = {
+    "clock": "wall = time[1] * 1000",
+    "take": "redis.call('LPOP', lot.band .. domain, limit)",
+    "count": "count(c, outcome, pages)",
+    "store": "redis.call('HSET', P .. 'h:' .. worker, unpack(fields))",
+    "find": "local token, text = tokens[i], texts[i]",
+    "tell": "owe('crawl_' .. ending, c, { fields = fields, positions = positions() })",
+}
+"""What is rewritten, each once in its operation."""
+
+
+async def _lose_all(self: Frontier, worker: str, *args: Any, **rest: Any) -> Exchanged:
+    """Whatever is leased goes to other hands at once, and this worker does not notice."""
+    answer = await _exchange(self, worker, *args, **rest)
+    if answer.holds:
+        await self._run("retire", worker, b"", 0, 0)
+    return answer
+
+
+def _unfence() -> None:
+    """Complete whatever was ever held, also what is in other hands by now.
+
+    The holds that were are kept in another database, where nobody looks.
+    """
+    setattr(Frontier, "exchange", _lose_all)  # noqa: B010  mypy allows no assignment
+    kept = "redis.call('SELECT', 1) {} redis.call('SELECT', 0)"
+    store = kept.format("redis.call('HSET', worker, unpack(fields))")
+    find = kept.format("text = redis.call('HGET', worker, token)")
+    _rewrite(
+        "exchange",
+        store=f"{_TEXTS['store']} {store}",
+        find=f"{_TEXTS['find']} if not text then {find} end",
+    )
+
+
+def _end_twice() -> None:
+    """A run that ends has expired, too."""
+    tell = _TEXTS["tell"]
+    _rewrite("tend", tell=f"{tell} {tell.replace('ending', repr('expired'))}")
 
 
 BREAKS: Mapping[str, Callable[[], None]] = {
@@ -86,9 +150,20 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "rename": lambda: setattr(Publisher, "result", _rename),
     "look-twice": lambda: setattr(Publisher, "result", _look_twice),
     "pop": lambda: setattr(Holds, "admit", _pop),
-    "clock": lambda: setattr(scripts, "source_of", _hasten),
+    "children-last": lambda: setattr(Frontier, "exchange", _children_last),
+    # The worker's own clock, five seconds fast, counts.
+    "clock": lambda: _rewrite("exchange", clock="wall = time[1] * 1000 + 5000"),
+    # What is leased stays in its band, for others to lease.
+    "share": lambda: _rewrite(
+        "exchange", take="redis.call('LRANGE', lot.band .. domain, 0, limit - 1)"
+    ),
+    "unfence": _unfence,
+    "uncounted": lambda: _rewrite("exchange", count=""),
+    "end-twice": _end_twice,
 }
-"""By name; each replaces one thing that a crawler does by another that it must not do."""
+"""By name; each replaces one thing that a process does by another that it must not do."""
 
 if name := os.environ.get("BREAK"):
     BREAKS[name]()
+if __name__ == "__main__":
+    sys.exit(redis_monitor([]))

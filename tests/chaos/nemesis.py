@@ -335,23 +335,34 @@ async def err_in_time(reach: Reach) -> Blow:
 # Two faults that only make sense beside others.
 
 
-async def join_and_leave(reach: Reach) -> Blow:
-    """One more kafka-monitor joins the group and leaves it again: two rebalances."""
+@asynccontextmanager
+async def helper(
+    reach: Reach, *module: str, **env: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """One more process of the cluster, by its module, for the length of the block."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kafka_monitor", "run"),
-        env=reach.stage.environment(),
+        *(sys.executable, "-m", *module),
+        env=reach.stage.environment(**env),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
         cwd=reach.stage.home,
     )
     try:
-        await asyncio.sleep(reach.between(2, 4))
+        yield process
     finally:
-        how = reach.chance.choice([signal.SIGKILL, signal.SIGTERM])
         with suppress(ProcessLookupError):
-            process.send_signal(how)
+            process.kill()
         await process.wait()
+
+
+async def join_and_leave(reach: Reach) -> Blow:
+    """One more kafka-monitor joins the group and leaves it again: two rebalances."""
+    async with helper(reach, "kafka_monitor", "run") as process:
+        await asyncio.sleep(reach.between(2, 4))
+        if reach.chance.random() < 0.5:
+            process.terminate()
+            await process.wait()
     return Blow("a second kafka-monitor")
 
 
