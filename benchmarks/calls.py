@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.cli import servers
-from crawlstream.cli.home import repository
+from crawlstream.cli.home import find_jars
 from crawlstream.cli.ports import free_block
 from crawlstream.cli.probes import PROBES
 from crawlstream.frontier.frontier import Frontier
@@ -51,9 +51,7 @@ def running(*argv: str, folder: str, **env: str) -> Iterator[None]:
 @asynccontextmanager
 async def own_kafka(folder: str) -> AsyncIterator[str]:
     """The address of a Kafka that has our topics."""
-    server = servers.kafka(
-        Path(folder), port=free_block(2), jars=repository() / ".crawlstream/jars"
-    )
+    server = servers.kafka(Path(folder), port=free_block(2), jars=find_jars())
     servers.format_kafka(server)
     with running(*server.argv, folder=folder):
         while not PROBES["kafka"](server.port):
