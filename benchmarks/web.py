@@ -2,23 +2,39 @@
 
 Run as a program with a port, and with other numbers of links and bytes if wanted, it serves until
 it is killed. Every page is a function of its URL; ``/served`` tells how many pages were asked for.
+It shares its machine with the crawlers, so it spends little: a page is put together from parts.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import shake_128
+from struct import iter_unpack
 
 import uvloop
 
 HOSTS, PAGES_A_HOST, LINKS, PAGE_SIZE = 1_000, 1_000, 20, 1_024
 OWN_SHARE = 0.6
+_OWN_BELOW = int(OWN_SHARE * 0x10000)
 
 
 def url(port: int, host: int, page: int) -> str:
     """Where a page is."""
     return f"http://127.1.{host // 250}.{1 + host % 250}:{port}/p/{page}.html"
+
+
+@lru_cache
+def _beginnings(port: int) -> Sequence[bytes]:
+    """How a link to each host begins."""
+    return [
+        f'<a href="{url(port, host, 0)}'.removesuffix("0.html").encode() for host in range(HOSTS)
+    ]
+
+
+_ENDINGS = [b'%d.html">next</a>' % page for page in range(PAGES_A_HOST)]
 
 
 class Site(asyncio.Protocol):
@@ -27,14 +43,17 @@ class Site(asyncio.Protocol):
     served = 0
 
     def __init__(self, port: int, links: int, size: int) -> None:
-        self._port = port
+        self._beginnings = _beginnings(port)
         self._links = links
         self._size = size
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to answer."""
+        """Remember where to answer, and as which host."""
         self._transport = transport
+        self._address = str(transport.get_extra_info("sockname")[0]).encode()
+        *_, block, number = map(int, self._address.split(b"."))
+        self._host = (block * 250 + number - 1) % HOSTS
 
     def data_received(self, data: bytes) -> None:
         """Answer each request that is complete."""
@@ -48,23 +67,21 @@ class Site(asyncio.Protocol):
             told = str(Site.served).encode()
             return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
         Site.served += 1
-        chance = random.Random(head.split(b"\r\n", 1)[0] + self._local_address())
-        links = "".join(f'<a href="{self._link(chance)}">next</a>' for _ in range(self._links))
-        body = f"<html><body>{links}</body></html>".encode().ljust(self._size)
+        links = b"".join(self._links_of(head.split(b"\r\n", 1)[0]))
+        body = (b"<html><body>%b</body></html>" % links).ljust(self._size)
         return (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
             b"Content-Length: %d\r\n\r\n" % len(body) + body
         )
 
-    def _local_address(self) -> bytes:
-        return str(self._transport.get_extra_info("sockname")[0]).encode()
-
-    def _link(self, chance: random.Random) -> str:
-        own = self._local_address().split(b".")
-        host = int(own[2]) * 250 + int(own[3]) - 1
-        if chance.random() > OWN_SHARE:
-            host = chance.randrange(HOSTS)
-        return url(self._port, host, chance.randrange(PAGES_A_HOST))
+    def _links_of(self, page: bytes) -> Sequence[bytes]:
+        """Most lead to other pages of the host; the others anywhere."""
+        chance = shake_128(page + self._address).digest(6 * self._links)
+        return [
+            self._beginnings[self._host if own < _OWN_BELOW else host % HOSTS]
+            + _ENDINGS[number % PAGES_A_HOST]
+            for own, host, number in iter_unpack("<3H", chance)
+        ]
 
 
 async def serve(port: int, links: int = LINKS, size: int = PAGE_SIZE) -> None:
