@@ -40,7 +40,7 @@ class Footprint:
     """What the cluster takes up after a round."""
 
     keys: int
-    """In Redis."""
+    """In Redis, but for those that go at a time of their own."""
     redis_bytes: int
     rss_bytes: Mapping[str, int]
     """By kind of process, the largest."""
@@ -250,6 +250,7 @@ class Round:
     async def _footprint(self) -> Footprint:
         """A crawl that is over is remembered for an hour, by a key: those do not count."""
         info: dict[str, Any] = await self.stage.redis.info("memory")
+        keys = (await self.stage.redis.info("keyspace")).get("db0", {"keys": 0, "expires": 0})
         remembered = len(await self.stage.frontier.crawls())
         processes = await asyncio.to_thread(self.stage.local.processes)
         rss: dict[str, int] = {}
@@ -258,7 +259,7 @@ class Round:
                 size = psutil.Process(process.pid).memory_info().rss
                 rss[process.kind] = max(size, rss.get(process.kind, 0))
         return Footprint(
-            keys=await self.stage.redis.dbsize() - remembered,
+            keys=keys["keys"] - keys["expires"] - remembered,
             redis_bytes=info["used_memory"],
             rss_bytes=rss,
         )

@@ -227,7 +227,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario(
             "crawler-frozen",
             "a crawler frozen past its deadline, then continued",
-            _in_turn("freeze-long"),
+            # Side by side, because each takes so long.
+            _at_once(_named("freeze-long")),
             shortest_s=60,
         ),
         Scenario(

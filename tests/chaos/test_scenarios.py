@@ -107,5 +107,5 @@ async def test_a_process_that_breaks_a_law_is_caught(stage: Stage, name: str) ->
 
 
 async def test_every_break_is_to_be_caught() -> None:
-    """A way to break a law that nothing catches would prove nothing; each law is broken."""
+    """A way to break a law that nothing catches would prove nothing."""
     assert CAUGHT.keys() == BREAKS.keys()
