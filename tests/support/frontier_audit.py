@@ -95,14 +95,14 @@ async def audit(redis: Redis) -> Dump:
     return state
 
 
-def _strings_of(packed: bytes, at: int, count: int) -> list[str]:
-    """Texts with their lengths before them."""
+def strings_of(packed: bytes, at: int, count: int) -> tuple[list[str], bytes]:
+    """Texts with their lengths before them, and what follows."""
     strings = []
     for _ in range(count):
         (length,) = struct.unpack_from("<H", packed, at)
         strings.append(packed[at + 2 : at + 2 + length].decode())
         at += 2 + length
-    return strings
+    return strings, packed[at:]
 
 
 def _holds(state: Dump) -> Iterator[tuple[int, str, str]]:
@@ -111,7 +111,7 @@ def _holds(state: Dump) -> Iterator[tuple[int, str, str]]:
     for _, texts in state.named("h"):
         for token, packed in texts.items():
             if token not in {b"!", b"@"}:
-                tag, view, domain = _strings_of(packed, 9, 3)
+                (tag, view, domain), _ = strings_of(packed, 9, 3)
                 spider, at, group = view.partition("@")
                 kept_for = (spider if b"type" in scope else "") + (at + group)
                 yield packed[8], tag.split("/")[0], f"{domain} {kept_for}" if scope else domain

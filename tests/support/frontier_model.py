@@ -13,6 +13,7 @@ from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import GRACE_MS, url_of
 from support.frontier_values import Domain, Generation, Held, Item, Spilled, bucket_ms
+from support.frontier_world import World
 
 RETRY_STEP = -10
 DEADLINE_MS = 30_000
@@ -22,10 +23,8 @@ MAX_DEATHS, MAX_REAPS = 3, 20
 class Model:
     """Queues, holds, ledgers and dedupe of a small world."""
 
-    def __init__(
-        self, rule: ThrottleRule, caps: dict[CrawlKey, tuple[int | None, int | None]]
-    ) -> None:
-        self.caps = caps
+    def __init__(self, rule: ThrottleRule, world: World) -> None:
+        self.world = world
         self.latest: dict[CrawlKey, Generation] = {}
         self.generations: list[Generation] = []
         self.bands: dict[tuple[str, str], dict[tuple[Generation, int], deque[Item]]] = {}
@@ -39,8 +38,6 @@ class Model:
         """Names of records that came back before their page was settled, by worker."""
         self.owed: Counter[tuple[str, CrawlKey, int]] = Counter()
         self.restarted_at = -1_000_000
-        self.most_of_crawl = self.most_of_all = 0
-        """How many entries may wait; 0: any number."""
         self.run_floor = 0
         self._turn = 0
 
@@ -94,7 +91,7 @@ class Model:
         return None
 
     def _room(self, generation: Generation, domain: str) -> tuple[int, str]:
-        domain_cap, crawl_cap = self.caps[generation.crawl]
+        domain_cap, crawl_cap = self.world.caps[generation.crawl]
         room, reason = self._queue_room(generation)
         if domain_cap is not None and domain_cap - generation.counted[domain] < room:
             room, reason = domain_cap - generation.counted[domain], "domain_max_pages"
@@ -104,10 +101,10 @@ class Model:
 
     def _queue_room(self, generation: Generation) -> tuple[int, str]:
         room, reason = 10**9, ""
-        if self.most_of_crawl:
-            room, reason = self.most_of_crawl - generation.waiting, "crawl_full"
-        left = self.most_of_all - sum(one.waiting for one in self.generations)
-        if self.most_of_all and left < room:
+        if self.world.most_of_crawl:
+            room, reason = self.world.most_of_crawl - generation.waiting, "crawl_full"
+        left = self.world.most_of_all - sum(one.waiting for one in self.generations)
+        if self.world.most_of_all and left < room:
             room, reason = left, "frontier_full"
         return room, reason
 
@@ -273,6 +270,8 @@ class Model:
         domain.expire(now)
         reach = int(domain.rule.window_s * 1000) + bucket_ms(domain.rule)
         if is_sure and self.restarted_at + reach > now:
+            return 0
+        if domain.ruled_since <= self.restarted_at and domain.is_spent_by(self.restarted_at, now):
             return 0
         unreported = sum(not hold.is_reported for hold in holds)
         concurrent = sum(not hold.is_received for hold in holds)

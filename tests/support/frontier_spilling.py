@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.model.effects import Links, Settle
-from support.frontier import KEYS, Bench, Worker, entry_of
-from support.frontier_model import Model
+from support.frontier import KEYS, Worker, entry_of
+from support.frontier_life import Life, Part
 from support.frontier_values import Generation, Held, Item, Spilled
 from support.spilling import Spills
 
 
-class Spilling:
+class Spilling(Part):
     """A topic of records, and what the model knows of them."""
 
-    def __init__(self, bench: Bench, random: Random, model: Model) -> None:
-        self._random = random
-        self._model = model
-        self._topic = Spills(Overflow(bench.redis, KEYS))
+    def __init__(self, life: Life) -> None:
+        super().__init__(life)
+        self._topic = Spills(Overflow(self.redis, KEYS))
         self._sent: list[Spilled] = []
         self._untold: dict[tuple[str, str], Settle] = {}
 
@@ -30,7 +27,7 @@ class Spilling:
         name = (worker.name, settle.token)
         if name in self._untold:
             return self._untold.pop(name)
-        chance = self._random.random()
+        chance = self.random.random()
         if chance > 0.35:
             return settle
         told = self._send(worker, held.item.of, settle)
@@ -47,7 +44,7 @@ class Spilling:
             groups = [(children_of(group, of), group.counts) for group in settle.links]
             filled = [group for group in groups if group[0]]
             record = Spilled(of, of.run, worker.name, settle.token, 0, filled)
-            times = self._random.choice((1, 1, 1, 2))
+            times = self.random.choice((1, 1, 2))
             self._topic.records += self._topic.records[-1:] * (times - 1)
             self._sent += [record] * times
         return told
@@ -58,15 +55,16 @@ class Spilling:
         return self._topic.next < len(self._sent)
 
     async def recall(self) -> None:
-        """Up to three records come back."""
-        due = self._sent[self._topic.next :][: self._random.randint(1, 3)]
+        """The next records, up to three, come back."""
+        due = self._sent[self._topic.next :][: self.random.randint(1, 3)]
         done = await self._topic.recall(len(due))
-        says = [self._model.recall(record) for record in due]
+        says = [self.model.recall(record) for record in due]
         assert (done.applied, done.ignored) == (sum(says), len(says) - sum(says))
+        await self.settle_up()
 
     async def repeat(self) -> None:
         """The answer to the last records was lost; they change nothing a second time."""
-        back = self._random.randint(0, min(2, self._topic.next))
+        back = self.random.randint(0, min(2, self._topic.next))
         self._topic.next -= back
         done = await self._topic.recall(back)
         assert (done.applied, done.ignored) == (0, 0)

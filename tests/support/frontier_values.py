@@ -113,6 +113,12 @@ class Domain:
         """Drop sends that no rule of these tests reaches back to."""
         self.sends = [at for at in self.sends if at > now - 60_000]
 
+    def is_spent_by(self, restart: int, now: int) -> bool:
+        """Whether a restart, before which nobody knows what was sent, forbids everything."""
+        window = int(self.rule.window_s * 1000)
+        reach = -(-window // max(self.rule.effective_hits, 1)) if self.rule.moderated else window
+        return restart + reach > now
+
     def may_send(self, now: int, unreported: int, concurrent: int, *, is_sure: bool) -> int:
         """How many grants are allowed at least (``is_sure``) or at most.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Release, Requeue, Sent, Settle
@@ -30,8 +31,9 @@ CRAWLS = (
     CrawlKey("link", "other app", "capped"),
     CrawlKey("wan der:er", "app", "one"),
 )
-CAPS: dict[CrawlKey, tuple[int | None, int | None]] = dict.fromkeys(CRAWLS, (None, None))
-CAPS[CRAWLS[2]] = (6, 15)
+Caps = tuple[int | None, int | None]
+"""Most pages of a domain, and of the crawl."""
+CAPS: tuple[Caps, ...] = (*[(None, None)] * 3, (1, None), (None, 4), (3, 7))
 RULES = (
     WIDE_OPEN,
     ThrottleRule(hits=5, window_s=1),
@@ -39,6 +41,36 @@ RULES = (
     ThrottleRule(hits=100, window_s=0.001, moderated=False, concurrency=2),
     ThrottleRule(hits=0, window_s=1),
 )
+
+
+@dataclass(frozen=True)
+class World:
+    """What one life is about: the fewer things it has, the more happens to each."""
+
+    caps: dict[CrawlKey, Caps]
+    """The limits of each crawl that there is."""
+    domains: dict[str, tuple[str, ...]]
+    """The domains of each spider."""
+    paths: int
+    """How many pages a domain has."""
+    most_of_crawl: int
+    most_of_all: int
+    """How many entries may wait; 0: any number."""
+
+    @classmethod
+    def some(cls, random: Random) -> World:
+        """A random one."""
+        crawls = random.sample(CRAWLS, random.choice((1, 2, 2, 4)))
+        return cls(
+            caps={crawl: random.choice(CAPS) for crawl in crawls},
+            domains={
+                spider: tuple(random.sample(names, min(random.choice((1, 2, 5)), len(names))))
+                for spider, names in DOMAINS.items()
+            },
+            paths=random.choice((4, 13)),
+            most_of_crawl=random.choice((0, 0, 0, 4)),
+            most_of_all=random.choice((0, 0, 0, 10)),
+        )
 
 
 @dataclass

@@ -6,6 +6,7 @@ of all keys as its only key; the keys that it makes share its hash tag.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,12 @@ def source_of(operation: str) -> str:
     return _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
 
 
+@cache
+def digest_of(operation: str) -> str:
+    """The name by which Redis knows the text of one operation."""
+    return hashlib.sha1(source_of(operation).encode(), usedforsecurity=False).hexdigest()
+
+
 @contextmanager
 def our_errors() -> Iterator[None]:
     """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
@@ -67,7 +74,6 @@ class Scripts:
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._prefix = prefix
-        self._digests: dict[str, str] = {}
 
     async def run(self, operation: str, *args: str | bytes | int) -> object:
         """Run one operation on the partition; answers what the script returns.
@@ -76,14 +82,9 @@ class Scripts:
         RedisUnavailable: no answer. The operation may have taken effect; repeating it is safe.
         """
         with our_errors():
-            digest = self._digests.get(operation) or await self._load(operation)
+            digest = digest_of(operation)
             try:
                 return await self._redis.evalsha(digest, 1, self._prefix, *args)
             except NoScriptError:
-                digest = await self._load(operation)
+                await self._redis.script_load(source_of(operation))
                 return await self._redis.evalsha(digest, 1, self._prefix, *args)
-
-    async def _load(self, operation: str) -> str:
-        digest = str(await self._redis.script_load(source_of(operation)))
-        self._digests[operation] = digest
-        return digest
