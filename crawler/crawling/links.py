@@ -41,6 +41,10 @@ _HEAD = 4096
 """Scrapy looks for a base element in so many characters, with the comments taken out."""
 _MAY_HAVE_BASE = re.compile(r"<base|<!--", re.IGNORECASE)
 
+LONGEST_MARKUP = 2 << 20
+"""Characters in which links are looked for. What is made of them takes up to 45 times their size:
+sixteen million of elements would be 540 MB and seconds of CPU."""
+
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
@@ -170,7 +174,7 @@ def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
     base = _base_of(response)
     origin = _PLAIN_ORIGIN.match(base)
     # As ``response.selector`` parses, without what a selector takes besides: as long again, twice.
-    root = create_root_node(response.text, etree.HTMLParser)
+    root = create_root_node(_markup(response), etree.HTMLParser)
     for element in root.iter("a", "area"):
         href = element.get("href")
         if href is None:
@@ -184,6 +188,15 @@ def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
             url = _resolve(href, base, response)
             if url is not None and url.startswith(_SCHEMES):
                 yield url, element, False
+
+
+def _markup(response: HtmlResponse) -> str:
+    """The text of a page; of one that is too long, as many whole elements as may be."""
+    text = response.text
+    if len(text) <= LONGEST_MARKUP:
+        return text
+    log.warning("parse", outcome="links_cut", url=response.url, characters=len(text))
+    return text[: text.rfind("<", 0, LONGEST_MARKUP)]
 
 
 def _base_of(response: HtmlResponse) -> str:

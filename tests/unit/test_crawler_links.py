@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 from scrapy.linkextractors import LinkExtractor
 
-from crawling.links import links_of
+from crawling.links import LONGEST_MARKUP, links_of
 from crawlstream.model.crawl import Profile
 from support.crawler_pages import HOPELESS_BASE, shaped_page
 
@@ -156,11 +156,11 @@ def test_pages_of_real_shape_have_the_links_that_scrapy_finds(part: int) -> None
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_pages_on_this_machine_have_the_links_that_scrapy_finds(folder: str) -> None:
-    """Every HTML file below a folder."""
+    """Every HTML file below a folder, as far as links are looked for."""
     pages = [path for path in Path(folder).rglob("*.htm*") if path.is_file()]
     assert pages
     for path in pages:
-        response = HtmlResponse(URL, body=path.read_bytes())
+        response = HtmlResponse(URL, body=path.read_bytes()[:LONGEST_MARKUP])
         assert links_of(response, Profile())[0] == scrapys(response, {}), path
 
 
@@ -216,3 +216,11 @@ def test_no_markup_costs_the_page(body: bytes) -> None:
     response = HtmlResponse(URL, body=body, headers={"Content-Type": "text/html"})
     links, _refused = links_of(response, Profile())
     assert isinstance(links, list)
+
+
+def test_links_are_looked_for_within_a_limit() -> None:
+    """Far down a page of elements without end nothing is found, and no tag is cut in two."""
+    cut = LONGEST_MARKUP - len("<a href=/first>") - len("<a href=/sec")
+    page = f"<a href=/first>{'<br>' * (cut // 4)}{' ' * (cut % 4)}<a href=/second>{'<br>' * 9}"
+    links, _refused = links_of(html(page), Profile())
+    assert [url for url, _text in links] == ["http://127.0.20.11:28080/first"]
