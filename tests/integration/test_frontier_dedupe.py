@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from redis.asyncio import Redis
+
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Links, Outcome, Requeue, Settle
 from support.frontier import Bench, links
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -40,3 +44,60 @@ async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> 
     for key in sets:
         assert await bench.redis.object("encoding", key) == INTEGERS.encode(), key
     await bench.worker.settle(hold)
+
+
+def done(hold: Hold, *groups: Links) -> Settle:
+    """The end of a page that led to these."""
+    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups)
+
+
+async def commands(redis: Redis, name: str) -> int:
+    """How often it was called."""
+    return int((await redis.info("commandstats"))[f"cmdstat_{name}"]["calls"])
+
+
+async def test_pages_of_one_call_look_up_their_domains_together(bench: Bench) -> None:
+    """Five pages that lead to new links of two domains take as many lookups as one page."""
+    await bench.feed.seeds(*(f"seed/{n}" for n in range(7)))
+    first, one, *five = await bench.worker.lease(7)
+    costs = []
+    for pages in ([first], [one], five):
+        before = await commands(bench.redis, "hmget")
+        await bench.worker.exchange(
+            settles=[
+                done(page, links("a", [f"{page.token}/1"]), links("b", [f"{page.token}/2"]))
+                for page in pages
+            ]
+        )
+        costs.append(await commands(bench.redis, "hmget") - before)
+    assert costs[1] == costs[2]
+    assert (await bench.state()).queued == 14
+
+
+async def test_a_link_that_two_pages_of_one_call_lead_to_enters_once(bench: Bench) -> None:
+    """Whether it comes alone or among others, and into whichever set."""
+    await bench.feed.seeds("seed/1", "seed/2")
+    first, second = await bench.worker.lease(2)
+    await bench.worker.exchange(
+        settles=[
+            done(first, links("a", range(30)), links("new", [1])),
+            done(second, links("a", range(20, 40)), links("new", [1])),
+        ]
+    )
+    state = await bench.state()
+    assert (state.queued, state.filtered_by_reason) == (41, {"duplicate": 11})
+
+
+async def test_a_retry_and_new_links_of_its_domain_in_one_call_are_both_listed(
+    bench: Bench,
+) -> None:
+    """The domain knows the band of either: both are counted, and swept after a stop."""
+    await bench.feed.seeds("a/1", "a/2")
+    failed, page = await bench.worker.lease(2)
+    await bench.worker.exchange(
+        settles=[done(page, links("a", [3], priority=7))], requeues=[Requeue(token=failed.token)]
+    )
+    assert [domain.total for domain in (await bench.state()).domains] == [2]
+    await bench.feed.say("stop")
+    await bench.tend()
+    assert not await bench.redis.keys("*}b:*")

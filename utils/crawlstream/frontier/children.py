@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from crawlstream.frontier import packing
 from crawlstream.frontier.known import KnownLinks
-from crawlstream.frontier.packing import Inheritance
+from crawlstream.frontier.links import Inheritance
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.frontier.sites import Sites
 from crawlstream.model.effects import Links, Settle

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from crawlstream.errors import PositionGap
 from crawlstream.frontier import packing
 from crawlstream.frontier.children import LINKS_PER_CALL, split_links
-from crawlstream.frontier.packing import Inheritance
+from crawlstream.frontier.links import Inheritance, Lot, flatten
 from crawlstream.frontier.positions import read_positions
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
@@ -50,10 +50,15 @@ def spill(
             inherited.run,
             packing.none_as(inherited.domain_max_pages),
             packing.none_as(inherited.max_pages),
-            inherited.pack_links(groups, spiderid),
+            [_group(*group) for group in inherited.with_headers(groups, spiderid)],
         ]
         spills.append(Spill(chunk, _size(groups), packing.pack(record)))
     return spills
+
+
+def _group(lot: Lot, domain: object, fingerprints: object, entries: object) -> list[object]:
+    priority, spider, counts, _ = lot
+    return [domain, priority, spider, counts, fingerprints, entries]
 
 
 def _parts(links: Sequence[Links], most: int) -> Iterator[list[Links]]:
@@ -75,8 +80,11 @@ class Spilled:
     """A record of the topic: the children of one page, or some of them."""
 
     offset: int
-    value: bytes
+    size: int
+    """Of its value, in bytes."""
     links: int
+    fields: Sequence[object]
+    """As ``recall.lua`` takes them."""
 
 
 def read_spill(offset: int, value: bytes | None) -> Spilled:
@@ -92,7 +100,13 @@ def read_spill(offset: int, value: bytes | None) -> Spilled:
             raise ValueError("this is not a group of links")
         if not all(isinstance(part, bytes) for part in (*group[-1], *group[-2])):
             raise ValueError("these are not links")
-    return Spilled(offset, value or b"", sum(len(group[-1]) for group in fields[-1]))
+    *fields, groups = fields[1:]
+    links = flatten(
+        ((priority, spider, counts, ""), domain, fingerprints, entries)
+        for domain, priority, spider, counts, fingerprints, entries in groups
+    )
+    size = sum(len(group[-1]) for group in groups)
+    return Spilled(offset, len(value or b""), size, [*fields, links])
 
 
 def _fits(values: object, kinds: Sequence[type]) -> bool:
@@ -117,10 +131,10 @@ class SpillBatch:
         """Cut into batches that a script takes at once; they leave no offset uncovered."""
         start, part, links, size = self.start, list[Spilled](), 0, 0
         for record in self.records:
-            links, size = links + record.links, size + len(record.value)
+            links, size = links + record.links, size + record.size
             if part and (links > LINKS_PER_CALL or size > BYTES_PER_CALL):
                 yield self._part(start, record.offset, part)
-                start, part, links, size = record.offset, [], record.links, len(record.value)
+                start, part, links, size = record.offset, [], record.links, record.size
             part.append(record)
         yield self._part(start, self.next, part)
 
@@ -189,7 +203,7 @@ class Overflow:
         PositionGap: records before the batch are missing; read again from its ``position``, -1
         where none is known.
         """
-        records = [part for one in batch.records for part in (one.offset, one.value)]
+        records = [part for one in batch.records for part in (one.offset, one.fields)]
         place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
         answer = packing.unpack(await self._run("recall", packing.pack([*place, records])))
         if answer[0] == b"GAP":

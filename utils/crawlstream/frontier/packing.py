@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, cast
@@ -17,10 +16,11 @@ from urllib.parse import unquote
 import msgpack  # type: ignore[import-untyped]
 import structlog
 
+from crawlstream.frontier.links import Inheritance
 from crawlstream.frontier.sites import Sites
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
-from crawlstream.model.effects import Command, IntakeBatch, Links, Seed, Settle
+from crawlstream.model.effects import Command, IntakeBatch, Seed, Settle
 from crawlstream.model.state import CrawlState, DomainBacklog, FrontierState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire import stored
@@ -64,34 +64,6 @@ def none_as(value: int | None) -> int:
 def crawl_from(name: bytes) -> CrawlKey:
     """The crawl that a name written by ``FrontierKeys.crawl_field`` stands for."""
     return CrawlKey(*map(unquote, name.decode().split(":")))
-
-
-@dataclass(frozen=True, slots=True)
-class Inheritance:
-    """What the children of a held page inherit: crawl and run, profile's number, page limits."""
-
-    crawl: bytes
-    """The crawl's number, and its run: they say where the children belong that are spilled."""
-    run: int
-    number: int
-    domain_max_pages: int | None
-    max_pages: int | None
-
-    def pack_links(self, links: Iterable[Links], own_spider: str) -> list[list[object]]:
-        """Groups of children, each entry with its header."""
-        header = b"%d," % self.number
-        return [
-            [
-                group.domain,
-                group.priority,
-                encode_id(group.spiderid or own_spider),
-                group.counts,
-                group.fingerprints,
-                [header + entry for entry in group.entries],
-                *([group.site] if group.site else []),
-            ]
-            for group in links
-        ]
 
 
 def pack_ends(settles: Iterable[Settle]) -> list[object]:

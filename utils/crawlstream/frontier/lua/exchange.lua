@@ -10,8 +10,7 @@
 --           three only if it did something
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
---            groups {domain, priority, spider, counts, fingerprints, entries, its site if the domain is
---            parted}, filtered {reason, n …},
+--            links as in `admit`, filtered {reason, n …},
 --            life in which links were put ahead or left out as known|-1, spilled {chunk, links …}}
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, robots, Crawl-delay in ms, the site where it belongs; only
@@ -109,6 +108,16 @@ end
 local to_repeat, refused, capped, crowded = {}, {}, {}, -1
 if #settles > 0 then
   crowded = is_crowded(memory()) and 1 or 0
+  local domains = {}
+  for _, settle in ipairs(settles) do
+    local hold = holds[settle[1]]
+    if hold then
+      domains[hold.lot.c] = add_domains(settle[8], domains[hold.lot.c] or {})
+    end
+  end
+  for c, names in pairs(domains) do
+    load_domain_records(c, names)
+  end
 end
 for _, settle in ipairs(settles) do
   local hold = holds[settle[1]]
@@ -133,6 +142,7 @@ for _, settle in ipairs(settles) do
     count_ends(c, settle[2], settle[3], 1, settle[5])
   end
 end
+save_domain_records()
 
 for _, requeue in ipairs(requeues) do
   local hold = holds[requeue[1]]

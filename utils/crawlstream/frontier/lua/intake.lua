@@ -117,9 +117,11 @@ local function admit_seed(place, offset, timestamp, name, domain, priority, S, f
     gather_seed(c, domain, priority, S, fingerprint, entry, site)
   else
     flush_seeds()
-    local group = { domain, priority, S, true, { fingerprint }, { entry }, site, seed = true }
+    local links = { priority, S, true, site or '', 1, domain, 1, fingerprint, entry }
     local due = not_before > wall and now + not_before - wall or nil
-    local entered, reason = admit(c, { group }, domain_cap, crawl_cap, due)
+    load_domain_records(c, { domain })
+    local entered, reason = admit(c, links, domain_cap, crawl_cap, due, true)
+    save_domain_records()
     if entered == 0 then
       return refuse(offset, reason)
     end

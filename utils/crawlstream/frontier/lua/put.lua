@@ -3,7 +3,7 @@
 -- Guarantee: nothing enters for a hold that is stale, or while Redis is crowded. Safe to repeat:
 --   dedupe knows them.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, groups as in exchange}
+-- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, links as in `admit`}
 -- Returns: packed {is the hold still there, admitted, life, is it refused as Redis is crowded}
 -- Cost: as the children of a settle.
 --- include: clock
@@ -16,7 +16,7 @@
 --- include: holds
 --- include: memory
 
-local worker, token, domain_cap, crawl_cap, groups = unpack(cmsgpack.unpack(ARGV[1]))
+local worker, token, domain_cap, crawl_cap, links = unpack(cmsgpack.unpack(ARGV[1]))
 local packed = redis.call('HGET', P .. 'h:' .. worker, token)
 if not packed then
   save_clock()
@@ -27,7 +27,9 @@ if is_crowded(memory()) then
   return cmsgpack.pack({ true, 0, life, true })
 end
 local c = parse_hold(token, packed).lot.c
-local admitted = (admit_children(c, groups, domain_cap, crawl_cap))
+load_domain_records(c, add_domains(links, {}))
+local admitted = (admit_children(c, links, domain_cap, crawl_cap))
+save_domain_records()
 save_ledger()
 wake_workers()
 save_clock()

@@ -7,8 +7,7 @@
 --   parent will be fetched again.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, {offset, record …}}
---   record  packed {version, worker, token, chunk, crawl number, run, domain_cap|-1, crawl_cap|-1,
---           groups as in exchange}
+--   record  {worker, token, chunk, crawl number, run, domain_cap|-1, crawl_cap|-1, links as in `admit`}
 -- Returns: packed {'OK', records applied, records ignored, links admitted}, or {'GAP', position}: -1
 --   where none is known, for Redis is new
 -- Cost: as the children of a settle.
@@ -30,7 +29,7 @@ end
 
 local applied, ignored, admitted = 0, 0, 0
 
-local function recall(_, worker, token, chunk, c, run, domain_cap, crawl_cap, groups)
+local function recall(worker, token, chunk, c, run, domain_cap, crawl_cap, links)
   local crawl = crawl_of(c)
   if crawl.state ~= 'running' or tonumber(crawl.run) ~= run
     or not claim_spill(c, worker, token, chunk) then
@@ -39,16 +38,18 @@ local function recall(_, worker, token, chunk, c, run, domain_cap, crawl_cap, gr
   end
   applied = applied + 1
   touched[c] = true
-  admitted = admitted + admit(c, groups, domain_cap, crawl_cap)
+  load_domain_records(c, add_domains(links, {}))
+  admitted = admitted + admit(c, links, domain_cap, crawl_cap)
 end
 
 if next_offset > position then
   for i = 1, #records, 2 do
     if records[i] >= position then
-      recall(unpack(cmsgpack.unpack(records[i + 1])))
+      recall(unpack(records[i + 1]))
     end
   end
   redis.call('HSET', P .. 'overflow', place, int(next_offset))
+  save_domain_records()
   save_ledger()
   wake_workers()
 end

@@ -121,7 +121,7 @@ local function sweep_sets(domain, text, own)
   if stay > 0 then
     local record = parse_domain_record(text)
     record.own = stay * OWN_PER_SET
-    save_domain_record(c, domain, record)
+    redis.call('HSET', key, domain, domain_record_text(record))
   end
   return stay == 0
 end

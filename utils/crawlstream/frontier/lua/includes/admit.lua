@@ -1,6 +1,10 @@
--- The one way in: entries of one domain and priority into their band.
+-- The one way in: links into their bands.
 -- Guarantee: a fingerprint is marked only if its entry is admitted; a refused one leaves no trace
 --   but its count under `filtered`. What is refused is counted by reason, never dropped silently.
+-- Links travel as one flat list, for tables are dear in Lua; whoever reads it moves along:
+--   for each lot   priority, spider, do they count for caps, site|'', groups: how many follow
+--   for each group domain, n, n fingerprints, n entries (complete: header and body)
+--   With a site they wait under its name; dedupe and caps are those of the domain.
 -- Needs: clock, ledger, throttle, bands, dedupe. Cost: HMGET and HSET; per group SMISMEMBER, and where
 --   something is new SCARD, SADD and RPUSH.
 local function parse_domain_record(text)
@@ -8,28 +12,68 @@ local function parse_domain_record(text)
     return { counted = 0, slab = NO_SLAB, own = 0, bands = '' }
   end
   local counted, slab, own, bands = string.match(text, '^(%d+) (%d+) (%d+) (.*)$')
-  return { counted = tonumber(counted), slab = slab, own = tonumber(own), bands = bands }
+  return { counted = counted + 0, slab = slab, own = own + 0, bands = bands }
 end
+
+-- Domains of one call have about as many pages: each of these numbers is formatted once.
+local digits = setmetatable({}, { __index = function(known_digits, number)
+  local text = int(number)
+  known_digits[number] = text
+  return text
+end })
 
 local function domain_record_text(record)
-  return int(record.counted) .. ' ' .. record.slab .. ' ' .. int(record.own) .. ' ' .. record.bands
+  return digits[record.counted] .. ' ' .. record.slab .. ' ' .. digits[record.own] .. ' ' .. record.bands
 end
 
-local function save_domain_record(c, domain, record)
-  redis.call('HSET', P .. 'k:' .. c, domain, domain_record_text(record))
+-- The domains of a list of links, added to `domains`.
+local function add_domains(links, domains)
+  local at, n = 1, #domains
+  while links[at] do
+    local groups = links[at + 4]
+    at = at + 5
+    for _ = 1, groups do
+      n = n + 1
+      domains[n], at = links[at], at + 2 + 2 * links[at + 1]
+    end
+  end
+  return domains
 end
 
--- Records of some domains of crawl c; the throttle states of those that are new to it are loaded.
+local function amount_of(links)
+  local at, amount = 1, 0
+  while links[at] do
+    local groups = links[at + 4]
+    at = at + 5
+    for _ = 1, groups do
+      amount, at = amount + links[at + 1], at + 2 + 2 * links[at + 1]
+    end
+  end
+  return amount
+end
+
+local records_of, changed_records = {}, {}
+
+-- Records of domains of crawl c by name, these among them: one HMGET. The throttle states of those
+-- that are new to the crawl are loaded. Who changes a record puts it among `changed_of` the crawl, which
+-- `save_domain_records` writes.
 local function load_domain_records(c, domains)
-  local texts = redis.call('HMGET', P .. 'k:' .. c, unpack(domains))
-  local records, new = {}, {}
+  local records, missing = records_of[c] or {}, {}
+  records_of[c] = records
   for i = 1, #domains do
     local domain = domains[i]
-    if not records[domain] then
-      records[domain] = parse_domain_record(texts[i])
-      if not texts[i] then
-        new[#new + 1] = domain
-      end
+    if records[domain] == nil then
+      records[domain], missing[#missing + 1] = false, domain
+    end
+  end
+  if #missing == 0 then
+    return records
+  end
+  local texts, new = redis.call('HMGET', P .. 'k:' .. c, unpack(missing)), {}
+  for i = 1, #missing do
+    records[missing[i]] = parse_domain_record(texts[i])
+    if not texts[i] then
+      new[#new + 1] = missing[i]
     end
   end
   if scope == '' then
@@ -38,50 +82,66 @@ local function load_domain_records(c, domains)
   return records
 end
 
+local function changed_of(c)
+  changed_records[c] = changed_records[c] or {}
+  return changed_records[c]
+end
+
 local MANY_DOMAINS = 32
 
 -- Many at once come with a long value, which has Redis keep them in a table for good: the compact form
 -- is searched from end to end, and a broad crawl would pay for that until its 513th domain.
-local function save_domain_records(c, records)
-  local fields, n = {}, 0
-  for domain, record in pairs(records) do
-    fields[n + 1], fields[n + 2] = domain, domain_record_text(record)
-    n = n + 2
+local function save_domain_records()
+  for c, changed in pairs(changed_records) do
+    local key, fields, n = P .. 'k:' .. c, {}, 0
+    for domain, record in pairs(changed) do
+      fields[n + 1], fields[n + 2] = domain, domain_record_text(record)
+      n = n + 2
+    end
+    if n > 2 * MANY_DOMAINS then
+      redis.call('HSET', key, PAD, PADDING, unpack(fields))
+      redis.call('HDEL', key, PAD)
+    else
+      redis.call('HSET', key, unpack(fields))
+    end
   end
-  if n > 2 * MANY_DOMAINS then
-    redis.call('HSET', P .. 'k:' .. c, PAD, PADDING, unpack(fields))
-    redis.call('HDEL', P .. 'k:' .. c, PAD)
-  elseif n > 0 then
-    redis.call('HSET', P .. 'k:' .. c, unpack(fields))
-  end
+  changed_records = {}
 end
 
 local kinds = {}
 
--- What groups of one crawl, spider and priority have in common: their tag, and how the record of a
--- domain names their band.
+-- What links of one crawl, spider and priority have in common: their tag, what the keys of their bands
+-- begin with, and how the record of a domain names such a band.
 local function kind_of(c, S, priority)
   local of_crawl = kinds[c] or {}
   local of_spider = of_crawl[S] or {}
   local kind = of_spider[priority]
   if not kind then
-    local own_spider = string.match(crawl_of(c).name, '^[^:]*')
-    kind = { tag = c .. '/' .. int(priority),
+    local own_spider, tag = string.match(crawl_of(c).name, '^[^:]*'), c .. '/' .. int(priority)
+    kind = { spider = S, priority = priority, tag = tag, bands = band_key(S, tag, ''),
       band = ',' .. int(priority) .. (S ~= own_spider and '@' .. S or '') }
     kinds[c], of_crawl[S], of_spider[priority] = of_crawl, of_spider, kind
   end
   return kind
 end
 
--- Note that the domain has a band of this priority and spider.
-local function note_band(c, record, S, priority)
-  local band, bands = kind_of(c, S, priority).band, record.bands
+-- Note in the record of a domain that it has such a band.
+local function note_band(record, band)
+  local bands = record.bands
   if bands ~= band and not string.find(bands .. ',', band .. ',', 1, true) then
     record.bands = bands .. band
   end
 end
 
-local UNBOUNDED, NONE = 1e9, {}
+-- Note that a domain whose record may not be loaded has a band of this priority and spider.
+local function note_band_at(c, domain, S, priority)
+  local record = load_domain_records(c, { domain })[domain]
+  note_band(record, kind_of(c, S, priority).band)
+  changed_of(c)[domain] = record
+  save_domain_records()
+end
+
+local UNBOUNDED = 1e9
 local queue_caps
 
 -- The operator's caps on what waits, of a crawl and in all; 0: none.
@@ -132,121 +192,125 @@ local function room_for(c, record, domain_cap, crawl_cap)
   return math.max(room, 0), reason
 end
 
--- The first `n` of a list.
-local function first(list, n)
-  local cut = {}
-  for i = 1, math.min(n, #list) do
-    cut[i] = list[i]
-  end
-  return cut
-end
-
--- The new ones of a group: fingerprints to mark, entries to queue. Lists are dear in Lua, and most
--- groups are of one link, which needs none; without caps it is marked at once.
-local function select_new(c, record, group, caps)
-  local domain, fingerprints, entries = group[1], group[5], group[6]
-  if #fingerprints == 1 and not caps then
-    local is_new = mark_one(c, domain, record, fingerprints[1])
-    return NONE, (is_new or group.seed) and entries or NONE
-  elseif #fingerprints == 1 then
-    local is_known = is_marked(c, domain, record, fingerprints[1])
-    return is_known and NONE or fingerprints, is_known and not group.seed and NONE or entries
-  end
-  local hits = #fingerprints > 0 and known(c, domain, record, fingerprints)
-  local marks, chosen, marked, n = {}, {}, {}, 0
-  for i = 1, #fingerprints do
-    local fingerprint = fingerprints[i]
-    if hits[i] ~= 1 and not marked[fingerprint] then
+-- Those of some links of a domain, fingerprints from list[mark] on and as many entries behind them,
+-- that are new: a list, where their fingerprints and their entries begin in it, and how many they are.
+local function select_new(c, domain, record, list, mark, amount)
+  local hits = known(c, domain, record, list, mark, amount)
+  local new, is_seen, n = {}, {}, 0
+  for i = 1, amount do
+    local fingerprint = list[mark + i - 1]
+    if hits[i] ~= 1 and not is_seen[fingerprint] then
       n = n + 1
-      marks[n], chosen[n], marked[fingerprint] = fingerprint, entries[i], true
+      new[n], is_seen[fingerprint] = mark + i - 1, true
     end
   end
-  return marks, chosen
-end
-
--- Note that a domain has a band, in its record as it is stored.
-local function note_band_at(c, domain, S, priority)
-  local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
-  note_band(c, record, S, priority)
-  save_domain_record(c, domain, record)
-end
-
--- Queue admitted entries of a group, or keep them back until `due`; `record` is that of its domain.
-local function enqueue(c, record, group, entries, due)
-  local domain, priority, S = group[7] or group[1], group[2], group[3]
-  if group[7] then
-    note_band_at(c, domain, S, priority)
-  else
-    note_band(c, record, S, priority)
+  if n == amount then
+    return list, mark, mark + amount, n
   end
-  local tag = kind_of(c, S, priority).tag
-  count(c, 'admitted', #entries)
+  local chosen = {}
+  for i = 1, n do
+    chosen[i] = list[new[i]]
+  end
+  for i = 1, n do
+    chosen[n + i] = list[new[i] + amount]
+  end
+  return chosen, 1, n + 1, n
+end
+
+-- Count links that have entered.
+local function count_entered(terms, amount)
+  local c = terms.c
+  count(c, 'admitted', amount)
+  count(c, terms.due and 'delayed' or 'queued', amount)
+  if terms.counts then
+    count(c, 'counted', amount)
+  end
+end
+
+-- Queue admitted entries of a domain, `amount` from list[first] on, or keep them back until they are
+-- due. `terms` as in `admit`; `record` is that of the domain.
+local function enqueue(terms, domain, record, list, first, amount)
+  local c, kind, due = terms.c, terms.kind, terms.due
+  if terms.site then
+    domain = terms.site
+    note_band_at(c, domain, kind.spider, kind.priority)
+  else
+    note_band(record, kind.band)
+  end
   if due then
-    count(c, 'delayed', #entries)
-    for i = 1, #entries do
-      delay(S, domain, tag, entries[i], due, false)
+    for i = first, first + amount - 1 do
+      delay(kind.spider, domain, kind.tag, list[i], due, false)
     end
+    return
+  end
+  local length = redis.call('RPUSH', kind.bands .. domain, unpack(list, first, first + amount - 1))
+  if length == amount then
+    index_band(kind.spider, domain, kind.tag, kind.priority + shift_of(c))
+  end
+end
+
+-- Admit a group of `amount` links, fingerprints from links[at] on. Answers how many entered, how many
+-- were duplicates, and the cap that refused others. A single one is marked while it is looked for,
+-- unless a cap may refuse it.
+local function admit_group(terms, domain, record, links, at, amount)
+  local c, caps, is_new = terms.c, terms.caps, true
+  local list, marks, entries, n = links, at, at + amount, amount
+  if amount > 1 then
+    list, marks, entries, n = select_new(c, domain, record, links, at, amount)
+  elseif caps then
+    is_new = not is_marked(c, domain, record, links[at])
   else
-    count(c, 'queued', #entries)
-    push(S, domain, tag, priority, entries, false)
+    is_new = mark_one(c, domain, record, links[at])
   end
-end
-
--- Admit one group. Answers how many entered, how many were duplicates, and the cap that refused
--- others.
-local function admit_group(c, group, record, caps, due)
-  local marks, entries = select_new(c, record, group, caps)
-  local entered, refusal = #entries, nil
-  local duplicates = #group[5] - entered
-  if entered == 0 then
-    return 0, duplicates
+  if n == 0 or not is_new and not terms.is_seed then
+    return 0, amount
   end
-  local counts = group[4]
-  if counts and caps then
+  local duplicates, refusal = amount - n, nil
+  if terms.counts and caps then
     local room, reason = room_for(c, record, caps[1], caps[2])
-    if room < entered then
-      count(c, 'z:' .. reason, entered - room)
-      marks, entries, entered, refusal = first(marks, room), first(entries, room), room, reason
+    if room < n then
+      count(c, 'z:' .. reason, n - room)
+      n, refusal = room, reason
     end
   end
-  if entered > 0 then
-    mark(c, group[1], record, marks)
-    if counts then
-      record.counted = record.counted + entered
-      count(c, 'counted', entered)
+  if n > 0 then
+    if is_new and (caps or amount > 1) then
+      mark(c, domain, record, list, marks, n)
     end
-    enqueue(c, record, group, entries, due)
+    if terms.counts then
+      record.counted = record.counted + n
+    end
+    enqueue(terms, domain, record, list, entries, n)
+    changed_of(c)[domain] = record
   end
-  return entered, duplicates, refusal
+  return n, duplicates, refusal
 end
 
--- Admit groups {domain, priority, spider, counts, fingerprints, entries, site} of crawl c, in order.
--- With a site they wait under its name; dedupe and caps are those of the domain.
--- A seed (`seed`) is a group of its own and always enters.
--- Entries are complete (header and body). Caps are -1 where there is none. `due` keeps the entries
--- back until then. Answers how many entered, and a cap that refused others.
-local function admit(c, groups, domain_cap, crawl_cap, due)
-  if #groups == 0 then
-    return 0
-  end
-  local domains = {}
-  for i = 1, #groups do
-    domains[i] = groups[i][1]
-  end
+-- Admit links into crawl c, in order; the records of their domains are loaded. A seed (`is_seed`) comes
+-- alone and always enters. Caps are -1 where there is none. `due` keeps the entries back until then.
+-- Answers how many entered, and a cap that refused others.
+local function admit(c, links, domain_cap, crawl_cap, due, is_seed)
   local of_operator = caps_on_queues()
   local has_caps = domain_cap >= 0 or crawl_cap >= 0 or of_operator[1] > 0 or of_operator[2] > 0
   local caps = has_caps and { domain_cap, crawl_cap }
-  local records, changed = load_domain_records(c, domains), {}
-  local admitted, duplicates, refusal = 0, 0, nil
-  for i = 1, #groups do
-    local record = records[domains[i]]
-    local entered, repeated, refused_by = admit_group(c, groups[i], record, caps, due)
-    admitted, duplicates, refusal = admitted + entered, duplicates + repeated, refusal or refused_by
-    if entered > 0 then
-      changed[domains[i]] = record
+  local records, admitted, duplicates, refusal = records_of[c], 0, 0, nil
+  local at, uncounted = 1, 0
+  while links[at] do
+    local priority, S, counts, site, groups = unpack(links, at, at + 4)
+    local terms = { c = c, kind = kind_of(c, S, priority), counts = counts, caps = caps, due = due,
+      site = site ~= '' and site or nil, is_seed = is_seed }
+    at = at + 5
+    for group = 1, groups do
+      local domain, amount = links[at], links[at + 1]
+      local entered, repeated, refused_by = admit_group(terms, domain, records[domain], links, at + 2, amount)
+      admitted, duplicates, refusal = admitted + entered, duplicates + repeated, refusal or refused_by
+      at, uncounted = at + 2 + 2 * amount, uncounted + entered
+      if uncounted > 0 and (caps or group == groups) then
+        count_entered(terms, uncounted)
+        uncounted = 0
+      end
     end
   end
-  save_domain_records(c, changed)
   if duplicates > 0 then
     count(c, 'z:duplicate', duplicates)
   end
@@ -255,12 +319,10 @@ end
 
 -- Admit what a page of crawl c led to; answers how many entered, and what refused others. What comes
 -- after the run's end is counted.
-local function admit_children(c, groups, domain_cap, crawl_cap)
+local function admit_children(c, links, domain_cap, crawl_cap)
   if is_open(c) then
-    return admit(c, groups, domain_cap, crawl_cap)
+    return admit(c, links, domain_cap, crawl_cap)
   end
-  for i = 1, #groups do
-    count(c, 'z:ended_run', #groups[i][5])
-  end
+  count(c, 'z:ended_run', amount_of(links))
   return 0, 'ended_run'
 end

@@ -33,7 +33,7 @@ local function set_of(fingerprint, sets)
 end
 
 local function own_key(c, domain, set)
-  return P .. 'e:' .. c .. ':' .. domain .. ':' .. int(set)
+  return P .. 'e:' .. c .. ':' .. domain .. (set == 0 and ':0' or ':' .. int(set))
 end
 
 -- Grow the own sets of a domain from `from` to `to` sets.
@@ -61,34 +61,36 @@ local function slab_key(c, slab)
   return P .. 's:' .. c .. ':' .. slab
 end
 
--- Fingerprints by the own set that each belongs to, and their places in the list where these differ.
-local function spread(fingerprints, sets)
-  if sets == 1 then
-    return { [0] = { fingerprints = fingerprints } }
-  end
+-- Some fingerprints of a list by the own set that each belongs to, with their places among them.
+local function spread(list, first, amount, sets)
   local parts = {}
-  for i = 1, #fingerprints do
-    local set = set_of(fingerprints[i], sets)
+  for i = 1, amount do
+    local fingerprint = list[first + i - 1]
+    local set = set_of(fingerprint, sets)
     local part = parts[set] or { fingerprints = {}, places = {} }
     parts[set] = part
-    part.fingerprints[#part.fingerprints + 1], part.places[#part.places + 1] = fingerprints[i], i
+    part.fingerprints[#part.fingerprints + 1], part.places[#part.places + 1] = fingerprint, i
   end
   return parts
 end
 
--- For each fingerprint of a domain 1 if it is known.
-local function known(c, domain, record, fingerprints)
-  local hits = {}
+-- For each of `amount` fingerprints of a domain, list[first] and so on, 1 if it is known.
+local function known(c, domain, record, list, first, amount)
+  local last, hits = first + amount - 1, {}
   if record.slab ~= NO_SLAB then
-    hits = redis.call('SMISMEMBER', slab_key(c, record.slab), unpack(fingerprints))
+    hits = redis.call('SMISMEMBER', slab_key(c, record.slab), unpack(list, first, last))
   end
-  if record.own > 0 then
-    for set, part in pairs(spread(fingerprints, sets_for(record.own))) do
+  local sets = sets_for(record.own)
+  if record.own > 0 and sets == 1 then
+    local found = redis.call('SMISMEMBER', own_key(c, domain, 0), unpack(list, first, last))
+    for i = 1, amount do
+      hits[i] = found[i] == 1 and 1 or hits[i]
+    end
+  elseif record.own > 0 then
+    for set, part in pairs(spread(list, first, amount, sets)) do
       local found = redis.call('SMISMEMBER', own_key(c, domain, set), unpack(part.fingerprints))
       for i = 1, #found do
-        if found[i] == 1 then
-          hits[part.places and part.places[i] or i] = 1
-        end
+        hits[part.places[i]] = found[i] == 1 and 1 or hits[part.places[i]]
       end
     end
   end
@@ -117,53 +119,54 @@ local function seat(c)
   return slab
 end
 
--- Mark fingerprints that are not known yet in the domain's own sets.
-local function mark_own(c, domain, record, fingerprints)
-  local before, after = sets_for(record.own), sets_for(record.own + #fingerprints)
+-- Mark fingerprints of a list, as in `known`, that are not known yet, in the domain's own sets.
+local function mark_own(c, domain, record, list, first, amount)
+  local before, after = sets_for(record.own), sets_for(record.own + amount)
   if after > before then
     split_sets(c, domain, before, after)
   end
-  record.own = record.own + #fingerprints
-  for set, part in pairs(spread(fingerprints, after)) do
+  record.own = record.own + amount
+  if after == 1 then
+    redis.call('SADD', own_key(c, domain, 0), unpack(list, first, first + amount - 1))
+    return
+  end
+  for set, part in pairs(spread(list, first, amount, after)) do
     redis.call('SADD', own_key(c, domain, set), unpack(part.fingerprints))
   end
 end
 
 local slab_sizes = {}
 
--- Mark fingerprints that are not known yet.
-local function mark(c, domain, record, fingerprints)
-  if #fingerprints == 0 then
-    return
-  end
+-- Mark fingerprints of a list, as in `known`, that are not known yet. A domain that finds no room in
+-- the slab where it is to be seated has none: nobody will look for it there.
+local function mark(c, domain, record, list, first, amount)
   if record.own == 0 then
-    if record.slab == NO_SLAB then
-      record.slab = seat(c)
-    end
-    local key = slab_key(c, record.slab)
-    local size = (slab_sizes[key] or redis.call('SCARD', key)) + #fingerprints
+    local slab = record.slab ~= NO_SLAB and record.slab or seat(c)
+    local key = slab_key(c, slab)
+    local size = (slab_sizes[key] or redis.call('SCARD', key)) + amount
     if size <= SLAB_MEMBERS then
-      slab_sizes[key] = size
-      redis.call('SADD', key, unpack(fingerprints))
+      record.slab, slab_sizes[key] = slab, size
+      redis.call('SADD', key, unpack(list, first, first + amount - 1))
       return
     end
   end
-  mark_own(c, domain, record, fingerprints)
+  mark_own(c, domain, record, list, first, amount)
 end
 
 -- Mark one fingerprint, whatever caps say; answers whether it is new. Where its set has room one
 -- command does both.
 local function mark_one(c, domain, record, fingerprint)
-  local sets = record.own > 0 and sets_for(record.own)
-  if sets and sets == sets_for(record.own + 1) then
+  local own = record.own
+  local sets = own < OWN_SPLIT_FROM and 1 or sets_for(own)
+  if own > 0 and (own < OWN_SPLIT_FROM or sets == sets_for(own + 1)) then
     if record.slab ~= NO_SLAB
       and redis.call('SISMEMBER', slab_key(c, record.slab), fingerprint) == 1 then
       return false
     end
     local added = redis.call('SADD', own_key(c, domain, set_of(fingerprint, sets)), fingerprint)
-    record.own = record.own + added
+    record.own = own + added
     return added == 1
-  elseif not sets and record.slab ~= NO_SLAB then
+  elseif own == 0 and record.slab ~= NO_SLAB then
     local key = slab_key(c, record.slab)
     local size = slab_sizes[key] or redis.call('SCARD', key)
     if size < SLAB_MEMBERS then
@@ -174,7 +177,7 @@ local function mark_one(c, domain, record, fingerprint)
   end
   local is_new = not is_marked(c, domain, record, fingerprint)
   if is_new then
-    mark(c, domain, record, { fingerprint })
+    mark(c, domain, record, { fingerprint }, 1, 1)
   end
   return is_new
 end

@@ -21,18 +21,18 @@ function gather_seed(c, domain, priority, S, fingerprint, entry, site)
     groups = {}
     of.by_domain[domain], of.domains[#of.domains + 1] = groups, domain
   end
-  local group
+  local kind, group = kind_of(c, S, priority), nil
   for i = 1, #groups do
-    if groups[i][2] == priority and groups[i][3] == S and groups[i][7] == site then
+    if groups[i].kind == kind and groups[i].site == site then
       group = groups[i]
     end
   end
   if not group then
-    group = { domain, priority, S, true, {}, {}, site, seed = true }
+    group = { c = c, kind = kind, site = site, counts = true, domain = domain, fingerprints = {}, entries = {} }
     groups[#groups + 1], of.groups[#of.groups + 1] = group, group
   end
-  local n = #group[5] + 1
-  group[5][n], group[6][n] = fingerprint, entry
+  local n = #group.entries + 1
+  group.fingerprints[n], group.entries[n] = fingerprint, entry
 end
 
 -- The newest slab of crawl c, the seats taken in it, and what goes into the slabs.
@@ -57,7 +57,7 @@ end
 
 -- Those of the fingerprints that nothing knows, each once.
 local function unknown(c, domain, record, fingerprints)
-  local hits, seen, new = known(c, domain, record, fingerprints), {}, {}
+  local hits, seen, new = known(c, domain, record, fingerprints, 1, #fingerprints), {}, {}
   for i = 1, #fingerprints do
     if hits[i] ~= 1 and not seen[fingerprints[i]] then
       seen[fingerprints[i]], new[#new + 1] = true, fingerprints[i]
@@ -68,7 +68,7 @@ end
 
 -- Mark the fingerprints of a group, known or not.
 local function mark_group(c, slabs, record, group)
-  local domain, fingerprints = group[1], group[5]
+  local domain, fingerprints = group.domain, group.fingerprints
   if record.slab == NO_SLAB and record.own == 0 and #fingerprints <= SLAB_MEMBERS then
     record.slab = seat_for(c, slabs, #fingerprints)
   end
@@ -76,7 +76,7 @@ local function mark_group(c, slabs, record, group)
     or size_of_slab(c, slabs, record.slab) + #fingerprints > SLAB_MEMBERS then
     local new = unknown(c, domain, record, fingerprints)
     if #new > 0 then
-      mark_own(c, domain, record, new)
+      mark_own(c, domain, record, new, 1, #new)
     end
     return
   end
@@ -100,14 +100,15 @@ end
 local function flush_crawl(c, of)
   local records, slabs = load_domain_records(c, of.domains), open_slabs(c)
   for _, group in ipairs(of.groups) do
-    local record, size = records[group[1]], #group[6]
+    local record, size = records[group.domain], #group.entries
     mark_group(c, slabs, record, group)
     record.counted = record.counted + size
-    count(c, 'counted', size)
-    enqueue(c, record, group, group[6])
+    count_entered(group, size)
+    enqueue(group, group.domain, record, group.entries, 1, size)
+    changed_of(c)[group.domain] = record
   end
   save_slabs(c, slabs)
-  save_domain_records(c, records)
+  save_domain_records()
 end
 
 -- Let all kept seeds enter.
