@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlstream.frontier.frontier import SETTLED_MS
+from crawlstream.frontier.care import SETTLED_MS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Release, Requeue, Settle
 from crawlstream.model.throttle import ThrottleRule

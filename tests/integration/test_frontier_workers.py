@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crawlstream.frontier.frontier import DEADLINE_MS, MAX_HOLD_MS, SETTLED_MS
+from crawlstream.frontier.care import MAX_HOLD_MS, SETTLED_MS
+from crawlstream.frontier.frontier import DEADLINE_MS
+from crawlstream.frontier.packing import unpack
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Owed, Settle
 from crawlstream.model.throttle import ThrottleRule
@@ -182,6 +184,37 @@ async def test_a_retiring_worker_gives_everything_back(bench: Bench) -> None:
     assert await bench.redis.zscore(KEYS.workers(), "going") is None
     assert await bench.worker.urls(150) == [f"a/{i}" for i in range(150)]
     assert await going.frontier.retire("going") == 0
+
+
+async def test_much_that_a_worker_held_returns_in_small_steps(bench: Bench) -> None:
+    """No script takes back more than 64 pages; the one that is blamed goes with the first."""
+    await bench.feed.seeds(*(f"d{i}/1" for i in range(150)))
+    dead = bench.another_worker("dead")
+    blamed = (await dead.lease(150))[0]
+    frontier = bench.frontier
+    steps = [unpack(await frontier._run("reap", "dead", blamed.token)) for _ in range(4)]
+    assert [(step[1], step[3]) for step in steps] == [
+        (65, True),
+        (64, True),
+        (21, False),
+        (0, False),
+    ]
+    going = bench.another_worker("going")
+    await going.lease(150)
+    steps = [unpack(await frontier._run("retire", "going", b"", 0, 0)) for _ in range(3)]
+    assert [(len(step[0]), step[2]) for step in steps] == [(64, True), (64, True), (22, False)]
+    assert (await bench.state()).queued == 150
+
+
+async def test_a_worker_is_dead_until_the_last_of_its_pages_has_returned(bench: Bench) -> None:
+    """Care goes on from step to step, and counts the worker once."""
+    await bench.feed.seeds(*(f"d{i}/1" for i in range(150)))
+    await bench.another_worker("dead").lease(150)
+    await bench.advance(DEADLINE_MS)
+    steps = await bench.tend()
+    assert sum(step.reaped for step in steps) == 1
+    assert (await bench.state()).queued == 150
+    assert await bench.redis.zscore(KEYS.workers(), "dead") is None
 
 
 async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:

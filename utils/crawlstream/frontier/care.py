@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -23,6 +23,10 @@ RUNS_PER_CALL = 200
 """Runs looked at in one script, whether anything happens in them, or whether they add up."""
 BALANCES_A_PART = 25
 """Calls in a row that add ledgers up: 5 000 crawls."""
+MAX_HOLD_MS = 600_000
+"""Even a live worker loses a hold after this."""
+SETTLED_MS = 15_000
+"""A hold younger than this may still be on its way to the worker that holds it."""
 _LONGER_WORKS = ("sweep", "revise", "revisit", "abandon", "watch")
 """Operations that ``tend`` reports as due, in its order."""
 
@@ -94,7 +98,7 @@ async def tend(run: Run, limits: FrontierLimits) -> Tended:
         )
     )
     ended, dead, *due, next_ms, is_more = answer
-    reaped = 1 if dead and packing.unpack(await run("reap", "", ""))[0] else 0
+    reaped = await reap(run) if dead else Reaped()
     sizes = _sizes(limits)
     left = 0
     for operation, is_due in zip(_LONGER_WORKS, due, strict=True):
@@ -102,10 +106,60 @@ async def tend(run: Run, limits: FrontierLimits) -> Tended:
             left += await _work(run, operation, sizes[operation])
     return Tended(
         ended=ended,
-        reaped=reaped,
-        more=bool(is_more or reaped or left),
+        reaped=int(reaped.is_over),
+        more=bool(is_more or reaped.worker or left),
         next_ms=None if next_ms < 0 else int(next_ms),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What was taken back from a dead worker, if there was one."""
+
+    worker: bytes = b""
+    pages: int = 0
+    is_over: bool = False
+    """Nothing is left of the worker."""
+
+
+async def reap(run: Run) -> Reaped:
+    """Take a step back from the worker that is longest past its deadline."""
+    return await _reap_step(run, "", "")
+
+
+async def reap_all(run: Run, worker: str, blamed: str) -> int:
+    """Take everything back from a worker that is known to be dead; answers how many pages."""
+    pages = 0
+    while True:
+        step = await _reap_step(run, worker, blamed)
+        pages += step.pages
+        if step.is_over:
+            return pages
+
+
+async def _reap_step(run: Run, worker: str, blamed: str) -> Reaped:
+    found, returned, buried, is_more = packing.unpack(await run("reap", worker, blamed))
+    return Reaped(found, returned + buried, bool(found) and not is_more)
+
+
+async def give_back(
+    run: Run, worker: str, alive: Collection[str] | None = None
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Give back what Redis holds for a worker, but for what is alive there.
+
+    Answers the tokens that were given back, and those alive that are in other hands. None: nothing
+    is, and the worker is gone after this.
+    """
+    if alive is None:
+        request: tuple[bytes, int, int] = (b"", 0, 0)
+    else:
+        request = (packing.pack(list(alive)), SETTLED_MS, MAX_HOLD_MS)
+    returned: frozenset[str] = frozenset()
+    while True:
+        going, lost, is_more = packing.unpack(await run("retire", worker, *request))
+        returned |= packing.texts(going)
+        if not is_more:
+            return returned, packing.texts(lost)
 
 
 async def _work(run: Run, operation: str, sizes: Sequence[int]) -> int:

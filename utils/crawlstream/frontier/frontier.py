@@ -38,10 +38,6 @@ __all__ = ["Frontier", "FrontierLimits", "Tended"]
 
 DEADLINE_MS = 30_000
 """A worker that was not heard of for so long is dead; its holds return."""
-MAX_HOLD_MS = 600_000
-"""Even a live worker loses a hold after this."""
-SETTLED_MS = 15_000
-"""A hold younger than this may still be on its way to the worker that holds it."""
 LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
 INTAKE_PER_CALL = 200
@@ -214,16 +210,13 @@ class Frontier:
 
         Answers the tokens of ``alive`` that Redis does not know: their entries are in other hands.
         """
-        answer = await self._run(
-            "retire", worker, packing.pack(list(alive)), SETTLED_MS, MAX_HOLD_MS
-        )
-        returned, lost = map(packing.texts, packing.unpack(answer))
+        returned, lost = await care.give_back(self._run, worker, alive)
         self._children.forget(returned | lost)
         return sorted(lost)
 
     async def retire(self, worker: str) -> int:
         """Give back everything Redis holds for the worker, unmarked; it is gone after this."""
-        returned, _ = packing.unpack(await self._run("retire", worker, b"", 0, 0))
+        returned, _ = await care.give_back(self._run, worker)
         self._children.clear()
         return len(returned)
 
@@ -233,8 +226,7 @@ class Frontier:
         Its successor in the same slot calls this with the token of the entry that the dead one
         was handling (empty: none), which alone gains a death.
         """
-        _, returned, buried = packing.unpack(await self._run("reap", worker, token))
-        return int(returned + buried)
+        return await care.reap_all(self._run, worker, token)
 
     # Care, by the redis-monitors.
 

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- reap: a worker is gone; what it held returns to the front of its bands.
+-- reap: a worker is gone; what it held returns to the front of its bands, a bounded step of it.
 -- Guarantee: unmarked entries return in their old order with one reap more; from the 3rd reap on
 --   with a growing pause; the 20th, or the 3rd death, is a dead letter: failed, owed to the world with
---   its entry. Only the entry that was on the dead worker's CPU gains a death.
+--   its entry. Only the entry that was on the dead worker's CPU gains a death, in the first step. The
+--   worker is past its deadline until the last step.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker that is known to be dead, or '' for the one longest past its deadline;
 --   2 token of the entry it was handling, or ''.
--- Returns: packed {worker|'', returned, dead letters}
--- Cost: O(held), at most about 300.
+-- Returns: packed {worker|'', returned, dead letters, does it still hold any}
+-- Cost: O(held), at most about 300, to read them; HOLDS_A_STEP to give back.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -19,13 +20,14 @@
 --- include: bury
 
 local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
+local HOLDS_A_STEP = 64
 local worker, blamed = ARGV[1], ARGV[2]
 if worker == '' then
   worker = redis.call('ZRANGE', P .. 'workers', '-inf', int(now), 'BYSCORE', 'LIMIT', 0, 1)[1]
 end
 if not worker then
   save_clock()
-  return cmsgpack.pack({ '', 0, 0 })
+  return cmsgpack.pack({ '', 0, 0, false })
 end
 
 local function pause_after(reaps)
@@ -35,7 +37,12 @@ local function pause_after(reaps)
   return math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS)
 end
 
-local holds = all_holds(worker)
+local held, holds = all_holds(worker), {}
+for _, hold in ipairs(held) do
+  if #holds < HOLDS_A_STEP or hold.token == blamed then
+    holds[#holds + 1] = hold
+  end
+end
 join_throttle(holds)
 local returned, buried = 0, 0
 for _, hold in ipairs(holds) do
@@ -52,9 +59,11 @@ for _, hold in ipairs(holds) do
   end
 end
 flush_holds(worker)
-forget_worker(worker)
+if #holds == #held then
+  forget_worker(worker)
+end
 save_states()
 save_ledger()
 wake_workers()
 save_clock()
-return cmsgpack.pack({ worker, returned, buried })
+return cmsgpack.pack({ worker, returned, buried, #holds < #held })

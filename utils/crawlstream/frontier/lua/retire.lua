@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- retire: a worker gives back holds, unmarked, to the front of their bands.
+-- retire: a worker gives back holds, unmarked, to the front of their bands, a bounded step of them.
 -- Guarantee: returns what Redis holds for the worker, whatever the worker remembers. With a list of
 --   tokens that are alive there, only the others that are older than `settled_ms` (a reply may still
---   be on its way), and any older than `max_hold_ms`; without one, all, and the worker is gone.
+--   be on its way), and any older than `max_hold_ms`; without one, all, and the worker is gone
+--   with the last step.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 settled_ms, 4 max_hold_ms.
--- Returns: packed {returned tokens, tokens alive there that are not held here any more}
--- Cost: O(held), at most about 300.
+-- Returns: packed {returned tokens, tokens alive there that are not held here any more, or will not be
+--   after the last step, are there more steps}
+-- Cost: O(held), at most about 300, to read them; HOLDS_A_STEP to give back.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -16,6 +18,7 @@
 --- include: admit
 --- include: holds
 
+local HOLDS_A_STEP = 64
 local worker, settled_ms, max_hold_ms = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local alive = ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
 local is_alive = {}
@@ -23,11 +26,12 @@ for _, token in ipairs(alive or {}) do
   is_alive[token] = true
 end
 
-local going = {}
+local going, are_more = {}, false
 for _, hold in ipairs(all_holds(worker)) do
   local age = now - hold.since
   if not alive or (not is_alive[hold.token] and age > settled_ms) or age > max_hold_ms then
-    going[#going + 1] = hold
+    are_more = #going == HOLDS_A_STEP
+    going[#going + 1] = not are_more and hold or nil
   else
     is_alive[hold.token] = nil
   end
@@ -44,11 +48,11 @@ for token in pairs(is_alive) do
   lost[#lost + 1] = token
 end
 flush_holds(worker)
-if not alive then
+if not alive and not are_more then
   forget_worker(worker)
 end
 save_states()
 save_ledger()
 wake_workers()
 save_clock()
-return cmsgpack.pack({ returned, lost })
+return cmsgpack.pack({ returned, lost, are_more })
