@@ -1,0 +1,135 @@
+"""Bugs on purpose: random lives find each of them, so that they would find one like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from crawlstream.frontier import scripts
+from support.frontier_machine import run_machine
+from support.frontier_witness import Witness
+from support.servers import RunningServer
+
+SEEDS = 100
+"""Most need five, some thirty."""
+STEPS = 20
+LUA = Path(scripts.__file__).parent / "lua"
+
+
+class Bug(NamedTuple):
+    """What stands in exactly one place of the Lua, and what is put there instead."""
+
+    right: str
+    wrong: str
+
+
+BUGS = {
+    "an end is not fenced by its token": Bug(
+        right="redis.call('HDEL', P .. 'h:' .. worker, unpack(ended))",
+        wrong="redis.call('HLEN', P .. 'h:' .. worker)",
+    ),
+    "a page is complete without its children": Bug(
+        right="admit_children(c, settle[8], settle[6], settle[7])",
+        wrong="admit_children(c, {}, settle[6], settle[7])",
+    ),
+    "time is what the machine's clock says": Bug(
+        right="if passed >= 0 and passed <= 10000 then",
+        wrong="if passed then",
+    ),
+    "links are marked as known before a cap refuses them": Bug(
+        right="count(c, 'z:' .. reason, n - room)",
+        wrong="mark(c, domain, record, list, marks, n)\n      count(c, 'z:' .. reason, n - room)",
+    ),
+    "a reaped worker's tokens stay good": Bug(
+        right="redis.call('DEL', P .. 'h:' .. worker, P .. 'recalled:' .. worker)",
+        wrong="redis.call('DEL', P .. 'recalled:' .. worker)",
+    ),
+    "a run ends as soon as it is idle": Bug(
+        right="due_in('idle', now - grace_ms)",
+        wrong="due_in('idle', now)",
+    ),
+    "what is given back goes to the end of its band": Bug(
+        right="put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, release[2])",
+        wrong="put_back(hold, entry_of(hold), hold.lot.priority, false, release[2])",
+    ),
+    "what a dead worker held comes back in another order": Bug(
+        right="table.sort(holds, is_newer)",
+        wrong="table.sort(holds, function(a, b) return is_newer(b, a) end)",
+    ),
+    "a retry is not counted": Bug(
+        right="with_marks(entry, retries + 1, deaths, reaps)",
+        wrong="with_marks(entry, retries, deaths, reaps)",
+    ),
+    "a request that nobody reported was none": Bug(
+        right="    if hold.flags == 0 then\n      report(hold, sent_ms)",
+        wrong="    if hold.flags == 0 and sent_ms then\n      report(hold, sent_ms)",
+    ),
+    "a restart forgets what was sent": Bug(
+        right="m[1] and now or NEVER",
+        wrong="NEVER",
+    ),
+    "a repeated call grants anew": Bug(
+        right="is_repeated = call <= tonumber(",
+        wrong="is_repeated = call < tonumber(",
+    ),
+    "records take effect again": Bug(
+        right="if record[2] >= position then",
+        wrong="if record[2] >= 0 then",
+    ),
+    "spilled links come back twice": Bug(
+        right="redis.call('SADD', P .. 'recalled:' .. worker, name) == 1",
+        wrong="redis.call('SADD', P .. 'recalled:' .. worker, name)",
+    ),
+    "spilled links are not admitted": Bug(
+        right="count(c, 'admitted', links)\n        count(c, 'spilled', links)",
+        wrong="count(c, 'spilled', links)",
+    ),
+    "children enter an ended run": Bug(
+        right="  if is_open(c) then\n    return admit(",
+        wrong="  if true then\n    return admit(",
+    ),
+    "a stop is for its own partition only": Bug(
+        right="return stop.at > timestamp and stop.place ~= place",
+        wrong="return false",
+    ),
+    "the dead page is another one": Bug(
+        right="deaths + (hold.token == blamed and 1 or 0)",
+        wrong="deaths + 1",
+    ),
+    "no cap on what waits": Bug(
+        right="return math.max(room, 0), reason",
+        wrong="return math.max(room, 1), reason",
+    ),
+}
+
+
+@pytest.fixture
+def _original() -> Iterator[None]:
+    """After the test Redis is asked for the right scripts again."""
+    yield
+    scripts.digest_of.cache_clear()
+
+
+@pytest.mark.usefixtures("_original")
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_random_lives_find_the_bug(
+    bug: Bug, redis_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a few seeds is red when this is wrong."""
+    texts = [path.read_text() for path in LUA.rglob("*.lua")]
+    assert sum(text.count(bug.right) for text in texts) == 1, "where it is planted has changed"
+    source_of = scripts.source_of
+    monkeypatch.setattr(
+        scripts, "source_of", lambda name: source_of(name).replace(bug.right, bug.wrong)
+    )
+    scripts.digest_of.cache_clear()
+    async with Witness(redis_server.port, 1) as redis:
+        for seed in range(SEEDS):
+            try:
+                await run_machine(redis, seed, STEPS)
+            except Exception:  # noqa: BLE001  whatever it stumbles over
+                return
+    raise AssertionError(f"{SEEDS} random lives have not found it")
