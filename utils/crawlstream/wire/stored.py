@@ -20,7 +20,7 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire import jsontext
@@ -42,8 +42,9 @@ _SYMBOLS = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEF/.-_?=&%:~+,;@!()*#'" + _
 
 _PACK = bytes.maketrans(_SYMBOLS, _BASE64)
 _UNPACK = bytes.maketrans(b"A" + _BASE64, b"\0" + _SYMBOLS)
-_PACKABLE = re.compile(rb"[A-Za-z0-9/.\-_?=&%:~+,;@!()*#']+")
+_PLAIN = _SYMBOLS.replace(_SHIFT, b"")
 _RARE_CAPITAL = re.compile(rb"[G-Z]")
+_RARE_CAPITALS = re.compile(rb"[G-Z]+")
 _SHIFTED = re.compile(rb"\^([a-z])")
 
 _EXTRAS = {
@@ -140,13 +141,17 @@ def _encode(url: bytes, depth: int, parent: bytes | None, extras: bytes = b"") -
     scheme = 1 if url.startswith(b"http://") else 2 if url.startswith(b"https://") else 0
     text = url[len(_SCHEMES[scheme]) :]
     head = bytearray((_VERSION, scheme))
-    _add_varint(head, depth)
+    numbers: tuple[int, ...] = (depth,)
     if parent is not None:
         head[1] |= _HAS_PARENT
         prefix, suffix, rest = _unshared(parent, url)
-        for length in (prefix, suffix, len(rest)):
-            _add_varint(head, length)
+        numbers = (depth, prefix, suffix, len(rest))
         text = rest + text
+    if max(numbers) < 0x80:
+        head += bytes(numbers)
+    else:
+        for number in numbers:
+            _add_varint(head, number)
     if extras:
         head[1] |= _HAS_EXTRAS
         _add_varint(head, len(extras))
@@ -202,32 +207,27 @@ def _tupled(value: object) -> object:
 
 
 def _unshared(parent: bytes, url: bytes) -> tuple[int, int, bytes]:
-    """How many bytes both begin with, how many both end with, and the rest of ``parent``."""
-    most = min(len(parent), len(url))
-    prefix = _shared(parent[:most], url[:most], "big")
-    most -= prefix
-    suffix = _shared(parent[len(parent) - most :], url[len(url) - most :], "little")
-    return prefix, suffix, parent[prefix : len(parent) - suffix]
-
-
-def _shared(left: bytes, right: bytes, order: Literal["big", "little"]) -> int:
-    """Equal bytes at the beginning (``big``) or end (``little``) of two strings of one length.
+    """How many bytes both begin with, how many both end with, and the rest of ``parent``.
 
     As one number each, their exclusive-or begins where they first differ: no loop.
     """
-    difference = int.from_bytes(left, order) ^ int.from_bytes(right, order)
-    return len(left) - (difference.bit_length() + 7) // 8
+    number = int.from_bytes
+    most = min(len(parent), len(url))
+    difference = number(parent[:most], "big") ^ number(url[:most], "big")
+    prefix = most - (difference.bit_length() + 7) // 8
+    most -= prefix
+    left, right = parent[len(parent) - most :], url[len(url) - most :]
+    difference = number(left, "little") ^ number(right, "little")
+    suffix = most - (difference.bit_length() + 7) // 8
+    return prefix, suffix, parent[prefix : len(parent) - suffix]
 
 
 def _pack(text: bytes) -> bytes | None:
     """Six bits a character, or None where that is impossible or not shorter."""
-    if not _PACKABLE.fullmatch(text):
-        return None
-    size = len(text)
-    if _RARE_CAPITAL.search(text):
-        text = _RARE_CAPITAL.sub(lambda capital: _SHIFT + capital[0].lower(), text)
-        if len(text) * 3 > size * 4:
+    if others := text.translate(None, _PLAIN):
+        if not _RARE_CAPITALS.fullmatch(others) or len(text) < 3 * len(others):
             return None
+        text = _RARE_CAPITAL.sub(lambda capital: _SHIFT + capital[0].lower(), text)
     sextets = text.translate(_PACK) + b"A" * (-len(text) % 4)
     return a2b_base64(sextets).rstrip(b"\0")
 
