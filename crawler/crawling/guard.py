@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
@@ -106,11 +107,25 @@ class Guard:
         if opened:
             return opened
         for each in plain:
-            if any(each in network for network in _SPECIAL):
+            if _is_special(each):
                 raise AddressRefused(f"{each} is not a public address")
         if port not in WEB_PORTS:
             raise AddressRefused(f"port {port} is not a web port")
         return plain
+
+
+@lru_cache(_ANSWERS)
+def _is_special(each: Address) -> bool:
+    return any(each in network for network in _SPECIAL)
+
+
+@lru_cache(_ANSWERS)
+def _literal(host: str) -> Address | None:
+    """The address that a host is by itself; None for a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 def _undisguised(each: Address) -> Address:
@@ -148,19 +163,24 @@ class GuardedResolver:
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
         """Where ``host:port`` may be connected to; CannotResolveHostError or AddressRefused."""
-        found = await self._find(host.strip("[]"))
+        known = self.known(host, port)
+        return self._vet(host, await self._ask(host), port) if known is None else known
+
+    def known(self, host: str, port: int) -> Sequence[Address] | None:
+        """The same where nobody has to be asked, as for most requests; else None."""
+        host = host.strip("[]")
+        until, found = self._answers.get(host, (0.0, ()))
+        if until > time.monotonic():
+            return self._vet(host, found, port)
+        literal = _literal(host)
+        return self._vet(host, (literal,), port) if literal else None
+
+    def _vet(self, host: str, found: Sequence[Address], port: int) -> Sequence[Address]:
         if not found:
             raise CannotResolveHostError(f"no address found for {host!r}")
         return self._guard.vet(found, port)
 
-    async def _find(self, host: str) -> Sequence[Address]:
-        try:
-            return (ip_address(host),)
-        except ValueError:
-            pass
-        until, known = self._answers.get(host, (0.0, ()))
-        if until > time.monotonic():
-            return known
+    async def _ask(self, host: str) -> Sequence[Address]:
         try:
             async with asyncio.timeout(_LOOKUP_S):
                 return await asyncio.shield(self._lookup(host))
@@ -200,7 +220,7 @@ class _HostnameResolver:
 
     def __init__(self, guarded: GuardedResolver) -> None:
         self.guarded = guarded
-        self._telling: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[None]] = set()
 
     def resolveHostName(  # noqa: N802  Twisted's name
         self,
@@ -214,18 +234,29 @@ class _HostnameResolver:
         resolution = _Resolution(hostName)
         resolutionReceiver.resolutionBegan(resolution)
 
-        async def tell() -> None:
-            try:
-                for each in await self.guarded.resolve(hostName, portNumber):
-                    kind = address.IPv4Address if each.version == 4 else address.IPv6Address
-                    resolutionReceiver.addressResolved(kind("TCP", str(each), portNumber))
-            except (AddressRefused, CannotResolveHostError):
-                pass
+        def tell(addresses: Sequence[Address]) -> None:
+            for each in addresses:
+                kind = address.IPv4Address if each.version == 4 else address.IPv6Address
+                resolutionReceiver.addressResolved(kind("TCP", str(each), portNumber))
             resolutionReceiver.resolutionComplete()
 
-        task = asyncio.ensure_future(tell())
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        async def ask() -> None:
+            try:
+                addresses = await self.guarded.resolve(hostName, portNumber)
+            except (AddressRefused, CannotResolveHostError):
+                addresses = ()
+            tell(addresses)
+
+        try:
+            known = self.guarded.known(hostName, portNumber)
+        except (AddressRefused, CannotResolveHostError):
+            known = ()
+        if known is not None:
+            tell(known)
+            return resolution
+        task = asyncio.ensure_future(ask())
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
         return resolution
 
 

@@ -17,6 +17,7 @@ from weakref import WeakSet, ref
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.http import Response
+from scrapy.utils.httpobj import urlparse_cached
 from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
 
@@ -79,8 +80,10 @@ class GatedHandler(HTTP11DownloadHandler):
 def _goes_to(request: Request) -> tuple[str, int]:
     """Host and port that the connection for a request is made to."""
     proxy = request.meta.get("proxy")
-    url = urlsplit(
-        proxy if proxy and "://" in proxy else f"http://{proxy}" if proxy else request.url
+    url = (
+        urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if proxy
+        else urlparse_cached(request)
     )
     return url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
 
