@@ -85,6 +85,8 @@ class Feeder:
 
     def news(self) -> None:
         """There is something to tell, or a slot has become free."""
+        if self._sleeps_until <= self._left_at + BUSY_PACE_S and not self._holds.is_starving:
+            return  # Whatever it is, it can wait for the exchange that leaves then.
         due_at = self._due_at()
         if due_at < self._sleeps_until:
             self._sleeps_until = due_at

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from scrapy import Request, Spider
@@ -29,7 +30,14 @@ _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NO_CONTROLS = dict.fromkeys((*range(32), 127))
 """Control characters end a header, or reach the wire; neither is a header's business."""
 
-_referrer = DefaultReferrerPolicy().referrer
+_PARENTS_REMEMBERED = 4096
+_policy = DefaultReferrerPolicy()
+
+
+@lru_cache(_PARENTS_REMEMBERED)
+def _referrer(parent_url: str, scheme: str) -> str | None:
+    """What a request of a scheme (``http:/``, ``https:``) tells of the page that led to it."""
+    return _policy.referrer(parent_url, scheme)
 
 
 def page_of(carrier: Request | Response) -> Page:
@@ -85,12 +93,11 @@ INHERITED_META = frozenset(
 
 def _headers(hold: Hold) -> dict[str, str]:
     entry, profile = hold.entry, hold.profile
-    host = host_of(entry.url)
-    at_home = profile.site is None or domain_key(host) == profile.site
+    at_home = profile.site is None or domain_key(host_of(entry.url)) == profile.site
     headers = dict(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["User-Agent"] = profile.useragent
-    if entry.parent_url and (referrer := _referrer(entry.parent_url, entry.url)):
+    if entry.parent_url and (referrer := _referrer(entry.parent_url, entry.url[:6])):
         headers["Referer"] = referrer
     if cookie := _cookie(hold, at_home=at_home):
         headers["Cookie"] = cookie

@@ -31,12 +31,12 @@ class Tally:
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         self._redis = redis
         self._keys = keys
-        self._pending: Counter[tuple[str, str]] = Counter()
+        self._pending: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.domains = DomainTally(redis, keys)
 
     def count(self, family: str, *path: str, by: int = 1) -> None:
         """Add to one counter of a family, named by its path."""
-        self._pending[family, ":".join(map(encode_id, path))] += by
+        self._pending[family, path] += by
 
     def count_response(self, spider: str, machine: str, status: int) -> None:
         """Count one response, or 504 for a download that ended without one."""
@@ -66,10 +66,11 @@ class Tally:
                     self.domains.hurry()
                     await self.flush()
 
-    async def _write(self, counted: Counter[tuple[str, str]]) -> None:
+    async def _write(self, counted: Counter[tuple[str, tuple[str, ...]]]) -> None:
         now_s = time.time()
         async with self._redis.pipeline(transaction=False) as pipe:
-            for (family, field), by in counted.items():
+            for (family, path), by in counted.items():
+                field = ":".join(map(encode_id, path))
                 for grain in GRAINS:
                     pipe.hincrby(self._keys.stats(family, grain.bucket(now_s)), field, by)
                 pipe.hincrby(self._keys.stats(family, LIFETIME), field, by)
