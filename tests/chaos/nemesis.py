@@ -9,70 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from random import Random
 
 from kazoo.client import KazooClient
 
+from chaos.blows import BACK_S, Blow, Fault, Reach, Strike, held
+from chaos.guests import die_at_a_step, err_in_time, freeze_past_deadline, join_and_leave
 from chaos.stage import REDIS_BYTES, Stage
-from crawlstream.boot.failpoints import STEPS
-from support.crawler_cluster import Crawler
-from support.waiting import wait_until
-
-_BACK_S = 240
-"""A process that died is up again within this, however busy the machine."""
-
-
-@dataclass(slots=True)
-class Reach:
-    """What a fault has to work with."""
-
-    stage: Stage
-    chance: Random
-    is_long: bool = False
-    """Whether faults last as long as they are meant to be outlived."""
-
-    def between(self, shortest: float, longest: float) -> float:
-        """Some number of seconds."""
-        return self.chance.uniform(shortest, longest)
-
-
-@dataclass(frozen=True, slots=True)
-class Blow:
-    """What a fault did."""
-
-    target: str
-    in_flight: int | None = None
-    """Pages that were under way where it struck; None: it touches no page."""
-
-
-Strike = Callable[[Reach], Awaitable[Blow]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault by its name, a line about it, and what it does."""
-
-    name: str
-    about: str
-    strike: Strike
-    began_again: bool = False
-    """Whether unfinished crawls begin again after it."""
-    is_for_all: bool = True
-    """Whether it may be mixed with all others, and is when nobody chooses."""
-
-
-async def held(reach: Reach) -> int:
-    """Pages that crawlers hold now."""
-    state = await reach.stage.state()
-    return state.held if state else 0
-
 
 # Processes.
 
@@ -119,7 +65,7 @@ def _freezes(kind: str) -> Strike:
 
 async def _victim(reach: Reach, kind: str) -> tuple[str, int]:
     """Some running process of a kind: its name and process id."""
-    async with asyncio.timeout(_BACK_S):
+    async with asyncio.timeout(BACK_S):
         while True:
             running = [p for p in await reach.stage.processes(kind) if p.state == "RUNNING"]
             if running:
@@ -252,120 +198,6 @@ def _spoil(stage: Stage, how: str, seconds: float) -> None:
         client.close()
 
 
-# Guests: crawlers that are started by hand, to die and to err in ways of their own.
-
-
-@asynccontextmanager
-async def guest(reach: Reach, spider: str = "link", **env: str) -> AsyncIterator[Crawler]:
-    """One more crawler for the length of the block, if it lives that long."""
-    environment = reach.stage.environment(**env)
-    log = reach.stage.home / "logs" / f"guest-{next(reach.stage.logs_of_guests)}.log"
-    crawler = Crawler(spider, environment, log)
-    crawler.start()
-    try:
-        yield crawler
-    finally:
-        await asyncio.to_thread(crawler.kill)
-
-
-async def die_at_a_step(reach: Reach) -> Blow:
-    """A crawler kills itself between two steps of the order of effects."""
-    step, passes = reach.chance.choice(STEPS), reach.chance.randint(2, 9)
-    async with guest(reach, FAILPOINT=f"{step}:kill:{passes}") as crawler:
-        return await death_of(crawler, f"{step}, pass {passes}", reach)
-
-
-async def death_of(crawler: Crawler, where: str, reach: Reach) -> Blow:
-    """Wait until it has ended, or has no work left that would bring it to its end."""
-    async with asyncio.timeout(_BACK_S):
-        while crawler.is_running():
-            state = await reach.stage.state()
-            if state is not None and not state.queued + state.delayed + state.held:
-                return Blow(f"{where}: not reached")
-            await asyncio.sleep(0.1)
-    return Blow(where, await held(reach))
-
-
-async def freeze_past_deadline(reach: Reach) -> Blow:
-    """A crawler sleeps until its pages are in other hands, and goes on as if nothing had been."""
-    async with guest(reach) as crawler:
-        await wait_until(lambda: settles(crawler) >= 3, timeout_s=_BACK_S, every_s=0.2)
-        crawler.signal(signal.SIGSTOP)
-        in_flight = await held(reach)
-        await asyncio.sleep(33)
-        crawler.signal(signal.SIGCONT)
-        await asyncio.sleep(5)
-        stale = sum(event.get("outcome") == "stale" for event in crawler.events())
-    return Blow(f"a guest, {stale} of whose ends came too late", in_flight + await held(reach))
-
-
-def is_up(crawler: Crawler) -> bool:
-    """Whether it is ready for work."""
-    return any(event.get("event") == "start" for event in crawler.events())
-
-
-def settles(crawler: Crawler) -> int:
-    """Pages that it has settled so far."""
-    return sum(event.get("event") == "settle" for event in crawler.events())
-
-
-SHIFT_CLOCK = """
-import os, time
-now, now_ns, shift = time.time, time.time_ns, int(os.environ["SHIFT_CLOCK_S"])
-time.time = lambda: now() + shift
-time.time_ns = lambda: now_ns() + shift * 10**9
-"""
-"""Run by Python before anything else; under libfaketime kafka-python's waits fail."""
-
-
-async def err_in_time(reach: Reach) -> Blow:
-    """Two crawlers work beside the others, their clocks an hour fast and an hour slow."""
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (folder / "sitecustomize.py").write_text(SHIFT_CLOCK)
-        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-        for hours in (1, -1):
-            clock = {"PYTHONPATH": path, "SHIFT_CLOCK_S": str(hours * 3600)}
-            await stack.enter_async_context(guest(reach, **clock))
-        await asyncio.sleep(reach.between(8, 40 if reach.is_long else 10))
-        in_flight = await held(reach)
-    return Blow("two guests", in_flight)
-
-
-# Two faults that only make sense beside others.
-
-
-@asynccontextmanager
-async def helper(
-    reach: Reach, *module: str, **env: str
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    """One more process of the cluster, by its module, for the length of the block."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", *module),
-        env=reach.stage.environment(**env),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd=reach.stage.home,
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-async def join_and_leave(reach: Reach) -> Blow:
-    """One more kafka-monitor joins the group and leaves it again: two rebalances."""
-    async with helper(reach, "kafka_monitor", "run") as process:
-        await asyncio.sleep(reach.between(2, 4))
-        if reach.chance.random() < 0.5:
-            process.terminate()
-            await process.wait()
-    return Blow("a second kafka-monitor")
-
-
 _KINDS = ("crawler", "kafka-monitor", "redis-monitor", "rest")
 _SERVERS = ("redis", "kafka", "zookeeper")
 _NETWORKS = ("redis", "kafka")
@@ -413,7 +245,7 @@ FAULTS: Mapping[str, Fault] = {
         Fault("die-at-step", "a crawler dies between two steps of a page", die_at_a_step),
         Fault(
             "freeze-long",
-            "a crawler frozen past its deadline (33 s), then continued",
+            "a crawler frozen at some step past its deadline (33 s), then continued",
             freeze_past_deadline,
             is_for_all=False,
         ),

@@ -20,8 +20,8 @@ import psutil
 from redis.exceptions import RedisError
 
 from chaos.auditor import audit, repeats
+from chaos.blows import Blow, Fault, Reach, held
 from chaos.facts import APP, Facts, Fed, Record, Sample, Strike, Violation
-from chaos.nemesis import Blow, Fault, Reach, held
 from chaos.stage import DEPTH, Stage
 from crawlstream.errors import CrawlstreamError
 from crawlstream.tasks import beside
@@ -156,7 +156,7 @@ class Round:
             target=blow.target,
             at=at * 1000,
             seconds=time.monotonic() - at,
-            was_pending=was_pending and not self.is_over(),
+            was_pending=was_pending and blow.has_struck and not self.is_over(),
             in_flight=in_flight,
             began_again=fault.began_again,
         )

@@ -12,8 +12,10 @@ from functools import partial
 
 from redis.exceptions import RedisError
 
+from chaos.blows import Blow, Fault, Reach, held
 from chaos.facts import Fed
-from chaos.nemesis import FAULTS, Blow, Fault, Reach, death_of, guest, held, is_up
+from chaos.guests import death_of, guest, is_up
+from chaos.nemesis import FAULTS
 from chaos.rounds import Outcome, Round
 from chaos.stage import QUICK
 from crawlstream.boot.failpoints import STEPS
@@ -226,7 +228,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "crawler-frozen",
-            "a crawler frozen past its deadline, then continued",
+            "crawlers frozen at some step past their deadline, then continued",
             # Side by side, because each takes so long.
             _at_once(_named("freeze-long")),
             shortest_s=60,

@@ -13,7 +13,8 @@ from functools import partial
 import pytest
 
 from chaos.broken import BREAKS
-from chaos.nemesis import FAULTS, guest, helper, is_up, settles
+from chaos.guests import guest, helper, is_up, settles
+from chaos.nemesis import FAULTS
 from chaos.rounds import Outcome, Round
 from chaos.scenarios import SCENARIOS, Scenario, strike_in_turn
 from chaos.stage import QUICK, Stage

@@ -1,8 +1,8 @@
 """Deliberate deaths, for tests: ``FAILPOINT=after_publish:kill`` dies at that step.
 
 ``FAILPOINT=<step>:kill[:<n>]`` kills the process (SIGKILL) the n-th time it reaches the step,
-the first time by default. Unset, which is everywhere but in tests, a failpoint costs one test
-of a string.
+the first time by default; ``stop`` freezes it there (SIGSTOP). Unset, which is everywhere but in
+tests, a failpoint costs one test of a string.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ STEPS = (
 """The steps of a page's life, in the order of its effects; where Redis is crowded, ``after_spill``
 comes before the settle."""
 
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
 _step, _, _rest = os.environ.get("FAILPOINT", "").partition(":")
 _action, _, _count = _rest.partition(":")
 _left = int(_count or 1)
 
 
 def failpoint(step: str) -> None:
-    """Die here if FAILPOINT says so."""
+    """Die or freeze here if FAILPOINT says so."""
     global _left  # noqa: PLW0603  the count of this process
-    if step != _step or _action != "kill":
+    if step != _step or _action not in _SIGNALS:
         return
     _left -= 1
-    if _left <= 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if _left == 0:
+        os.kill(os.getpid(), _SIGNALS[_action])
