@@ -80,10 +80,12 @@ async def _victim(reach: Reach, kind: str) -> tuple[str, int]:
 
 def _kills_server(name: str) -> Strike:
     async def kill(reach: Reach) -> Blow:
-        in_flight, server = await held(reach), reach.stage.servers[name]
-        await reach.stage.by_hand(server.kill)
-        await asyncio.sleep(reach.between(0, 10 if reach.is_long else 1))
-        await reach.stage.by_hand(server.start)
+        stage = reach.stage
+        async with stage.turns[name]:
+            in_flight, server = await held(reach), stage.servers[name]
+            await stage.by_hand(name, server.kill)
+            await asyncio.sleep(reach.between(0, 10 if reach.is_long else 1))
+            await stage.by_hand(name, server.start)
         return Blow(name, in_flight)
 
     return kill
@@ -91,12 +93,13 @@ def _kills_server(name: str) -> Strike:
 
 def _freezes_server(name: str) -> Strike:
     async def freeze(reach: Reach) -> Blow:
-        in_flight, pid = await held(reach), reach.stage.servers[name].pid
-        reach.stage.freeze(pid)
-        try:
-            await asyncio.sleep(reach.between(1, 30 if reach.is_long else 4))
-        finally:
-            reach.stage.thaw(pid)
+        async with reach.stage.turns[name]:
+            in_flight, pid = await held(reach), reach.stage.servers[name].pid
+            reach.stage.freeze(pid)
+            try:
+                await asyncio.sleep(reach.between(1, 30 if reach.is_long else 4))
+            finally:
+                reach.stage.thaw(pid)
         return Blow(name, in_flight)
 
     return freeze
@@ -104,17 +107,19 @@ def _freezes_server(name: str) -> Strike:
 
 async def cut_power_of_redis(reach: Reach) -> Blow:
     """Kill it, and take away what it wrote in the last moments: its disk has never seen that."""
-    in_flight = await held(reach)
-    done = await _done(reach)
-    log = _newest_log(reach)
-    size = log.stat().st_size
-    await asyncio.sleep(reach.between(0.2, 1.8))
-    done_then = await _done(reach)
-    redis = reach.stage.servers["redis"]
-    await reach.stage.by_hand(redis.kill)
-    if log == _newest_log(reach):
-        os.truncate(log, size)
-    await reach.stage.by_hand(redis.start)
+    stage = reach.stage
+    async with stage.turns["redis"]:
+        in_flight = await held(reach)
+        done = await _done(reach)
+        log = _newest_log(reach)
+        size = log.stat().st_size
+        await asyncio.sleep(reach.between(0.2, 1.8))
+        done_then = await _done(reach)
+        redis = stage.servers["redis"]
+        await stage.by_hand("redis", redis.kill)
+        if log == _newest_log(reach):
+            os.truncate(log, size)
+        await stage.by_hand("redis", redis.start)
     return Blow("redis", in_flight + await held(reach) + max(0, done_then - done))
 
 
@@ -164,10 +169,10 @@ def _cuts(name: str) -> Strike:
 
 def _disturbs(name: str, how: str) -> Strike:
     async def disturb(reach: Reach) -> Blow:
-        proxy, in_flight = reach.stage.proxies[name], await held(reach)
-        delay = reach.between(0.02, 0.4)
+        proxy, delay = reach.stage.proxies[name], reach.between(0.02, 0.4)
         ways = {"slow": proxy.slow(delay), "mute": proxy.mute(), "half-open": proxy.half_open()}
-        async with ways[how]:
+        async with reach.stage.turns[f"network of {name}"], ways[how]:
+            in_flight = await held(reach)
             await asyncio.sleep(reach.between(0.5, 8 if reach.is_long else 2))
         return Blow(name, in_flight)
 
@@ -180,7 +185,9 @@ def _disturbs(name: str, how: str) -> Strike:
 async def break_rules(reach: Reach) -> Blow:
     """Somebody empties or breaks the node with the rules, and mends it again."""
     how = reach.chance.choice(["broken", "emptied"])
-    await asyncio.to_thread(_spoil, reach.stage, how, reach.between(1, 10 if reach.is_long else 2))
+    seconds = reach.between(1, 10 if reach.is_long else 2)
+    async with reach.stage.turns["rules"]:
+        await asyncio.to_thread(_spoil, reach.stage, how, seconds)
     return Blow(f"rules {how}")
 
 

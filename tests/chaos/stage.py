@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import time
+from asyncio import Lock
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -68,7 +70,7 @@ class Stage:
     """A whole cluster whose servers can be struck one by one. ``async with`` it.
 
     Redis and Kafka stand behind proxies, which all clients but the nemesis use. What blocks is
-    done on one thread, which the servers end with.
+    done on threads, one for each server, which it ends with.
     """
 
     def __init__(self, home: Path, *, pages: int, hosts: int, seed: int, workers: int = 2) -> None:
@@ -76,10 +78,13 @@ class Stage:
         self.workers = workers
         self._shape: Mapping[str, Any] = {
             "hosts": hosts, "pages": pages, "seed": seed, "first_host": _FIRST_HOST,
-            "slow_pages": max(1, pages // 100), "slow_s": 0.4,
+            # So many that some are under way whenever a fault strikes.
+            "slow_pages": pages // 3, "slow_s": 0.4,
         }  # fmt: skip
         self.web = Web(free_block(1), **self._shape)
         self.servers: dict[str, RunningServer] = {}
+        self.turns: defaultdict[str, Lock] = defaultdict(Lock)
+        """By what is struck: who strikes it has it for himself until it is well again."""
         self.proxies: dict[str, Proxy] = {}
         self.rules = self._rules(QUICK)
         """What the hosts allowed, and when."""
@@ -87,7 +92,7 @@ class Stage:
         self.logs_of_guests = itertools.count()
         """Numbers for the logs of processes that supervisor does not know."""
         self._places = itertools.cycle(range(30, 40))
-        self._hands = ThreadPoolExecutor(1, "hands")
+        self._hands: dict[str, ThreadPoolExecutor] = {}
         self._stack = AsyncExitStack()
         self._frozen: set[int] = set()
 
@@ -107,9 +112,11 @@ class Stage:
         """Stop everything that was started."""
         await self._stack.aclose()
 
-    async def by_hand(self, call: Callable[..., T], *args: object) -> T:
-        """Do what blocks, one thing at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._hands, call, *args)
+    async def by_hand(self, what: str, call: Callable[..., T], *args: object) -> T:
+        """Do what blocks to a server, or to the cluster: one thing at a time to each."""
+        if what not in self._hands:
+            self._hands[what] = ThreadPoolExecutor(1, what)
+        return await asyncio.get_running_loop().run_in_executor(self._hands[what], call, *args)
 
     # What nemesis takes hold of.
 
@@ -195,13 +202,13 @@ class Stage:
     # Its life.
 
     async def _start(self) -> None:
-        self._stack.callback(self._hands.shutdown, wait=True)
+        self._stack.callback(self._rest_hands)
         ports = Ports.free()
         await self._start_servers(ports)
         self.local = LocalCluster(self.home, ports=ports, env=self._cluster_environment(ports))
-        self._stack.push_async_callback(self.by_hand, self.local.stop)
+        self._stack.push_async_callback(self.by_hand, "cluster", self.local.stop)
         self._stack.callback(self._thaw_all)
-        await self.by_hand(self._start_cluster)
+        await self.by_hand("cluster", self._start_cluster)
         settings = load_settings(**self.local.environment())
         self.settings = settings
         self._editor = ThrottleEditor(
@@ -221,7 +228,7 @@ class Stage:
         kafka = servers.kafka(self.home, port=ports.kafka, jars=jars)
         behind = Proxy(free_block(1), kafka.port)
         _advertise(kafka, behind.port)
-        await self.by_hand(servers.format_kafka, kafka)
+        await self.by_hand("kafka", servers.format_kafka, kafka)
         redis = servers.redis(self.home, port=ports.redis, max_memory=REDIS_BYTES)
         zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
         self.proxies = {"kafka": behind, "redis": Proxy(free_block(1), redis.port)}
@@ -230,8 +237,8 @@ class Stage:
             self._stack.push_async_callback(proxy.stop)
         for configured in (redis, zookeeper, kafka):
             server = self.servers[configured.name] = RunningServer(configured)
-            self._stack.push_async_callback(self.by_hand, server.kill)
-            await self.by_hand(server.start)
+            self._stack.push_async_callback(self.by_hand, configured.name, server.kill)
+            await self.by_hand(configured.name, server.start)
 
     def _cluster_environment(self, ports: Ports) -> Mapping[str, str]:
         return {
@@ -249,7 +256,7 @@ class Stage:
 
     async def _start_site(self) -> None:
         web = self.web
-        site = await self.by_hand(self._site_process)
+        site = await self.by_hand("site", self._site_process)
         self._stack.callback(site.wait)
         self._stack.callback(site.kill)
 
@@ -271,6 +278,10 @@ class Stage:
             start_new_session=True,
             preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
         )
+
+    def _rest_hands(self) -> None:
+        for hand in self._hands.values():
+            hand.shutdown(wait=True)
 
     def _thaw_all(self) -> None:
         """What is frozen could not stop."""

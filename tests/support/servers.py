@@ -40,6 +40,7 @@ class RunningServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
+        assert self._process is None or self._process.poll() is not None, "it is running"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.server.argv,
