@@ -51,16 +51,15 @@ end
 
 -- Why entries of S in a domain wait, if it is nobody's will; nil if it is, or only others' turn.
 local function cause_of(S, domain)
-  if rules_of({ domain }, { domain })[1].hits == 0 then
+  if table_rule_of(domain).hits == 0 then
     return nil
   elseif not at_work[S] and not is_anybody then
     return 'no_worker'
   end
   local is_reachable = false
   for _, V in ipairs(views_of(S)) do
-    local keys = keys_of(V, { domain })
-    load_states(keys)
-    is_reachable = is_reachable or not is_unreachable(state_cache[keys[1]])
+    local states = load_states(keys_of(V, { domain }))
+    is_reachable = is_reachable or not is_unreachable(states[1])
   end
   return not is_reachable and 'domain_unreachable' or nil
 end

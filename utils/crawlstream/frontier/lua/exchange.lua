@@ -69,11 +69,12 @@ end
 
 -- End a hold for good: its token is not known any more.
 local function end_once(hold, sent_ms, is_answer)
-  local is_news = is_answer and hold.state[NOT_BEFORE] ~= 0 and hold.flags < 2
+  local state = hold.state
+  local is_news = is_answer and state[NOT_BEFORE] ~= 0 and hold.flags < 2
   end_hold(hold, sent_ms >= 0 and sent_ms or nil)
   holds[hold.token] = nil
   if is_news then
-    heed(hold, hold.state, ANSWER)
+    heed(hold, state, ANSWER)
   end
 end
 
@@ -160,7 +161,7 @@ for _, release in ipairs(releases) do
   if hold then
     end_once(hold, release[3])
     if release[4] then
-      note_robots(hold.state, hold.rule, release[5])
+      note_robots(hold.state, release[5])
     end
     if release[6] then
       hold.domain, hold.is_moved = release[6], true

@@ -50,18 +50,7 @@ local function leave_view(V, domains)
   if rest > 0 then
     redis.call('SREM', P .. 'p:' .. V, unpack(domains))
   end
-  local keys = keys_of(V, domains)
-  local states, known, of = redis.call('HMGET', P .. 't', unpack(keys)), {}, {}
-  for i = 1, #keys do
-    if states[i] then
-      known[#known + 1], of[#of + 1] = keys[i], domains[i]
-    end
-  end
-  load_states(known)
-  local rules = #known > 0 and rules_of(of, known)
-  for i = 1, #known do
-    forget_later(state_cache[known[i]], rules[i])
-  end
+  forget_later(V, domains)
 end
 
 -- Domains that have nothing of S any more: out of its index, and of the one of three they stand in.

@@ -86,10 +86,10 @@ local function forget_states()
   for i = 1, #keys do
     domains[i] = domain_of(keys[i])
   end
-  load_states(keys)
-  local rules = rules_of(domains, keys)
+  local states = load_states(keys)
+  join_rules(domains, states)
   for i, key in ipairs(keys) do
-    if spent_at(state_cache[key], rules[i]) <= now then
+    if spent_at(states[i]) <= now then
       redis.call('HDEL', P .. 't', key)
       redis.call('ZREM', P .. 'v', key)
     else

@@ -127,15 +127,14 @@ end
 
 -- When a domain may be asked next in a view, as far as its state tells; `lease` has the last word.
 local function earliest(V, domain)
-  local keys = { key_of(V, domain) }
-  load_states(keys)
-  local state = state_cache[keys[1]]
+  local states = load_states({ key_of(V, domain) })
+  local state = states[1]
   if state.is_new or not rules_known then
     return now
   end
-  local rule = rules_of({ domain }, keys)[1]
-  local allowed, later = allowance(state, rule)
-  return (allowed > 0 or rule.hits == 0) and now or later
+  join_rules({ domain }, states)
+  local allowed, later = allowance(state)
+  return (allowed > 0 or state.rule.hits == 0) and now or later
 end
 
 -- In how many ms more work of a view is due: 0 now, -1 never.
@@ -185,20 +184,30 @@ local function enter(S, domain, tag, priority)
   end
 end
 
--- A domain ran empty: let `tend` look when this state of it is spent.
-local function forget_later(state, rule)
-  redis.call('ZADD', P .. 'v', 'NX', int(math.max(spent_at(state, rule), now)), state.key)
+-- Domains of a view ran empty: let `tend` look when what they leave behind is spent.
+local function forget_later(V, domains)
+  local known, states, n = {}, {}, 0
+  for i, state in ipairs(load_states(keys_of(V, domains))) do
+    if not state.is_new or changed_states[state.key] then
+      n = n + 1
+      known[n], states[n] = domains[i], state
+    end
+  end
+  if n == 0 then
+    return
+  end
+  join_rules(known, states)
+  local args = {}
+  for i = 1, n do
+    args[2 * i - 1], args[2 * i] = int(math.max(spent_at(states[i]), now)), states[i].key
+  end
+  redis.call('ZADD', P .. 'v', 'NX', unpack(args))
 end
 
--- A domain has no entry of the spider any more; it is in no index of view V.
-local function leave(V, domain)
-  redis.call('HDEL', P .. 'o:' .. spider_of(V), domain)
-  local keys = { key_of(V, domain) }
-  load_states(keys)
-  local state = state_cache[keys[1]]
-  if changed_states[keys[1]] or not state.is_new then
-    forget_later(state, rules_of({ domain }, keys)[1])
-  end
+-- Domains have no entry of the spider any more; they are in no index of view V.
+local function leave(V, domains)
+  redis.call('HDEL', P .. 'o:' .. spider_of(V), unpack(domains))
+  forget_later(V, domains)
 end
 
 -- Look at a domain again: parked or waiting, it is due now, and `lease` decides by the rules.

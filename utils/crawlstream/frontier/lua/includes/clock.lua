@@ -11,8 +11,16 @@ local P = KEYS[1]
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
 local now, wall, life, restart, turn, rules_known, sites, scope
 
+local int_texts = {}
+
+-- A whole number as text. To make one is dear, and most come again: times, priorities, counts.
 local function int(number)
-  return string.format('%d', number)
+  local text = int_texts[number]
+  if not text then
+    text = string.format('%d', number)
+    int_texts[number] = text
+  end
+  return text
 end
 
 local function save_clock()

@@ -28,8 +28,10 @@ local function meet_entry(lot, entry)
   lot.beginning = number .. separator
 end
 
+local find = string.find
+
 local function answer(lot, place, domain, entry)
-  if not lot.number or string.sub(entry, 1, #lot.beginning) ~= lot.beginning then
+  if not lot.number or find(entry, lot.beginning, 1, true) ~= 1 then
     meet_entry(lot, entry)
   end
   local n = 4 * amount
@@ -40,20 +42,27 @@ end
 -- Grant entries that were taken from a band.
 function take(lot, domain, entries)
   lot.head = lot.head or hold_head(now, lot)
-  local head = lot.head
+  local head = hold_beginning(lot.head, domain)
   for i = 1, #entries do
     local entry = entries[i]
     answer(lot, amount + 1, domain, entry)
-    new_holds[amount] = pack_hold(head, domain, entry)
+    new_holds[amount] = head .. entry
   end
   lot.taken = lot.taken + #entries
 end
 
--- Store the grants of call number `call`.
+local DIGITS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', [0] = '0' }
+
+-- Store the grants of call number `call`. To make a text of a number is dear: one in ten tokens does.
 function save_grants(worker, call)
   local fields, first = { '!', int(call) }, int(call) .. '-'
+  local stem = first
   for place = 1, amount do
-    fields[2 * place + 1], fields[2 * place + 2] = first .. place, new_holds[place]
+    local digit = place % 10
+    if digit == 0 then
+      stem = first .. place / 10
+    end
+    fields[2 * place + 1], fields[2 * place + 2] = stem .. DIGITS[digit], new_holds[place]
   end
   if amount > 0 then
     redis.call('HSET', P .. 'h:' .. worker, unpack(fields))

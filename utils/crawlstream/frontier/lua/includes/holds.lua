@@ -36,16 +36,17 @@ end
 
 local sizes = {}
 
-local function pack_hold(head, domain, entry)
+-- All of a new hold but its entry.
+local function hold_beginning(head, domain)
   local size = sizes[#domain]
   if not size then
     size = struct.pack('<H', #domain)
     sizes[#domain] = size
   end
-  return head .. size .. domain .. entry
+  return head .. size .. domain
 end
 
--- A hold as a table; `join_throttle` adds state and rule of its domain. Most end without anybody
+-- A hold as a table; `join_throttle` adds the throttle state of its domain. Most end without anybody
 -- looking at their entry: `entry_of` unpacks it.
 local function parse_hold(token, packed)
   local since, flags, tag, V, domain = struct.unpack(HOLD, packed)
@@ -99,21 +100,29 @@ local function all_holds(worker)
   return holds
 end
 
--- Give a list of holds of one worker the throttle states and the rules of their domains.
+-- Give a list of holds of one worker the throttle states of their domains, and these their rules.
+-- Neighbours are mostly of one turn, and so of one domain.
 local function join_throttle(holds)
-  local domains = {}
+  local domains, n = {}, 0
   for i = 1, #holds do
-    domains[i] = holds[i].domain
+    local domain = holds[i].domain
+    if domain ~= domains[n] then
+      n = n + 1
+      domains[n] = domain
+    end
   end
-  if #domains == 0 then
+  if n == 0 then
     return
   end
-  local keys = keys_of(holds[1].lot.view, domains)
-  load_states(keys)
-  local rules = rules_of(domains, keys)
+  local states = load_states(keys_of(holds[1].lot.view, domains))
+  join_rules(domains, states)
+  n = 1
   for i = 1, #holds do
     local hold = holds[i]
-    hold.state, hold.rule = state_cache[keys[i]], rules[i]
+    if hold.domain ~= domains[n] then
+      n = n + 1
+    end
+    hold.state = states[n]
   end
 end
 
@@ -121,25 +130,19 @@ local ended, changed, moved, is_seen = {}, {}, {}, {}
 
 -- What happens to a hold may let its domain be asked earlier, unless it might be asked before.
 local function note_change(hold)
-  local domain = hold.domain
-  if not is_seen[domain] then
-    is_seen[domain] = true
-    if allowance(hold.state, hold.rule, 1) == 0 then
-      moved[domain] = hold
+  local state = hold.state
+  if not is_seen[state] then
+    is_seen[state] = true
+    if allowance(state, 1) == 0 then
+      moved[#moved + 1] = hold
     end
   end
-end
-
--- Note on the throttle state when the request of a hold went out.
-local function report(hold, sent_ms)
-  local at = sent_ms and hold.since + sent_ms
-  report_send(hold.state, hold.rule, at and at < now and at or now)
 end
 
 local function note_sent(hold, sent_ms)
   if hold.flags == 0 then
     note_change(hold)
-    report(hold, sent_ms)
+    report_send(hold.state, hold.since + sent_ms)
     hold.flags = 1
     changed[hold.token] = hold
   end
@@ -155,20 +158,23 @@ local function note_received(hold)
   end
 end
 
--- End a hold's part in the throttle and take it from its worker; the entry is the caller's.
+-- End a hold's part in the throttle and take it from its worker; the entry is the caller's. Without a
+-- report, its request went out now.
 local function end_hold(hold, sent_ms)
-  local lot, token = hold.lot, hold.token
-  if hold.flags < 2 then
-    note_change(hold)
-    if hold.flags == 0 then
-      report(hold, sent_ms)
+  local lot, state, flags = hold.lot, hold.state, hold.flags
+  if flags < 2 then
+    if not is_seen[state] then
+      note_change(hold)
     end
-    end_request(hold.state)
+    if flags == 0 then
+      report_send(state, sent_ms and hold.since + sent_ms or now)
+    end
+    end_request(state)
   end
-  ended[#ended + 1] = token
-  if changed[token] then
-    changed[token] = nil
+  if flags > 0 then
+    changed[hold.token] = nil
   end
+  ended[#ended + 1] = hold.token
   lot.ended = lot.ended + 1
 end
 
@@ -193,13 +199,14 @@ local function flush_holds(worker)
     redis.call('HSET', P .. 'h:' .. worker, unpack(texts))
   end
   local due = {}
-  for domain, hold in pairs(moved) do
-    if hold.rule.hits > 0 then
+  for i = 1, #moved do
+    local hold = moved[i]
+    if hold.state.rule.hits > 0 then
+      local allowed, later = allowance(hold.state, 1)
       local V = hold.lot.view
-      local allowed, later = allowance(hold.state, hold.rule, 1)
-      due[V] = due[V] or {}
-      table.insert(due[V], int(allowed > 0 and now or later))
-      table.insert(due[V], domain)
+      local args = due[V] or {}
+      local n = #args
+      args[n + 1], args[n + 2], due[V] = int(allowed > 0 and now or later), hold.domain, args
     end
   end
   for V, args in pairs(due) do

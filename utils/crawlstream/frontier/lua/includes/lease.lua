@@ -10,10 +10,10 @@ local lease
 do
 local MAX_PASSES = 8
 local PROMOTE_AT_LEAST = 64
-local SPREAD = 25
+local LARGE_BATCH, SPREAD, ENTRIES_A_TURN = 50, 12, 8
 local RECHECK_STATE_MS = 60000
 
-local offers = {}
+local offers = {}  -- by tag
 
 -- The lot that a tag of V stands for, with what leasing from it takes.
 local function offer_of(V, tag)
@@ -29,14 +29,15 @@ end
 
 -- Best standing in a domain that `o` says has entries.
 local function top_of(V, domain, o)
-  return offer_of(V, first_tag(V, domain, o)).standing
+  local lot = offers[o] or offer_of(V, first_tag(V, domain, o))
+  return lot.standing
 end
 
 -- Candidates of one pass, best first: their domains, what `o` says of them, the index that they are
 -- in, and how many in a row claim the same priority. Then what becomes of them.
 local function round_of(index, domains, o)
   return { index = index, domains = domains, o = o, claims = {}, sizes = {}, ranks = {}, ready = {},
-    waiting = {}, gone = {} }
+    waiting = {}, gone = {}, left = {} }
 end
 
 local function add_claim(round, claim, size)
@@ -172,7 +173,7 @@ local function park(V, round, domain, o)
   if prune(V, domain, o) then
     redis.call('SADD', P .. 'p:' .. V, domain)
   else
-    leave(V, domain)
+    leave(V, { domain })
   end
   go(round, domain)
 end
@@ -188,7 +189,8 @@ local function pop_band(lot, domain, limit)
 end
 
 -- Pop up to `limit` entries of a domain with several bands, all of the standing `top`, equal crawls in
--- turn. Bands without anything to lease leave the index, a bounded number in one go.
+-- turn. Bands without anything to lease leave the index, a bounded number in one go. Answers how many
+-- there were, and what `o` says from now on (nil: nothing is left).
 local function pop_several(V, domain, top, limit)
   local popped, dropped, o = 0, 0, SEVERAL
   while popped < limit and o and dropped < DROPS_A_DOMAIN do
@@ -208,43 +210,37 @@ local function pop_several(V, domain, top, limit)
   return popped, o
 end
 
--- Pop up to `limit` entries of a domain whose first lot is `lot`. Answers how many, and what `o` says
--- from now on (nil: nothing is left).
-local function pop(V, domain, o, lot, limit)
-  if o == SEVERAL then
-    return pop_several(V, domain, lot.standing, limit)
-  end
-  local popped = pop_band(lot, domain, limit)
-  return popped, popped == limit and o or nil
-end
-
 -- Grant up to `limit` entries of candidate i, whose first lot is `lot`; answers how many.
 local function serve(V, round, i, lot, limit)
-  local domain, o, rule = round.domains[i], round.o[i], round.rules[i]
-  local state = state_of(V, domain)
-  if rule.hits == 0 then
+  local domain, o, state = round.domains[i], round.o[i], round.states[i]
+  if state.rule.hits == 0 then
     park(V, round, domain, o)
     return 0
   end
   -- One more than the limit: whether it may go on at once.
-  local allowed, later = allowance(state, rule, limit + 1)
+  local allowed, later = allowance(state, limit + 1)
   if allowed == 0 then
     wait_until(round, domain, later)
     return 0
   end
+  limit = allowed < limit and allowed or limit
   local granted
-  granted, o = pop(V, domain, o, lot, allowed < limit and allowed or limit)
+  if o == SEVERAL then
+    granted, o = pop_several(V, domain, lot.standing, limit)
+  else
+    granted = pop_band(lot, domain, limit)
+    o = granted == limit and o or nil
+  end
   later = now
   if granted > 0 then
-    grant(state, granted)
+    later = grant(state, granted, allowed - granted)
     if is_by_group then
       -- Of a domain that another group empties nobody else would forget this state.
       redis.call('ZADD', P .. 'v', 'NX', int(now + RECHECK_STATE_MS), state.key)
     end
-    later = next_grant(state, rule, allowed - granted)
   end
   if not o then
-    leave(V, domain)
+    round.left[#round.left + 1] = domain
     go(round, domain)
   elseif later <= now then
     stay_ready(round, domain, o == lot.tag and lot.standing or top_of(V, domain, o))
@@ -266,7 +262,7 @@ local function serve_round(V, round, want)
       end
       i = i + 1
       local domain, o = round.domains[i], round.o[i]
-      local lot = offer_of(V, first_tag(V, domain, o))
+      local lot = offers[o] or offer_of(V, first_tag(V, domain, o))
       local top = lot.standing
       local is_below = round.best and round.best > top
       if top ~= claim and (is_below or is_outranked(V, round, group, left, top)) then
@@ -287,10 +283,12 @@ local function serve_pass(V, want, limit)
   if #round.domains == 0 then
     return 0, false
   end
-  local keys = keys_of(V, round.domains)
-  load_states(keys)
-  round.rules = rules_of(round.domains, keys)
+  round.states = load_states(keys_of(V, round.domains))
+  join_rules(round.domains, round.states)
   local granted = serve_round(V, round, want)
+  if #round.left > 0 then
+    leave(V, round.left)
+  end
   if #round.gone > 0 then
     redis.call('ZREM', P .. round.index .. V, unpack(round.gone))
   end
@@ -321,7 +319,10 @@ local function lease_new(V, worker, call, want)
   promote_delayed(spider_of(V), math.max(2 * want, PROMOTE_AT_LEAST))
   -- A turn costs by the domain. Where the rule of most allows several entries at once, a large batch
   -- asks fewer domains than it wants entries, but no fewer than SPREAD.
-  local at_once = rules_of({ DEFAULT_RULE }, { DEFAULT_RULE })[1].moderated and 1 or math.floor(want / SPREAD)
+  local at_once = 1
+  if want >= LARGE_BATCH and not table_rule_of(DEFAULT_RULE).moderated then
+    at_once = math.min(math.floor(want / SPREAD), ENTRIES_A_TURN)
+  end
   local left = want
   for _ = 1, MAX_PASSES do
     local limit = math.ceil(left / math.max(at_once, 1))

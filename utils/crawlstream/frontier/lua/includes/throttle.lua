@@ -17,8 +17,8 @@
 -- Cost: arithmetic; states and rules are read and written in one command a batch by the caller.
 local DEFAULT_RULE = ''
 local state_cache, changed_states = {}, {}
-local rules_of, load_states, save_states, spent_at
-local allowance, grant, next_grant, report_send, end_request
+local table_rule_of, join_rules, load_states, save_states, spent_at
+local allowance, grant, report_send, end_request
 local note_robots, heed, is_unreachable, care_of
 local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
 
@@ -36,7 +36,7 @@ local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS = 300000, 86400000
-local rule_cache, default_rule, has_own_rules, is_any_in_care = {}
+local rule_cache, default_rule, has_own_rules = {}
 
 -- "hits window_ms moderated concurrency" -> table; hits 0 holds the domain back.
 local function parse_rule(text)
@@ -62,36 +62,37 @@ local function slowed(state, rule)
     concurrency = rule.concurrency }
 end
 
--- Rules of many domains, whose states (`keys`) are loaded: one HMGET where any has one of its own.
-function rules_of(domains, keys)
+-- What the table says of a domain; `rule` of its state is what is true for it now.
+function table_rule_of(domain)
   if not default_rule then
     default_rule = parse_rule(redis.call('HGET', P .. 'rules', DEFAULT_RULE))
     has_own_rules = redis.call('HLEN', P .. 'rules') > FIELDS_WITHOUT_DOMAIN
   end
-  local rules = {}
+  local text = has_own_rules and domain ~= DEFAULT_RULE and redis.call('HGET', P .. 'rules', domain)
+  return text and parse_rule(text) or default_rule
+end
+
+-- Give the states of these domains their rules: one HMGET where any has one of its own.
+function join_rules(domains, states)
+  local default = table_rule_of(DEFAULT_RULE)
   local texts = has_own_rules and redis.call('HMGET', P .. 'rules', unpack(domains))
   for i = 1, #domains do
-    rules[i] = texts and texts[i] and parse_rule(texts[i]) or default_rule
+    local state, rule = states[i], texts and texts[i] and parse_rule(texts[i]) or default
+    state.rule = state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule
   end
-  for i = 1, is_any_in_care and #domains or 0 do
-    local state = state_cache[keys[i]]
-    rules[i] = state and state[NOT_BEFORE] ~= 0 and slowed(state, rules[i]) or rules[i]
-  end
-  return rules
 end
 
 local function decode_state(key, packed)
   if not packed then
-    return { 0, 0, 0, 0, NO_BONUS, 0, NEVER, 0, '', key = key, is_new = true }
+    return { 0, 0, 0, 0, NO_BONUS, 0, NEVER, 0, '', key = key, rule = false, is_new = true }
   end
-  local state = { key = key, struct.unpack(HEAD, packed) }
+  local state = { key = key, rule = false, struct.unpack(HEAD, packed) }
   local older = HEAD_SIZE + 1
   if state[NOT_BEFORE] ~= 0 then
-    is_any_in_care = true
     state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE], state[DELAY],
       state[DELAY_UNTIL], older = struct.unpack(CARE, packed, older)
   end
-  state[OLDER] = string.sub(packed, older)
+  state[OLDER] = older > #packed and '' or string.sub(packed, older)
   return state
 end
 
@@ -103,38 +104,42 @@ local function encode_state(state)
   return head .. struct.pack(CARE, unpack(state, STRIKES, DELAY_UNTIL)) .. state[OLDER]
 end
 
--- Read the throttle states of these names: one HMGET.
+-- The throttle states of these names, in their order: one HMGET for those that are not known yet.
 function load_states(keys)
-  local missing = {}
+  local missing, n = {}, 0
   for i = 1, #keys do
-    if state_cache[keys[i]] == nil then
-      missing[#missing + 1], state_cache[keys[i]] = keys[i], false
+    local key = keys[i]
+    if state_cache[key] == nil then
+      n = n + 1
+      missing[n], state_cache[key] = key, false
     end
   end
-  if #missing == 0 then
-    return
+  local states = n > 0 and redis.call('HMGET', P .. 't', unpack(missing)) or {}
+  for i = 1, n do
+    local state = decode_state(missing[i], states[i])
+    states[i], state_cache[missing[i]] = state, state
   end
-  local packed = redis.call('HMGET', P .. 't', unpack(missing))
-  for i = 1, #missing do
-    state_cache[missing[i]] = decode_state(missing[i], packed[i])
+  for i = 1, n < #keys and #keys or 0 do
+    states[i] = state_cache[keys[i]]
   end
+  return states
 end
 
 function save_states()
-  local args = {}
+  local args, n = {}, 0
   for key, state in pairs(changed_states) do
-    args[#args + 1] = key
-    args[#args + 1] = encode_state(state)
+    args[n + 1], args[n + 2] = key, encode_state(state)
+    n = n + 2
   end
-  if #args > 0 then
+  if n > 0 then
     redis.call('HSET', P .. 't', unpack(args))
   end
 end
 
 -- A moderated rule keeps no history: what it has sent last may have been a whole allowance.
-local function recall_allowance(state, rule)
+local function recall_allowance(state)
   if state[IN_LATEST] == 0 and state[LATEST] > NEVER then
-    state[SENDS], state[IN_LATEST] = rule.hits, rule.hits
+    state[SENDS], state[IN_LATEST] = state.rule.hits, state.rule.hits
   end
 end
 
@@ -157,13 +162,16 @@ end
 
 -- Note sends at time `at`. A moderated rule knows the last one only: no later one may be forgotten
 -- when rules change.
-local function add_sends(state, rule, at, sends)
+local function add_sends(state, at, sends)
+  local rule = state.rule
   if rule.moderated then
-    state[SENDS], state[LATEST], state[IN_LATEST] = 0, math.max(state[LATEST], at), 0
-    state[OLDER] = ''
+    state[LATEST] = at > state[LATEST] and at or state[LATEST]
+    state[SENDS], state[IN_LATEST], state[OLDER] = 0, 0, ''
     return
   end
-  recall_allowance(state, rule)
+  if state[IN_LATEST] == 0 then
+    recall_allowance(state)
+  end
   local bucket = at - at % rule.bucket
   state[SENDS] = state[SENDS] + sends
   if bucket < state[LATEST] then
@@ -175,20 +183,18 @@ local function add_sends(state, rule, at, sends)
   state[LATEST], state[IN_LATEST] = bucket, state[IN_LATEST] + sends
 end
 
--- After a restart: as if the allowance had been used up to it.
-local function charge_restart(state, rule)
-  if state[LIFE] ~= life then
-    state[LIFE] = life
-    if restart + rule.window > now then
-      add_sends(state, rule, restart, math.max(rule.hits, 1))
-    end
+-- The first look after a restart: as if the allowance had been used up to it.
+local function charge_restart(state)
+  state[LIFE] = life
+  if restart + state.rule.window > now then
+    add_sends(state, restart, math.max(state.rule.hits, 1))
   end
 end
 
 -- Sends that still count for an unmoderated rule, and when the oldest of them stops to.
-local function sends_in_window(state, rule)
-  recall_allowance(state, rule)
-  local since = now - rule.bucket - rule.window
+local function sends_in_window(state)
+  recall_allowance(state)
+  local since = now - state.rule.bucket - state.rule.window
   local older, at = state[OLDER], 1
   local oldest, sends
   while at < #older do
@@ -211,31 +217,24 @@ local function sends_in_window(state, rule)
   return state[SENDS], oldest - since + now
 end
 
-local function spacing_after(state, rule)
-  return (state[BONUS] == BONUS_GIVEN and 2 or 1) * rule.spacing
-end
-
-local function moderated_allowance(state, rule)
-  if state[UNREPORTED] > 0 then
-    return 0, now + rule.spacing
-  end
-  local due = state[LATEST] + spacing_after(state, rule)
-  if due <= now or state[BONUS] == BONUS_DUE then
-    return 1
-  end
-  return 0, due
+local function spacing_after(state)
+  local spacing = state.rule.spacing
+  return state[BONUS] == BONUS_GIVEN and 2 * spacing or spacing
 end
 
 -- How many requests may go to the domain now; if none, when to ask again. To a caller that wants no
 -- more than `enough` there may be more: where all sends leave so much, nobody looks which still count.
-function allowance(state, rule, enough)
+function allowance(state, enough)
+  local rule = state.rule
   if enough and not rule.moderated and state[IN_LATEST] > 0
     and state[SENDS] + state[UNREPORTED] + enough <= rule.hits
     and state[CONCURRENT] + enough <= rule.concurrency and state[NOT_BEFORE] == 0
     and state[LIFE] == life and #state[OLDER] <= LONG_HISTORY then
     return enough
   end
-  charge_restart(state, rule)
+  if state[LIFE] ~= life then
+    charge_restart(state)
+  end
   local room = rule.concurrency - state[CONCURRENT]
   if state[NOT_BEFORE] ~= 0 then
     if state[NOT_BEFORE] > now then
@@ -248,9 +247,16 @@ function allowance(state, rule, enough)
     return 0, now + CONCURRENCY_RECHECK_MS
   end
   if rule.moderated then
-    return moderated_allowance(state, rule)
+    if state[UNREPORTED] > 0 then
+      return 0, now + rule.spacing
+    end
+    local due = state[LATEST] + spacing_after(state)
+    if due <= now or state[BONUS] == BONUS_DUE then
+      return 1
+    end
+    return 0, due
   end
-  local sends, expiry = sends_in_window(state, rule)
+  local sends, expiry = sends_in_window(state)
   local left = rule.hits - state[UNREPORTED] - sends
   if left > 0 then
     return math.min(left, room)
@@ -258,8 +264,8 @@ function allowance(state, rule, enough)
   return 0, expiry or now + rule.window
 end
 
--- Account for grants.
-function grant(state, amount)
+-- Account for grants that leave `left` of the allowance; answers the earliest time of the next one.
+function grant(state, amount, left)
   if state[BONUS] == BONUS_DUE then
     state[BONUS] = BONUS_GIVEN
   else
@@ -269,12 +275,16 @@ function grant(state, amount)
   state[UNREPORTED] = state[UNREPORTED] + amount
   state[CONCURRENT] = state[CONCURRENT] + amount
   changed_states[state.key] = state
+  if state.rule.moderated then
+    return now + spacing_after(state)
+  end
+  return left > 0 and now or select(2, allowance(state)) or now
 end
 
 -- Begin to take care of a domain.
 local function take_care(state)
   if state[NOT_BEFORE] == 0 then
-    state[NOT_BEFORE], is_any_in_care = LONG_AGO, true
+    state[NOT_BEFORE] = LONG_AGO
     state[STRIKES], state[SILENCES], state[STRUCK_AT], state[SINCE] = 0, 0, 0, 0
     state[DELAY], state[DELAY_UNTIL] = 0, 0
   end
@@ -283,15 +293,15 @@ end
 -- A grant has bought a robots.txt that asks for `delay` ms between requests (0: it does not). Of a
 -- domain's several hosts the slowest counts. The first request to a domain was for it: then the page
 -- may follow at once. Together they count as two, which the double pause after them pays for.
-function note_robots(state, rule, delay)
+function note_robots(state, delay)
   if delay > 0 then
     take_care(state)
     local known = state[DELAY_UNTIL] > wall and state[DELAY] or 0
     state[DELAY] = math.min(math.max(known, delay), LONGEST_DELAY_MS)
     state[DELAY_UNTIL] = wall + DELAY_KEPT_MS
-    rule = slowed(state, rule)
+    state.rule = slowed(state, state.rule)
   end
-  if state[BONUS] == FIRST_OUT and rule.moderated and rule.hits > 1 then
+  if state[BONUS] == FIRST_OUT and state.rule.moderated and state.rule.hits > 1 then
     state[BONUS] = BONUS_DUE
   end
   changed_states[state.key] = state
@@ -359,22 +369,10 @@ function care_of(state)
     state[DELAY_UNTIL] > wall and state[DELAY] or 0
 end
 
--- The earliest time of the next grant, after a grant that left `left` of the allowance.
-function next_grant(state, rule, left)
-  if rule.moderated then
-    return now + spacing_after(state, rule)
-  end
-  if left > 0 then
-    return now
-  end
-  local _, later = allowance(state, rule)
-  return later or now
-end
-
--- A granted request went out at time `at`.
-function report_send(state, rule, at)
+-- A granted request went out at time `at`, but no later than now.
+function report_send(state, at)
   state[UNREPORTED] = state[UNREPORTED] > 0 and state[UNREPORTED] - 1 or 0
-  add_sends(state, rule, at, 1)
+  add_sends(state, at < now and at or now, 1)
   changed_states[state.key] = state
 end
 
@@ -385,7 +383,8 @@ function end_request(state)
 end
 
 -- When nothing of the state can hold back a request any more, so that it may be forgotten.
-function spent_at(state, rule)
+function spent_at(state)
+  local rule = state.rule
   if state[UNREPORTED] > 0 or state[CONCURRENT] > 0 then
     return now + math.max(CONCURRENCY_RECHECK_MS, rule.spacing)
   end
