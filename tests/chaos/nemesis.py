@@ -26,8 +26,7 @@ from chaos.stage import REDIS_BYTES, Stage
 def _kills(kind: str) -> Strike:
     async def kill(reach: Reach) -> Blow:
         """Frozen first, so that what it holds can be counted when it dies."""
-        name, pid = await _victim(reach, kind)
-        reach.stage.freeze(pid)
+        name, pid = await _frozen(reach, kind)
         in_flight = await held(reach) if kind == "crawler" else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -51,8 +50,7 @@ def _ends(kind: str) -> Strike:
 def _freezes(kind: str) -> Strike:
     async def freeze(reach: Reach) -> Blow:
         """Shorter than what makes the health listener kill it."""
-        name, pid = await _victim(reach, kind)
-        reach.stage.freeze(pid)
+        name, pid = await _frozen(reach, kind)
         try:
             in_flight = await held(reach) if kind == "crawler" else None
             await asyncio.sleep(reach.between(1, 12 if reach.is_long else 3))
@@ -61,6 +59,16 @@ def _freezes(kind: str) -> Strike:
         return Blow(name, in_flight)
 
     return freeze
+
+
+async def _frozen(reach: Reach, kind: str) -> tuple[str, int]:
+    """Some running process of a kind, stopped in mid-step."""
+    while True:
+        name, pid = await _victim(reach, kind)
+        # Another fault may have been quicker.
+        with suppress(ProcessLookupError):
+            reach.stage.freeze(pid)
+            return name, pid
 
 
 async def _victim(reach: Reach, kind: str) -> tuple[str, int]:
