@@ -64,8 +64,8 @@ BUGS = {
         wrong="with_marks(entry, retries, deaths, reaps)",
     ),
     "a request that nobody reported was none": Bug(
-        right="    if hold.flags == 0 then\n      report(hold, sent_ms)",
-        wrong="    if hold.flags == 0 and sent_ms then\n      report(hold, sent_ms)",
+        right="report_send(state, sent_ms and hold.since + sent_ms or now)",
+        wrong="if sent_ms then report_send(state, hold.since + sent_ms) end",
     ),
     "a restart forgets what was sent": Bug(
         right="m[1] and now or NEVER",
