@@ -38,7 +38,8 @@ class Working(Part):
         answer = await worker.exchange(**vars(told), want=want)
         assert answer.stale == told.ended - {*self.model.holds.get(worker.name, {})}
         await self._after_exchange(worker, told, answer, want)
-        if self.random.random() < 0.15:
+        # What Redis asked for again was told in a call of its own: that would be the one repeated.
+        if self.random.random() < 0.15 and not self._repeated:
             await self._repeat_exchange(worker, told, list(answer.holds), want=want)
 
     def _worker(self) -> Worker:
