@@ -21,7 +21,7 @@ from pathlib import Path
 
 import uvloop
 import web
-from calls import feed, own_kafka, running
+from calls import feed, own_kafka, running, seeds
 from crawl import PLAIN_SPIDER
 from harness import Benchmark, Figures, Line
 from load import KEYS
@@ -102,7 +102,7 @@ async def _speed(port: int, *argv: str, folder: str, env: Mapping[str, str]) -> 
 async def _cluster(redis: Redis, kafka: str, port: int, folder: str) -> float:
     frontier = Frontier(redis, KEYS)
     await frontier.copy_rules(ThrottleTable(default=RULE, czxid=1, mzxid=1))
-    await feed(frontier, port, seeds=web.HOSTS)
+    await feed(frontier, seeds(port, web.HOSTS))
     env = {
         **SETTINGS,
         "CONCURRENT_REQUESTS": str(AT_ONCE),
@@ -117,8 +117,7 @@ async def _cluster(redis: Redis, kafka: str, port: int, folder: str) -> float:
 
 
 async def _plain(queue: str, port: int, folder: str) -> float:
-    seeds = [web.url(port, host, 0) for host in range(web.HOSTS)]
-    code = f"{PLAIN_SPIDER}\n    start_urls = {seeds!r}\n"
+    code = f"{PLAIN_SPIDER}\n    start_urls = {seeds(port, web.HOSTS)!r}\n"
     await asyncio.to_thread((Path(folder) / "plain.py").write_text, code)
     settings = {**PLAIN_SETTINGS, "SCHEDULER_PRIORITY_QUEUE": queue}
     options = [part for each in settings.items() for part in ("-s", "=".join(each))]

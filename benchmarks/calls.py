@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -36,14 +36,14 @@ SEEDS = 50
 
 
 @contextmanager
-def running(*argv: str, folder: str, **env: str) -> Iterator[None]:
-    """A process for the length of the block."""
+def running(*argv: str, folder: str, **env: str) -> Iterator[int]:
+    """A process for the length of the block: its id."""
     program = subprocess.Popen(
         argv, cwd=folder, env=os.environ | env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     with program:
         try:
-            yield
+            yield program.pid
         finally:
             program.kill()
 
@@ -64,11 +64,8 @@ async def own_kafka(folder: str) -> AsyncIterator[str]:
         yield address
 
 
-async def feed(
-    frontier: Frontier, port: int, crawl: CrawlKey = CRAWL, *, seeds: int = SEEDS
-) -> None:
-    """Admit seeds that lead everywhere."""
-    urls = [web.url(port, host, 0) for host in range(seeds)]
+async def feed(frontier: Frontier, urls: Sequence[str], crawl: CrawlKey = CRAWL) -> None:
+    """Admit seeds."""
     records = [
         Seed(
             offset=offset,
@@ -83,8 +80,13 @@ async def feed(
         for offset, url in enumerate(urls)
     ]
     await frontier.intake(
-        IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=seeds, records=records)
+        IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=len(urls), records=records)
     )
+
+
+def seeds(port: int, count: int = SEEDS) -> Sequence[str]:
+    """Of so many hosts; they lead everywhere."""
+    return [web.url(port, host, 0) for host in range(count)]
 
 
 async def pages_done(frontier: Frontier) -> int:
@@ -97,7 +99,7 @@ async def measure(redis: Redis) -> Figures:
     """Let one crawler work, and count what it asks of Redis."""
     frontier, port = Frontier(redis, KEYS), free_block(1)
     await frontier.copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
-    await feed(frontier, port)
+    await feed(frontier, seeds(port))
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         site = (sys.executable, web.__file__, str(port))
         crawler = (sys.executable, "-P", "-m", "crawling", "link")

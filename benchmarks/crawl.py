@@ -11,8 +11,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-import web
-from calls import SEEDS
+from calls import seeds
 from crawlers import SETTINGS, Speed, Stage, Web, stage
 from harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
@@ -38,8 +37,7 @@ PLAIN_SETTINGS = ("ROBOTSTXT_OBEY=False", "LOG_LEVEL=WARNING")
 
 
 async def _plain(on: Stage) -> Speed:
-    seeds = [web.url(on.port, host, 0) for host in range(SEEDS)]
-    code = f"{PLAIN_SPIDER}\n    start_urls = {seeds!r}\n"
+    code = f"{PLAIN_SPIDER}\n    start_urls = {seeds(on.port)!r}\n"
     await asyncio.to_thread((Path(on.folder) / "plain.py").write_text, code)
     settings = [part for each in PLAIN_SETTINGS for part in ("-s", each)]
     return await on.speed(

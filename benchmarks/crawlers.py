@@ -6,6 +6,7 @@ Pages are counted by the site, CPU time by the kernel, process by process.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -14,14 +15,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 import web
-from calls import feed, own_kafka, running
+from calls import feed, own_kafka, running, seeds
 from load import KEYS, WIDE_OPEN
 from redis.asyncio import Redis
 
+from crawlstream.cli.home import repository
 from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey
@@ -71,7 +72,7 @@ class Stage:
         await self.redis.flushall()
         frontier = Frontier(self.redis, KEYS)
         await frontier.copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
-        await feed(frontier, self.port, CrawlKey(spider, "bench", "crawl"))
+        await feed(frontier, seeds(self.port), CrawlKey(spider, "bench", "crawl"))
         crawler = (sys.executable, "-P", "-m", "crawling", spider)
         return await self.speed(crawler, count=workers, env={**SETTINGS, **self.environment})
 
@@ -79,7 +80,7 @@ class Stage:
     def environment(self) -> Mapping[str, str]:
         """Where our processes find everything."""
         return {
-            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTHONPATH": python_path("benchmarks"),
             "REDIS_HOST": "127.0.0.1",
             "REDIS_PORT": str(self.redis.connection_pool.connection_kwargs["port"]),
             "KAFKA_HOSTS": self.kafka,
@@ -117,6 +118,12 @@ class Stage:
         except OSError:
             return False
         return True
+
+
+def python_path(folder: str) -> str:
+    """PYTHONPATH with a folder of the repository before what the environment says."""
+    folders = (str(repository() / folder), os.environ.get("PYTHONPATH"))
+    return os.pathsep.join(filter(None, folders))
 
 
 def _cpu_s() -> Counter[str]:

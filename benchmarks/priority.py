@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 
 import orjson
-import web
-from calls import SEEDS, running
+from calls import running, seeds
 from crawlers import SETTINGS, WARM_UP_PAGES, Stage, Web, stage
 from harness import Benchmark, Figures, Line
 from ingest import MONITOR
@@ -52,7 +51,7 @@ async def _through(on: Stage) -> Sequence[float]:
     server = await asyncio.start_server(site.answer, "0.0.0.0", 0)  # noqa: S104  all of 127/8
     port = server.sockets[0].getsockname()[1]
     await sink.start()
-    await sink.send([_seed(web.url(on.port, h, 0), "backlog", maxdepth=100) for h in range(SEEDS)])
+    await sink.send([_seed(url, "backlog", maxdepth=100) for url in seeds(on.port)])
     while on.served() < WARM_UP_PAGES:
         await asyncio.sleep(0.1)
     took_ms = []

@@ -23,15 +23,22 @@ _OWN_BELOW = int(OWN_SHARE * 0x10000)
 
 def url(port: int, host: int, page: int) -> str:
     """Where a page is."""
-    return f"http://127.1.{host // 250}.{1 + host % 250}:{port}/p/{page}.html"
+    return f"http://{address(host)}:{port}/p/{page}.html"
+
+
+def address(host: int) -> str:
+    """Of a host by its number."""
+    return f"127.1.{host // 250}.{1 + host % 250}"
+
+
+def beginning(front_page: str) -> bytes:
+    """How a link to a host begins, by the URL of its first page."""
+    return f'<a href="{front_page}'.removesuffix("0.html").encode()
 
 
 @lru_cache
 def _beginnings(port: int) -> Sequence[bytes]:
-    """How a link to each host begins."""
-    return [
-        f'<a href="{url(port, host, 0)}'.removesuffix("0.html").encode() for host in range(HOSTS)
-    ]
+    return [beginning(url(port, host, 0)) for host in range(HOSTS)]
 
 
 _ENDINGS = [b'%d.html">next</a>' % page for page in range(PAGES_A_HOST)]
@@ -42,8 +49,11 @@ class Site(asyncio.Protocol):
 
     served = 0
 
-    def __init__(self, port: int, links: int, size: int) -> None:
-        self._beginnings = _beginnings(port)
+    def __init__(
+        self, port: int, links: int, size: int, beginnings: Sequence[bytes] | None = None
+    ) -> None:
+        """``beginnings``: of links to each host, if they are others than this web's."""
+        self._beginnings = beginnings or _beginnings(port)
         self._links = links
         self._size = size
         self._received = b""
@@ -53,7 +63,7 @@ class Site(asyncio.Protocol):
         self._transport = transport
         self._address = str(transport.get_extra_info("sockname")[0]).encode()
         *_, block, number = map(int, self._address.split(b"."))
-        self._host = (block * 250 + number - 1) % HOSTS
+        self._host = (block * 250 + number - 1) % len(self._beginnings)
 
     def data_received(self, data: bytes) -> None:
         """Answer each request that is complete."""
@@ -78,7 +88,7 @@ class Site(asyncio.Protocol):
         """Most lead to other pages of the host; the others anywhere."""
         chance = shake_128(page + self._address).digest(6 * self._links)
         return [
-            self._beginnings[self._host if own < _OWN_BELOW else host % HOSTS]
+            self._beginnings[self._host if own < _OWN_BELOW else host % len(self._beginnings)]
             + _ENDINGS[number % PAGES_A_HOST]
             for own, host, number in iter_unpack("<3H", chance)
         ]

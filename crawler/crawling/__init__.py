@@ -4,7 +4,8 @@ The life of a page here:
 
 ``feeder``       asks the frontier for as many holds as there is room for, and tells it all that
                  happened since: one exchange, again and again
-``holds``        makes a ``pages.Page`` of each; ``slots`` says how many there may be
+``holds``        makes a ``pages.Page`` of each; ``slots`` says how many there may be, ``shares``
+                 which domains rest because their pages are dear
 ``robots``       lets it pass, ends it, or spends its grant on the robots.txt nobody has yet
 ``to_scrapy``    makes a request of it, the only one there will be for this grant
 ``handler``      is the last gate: ``guard`` vets the address, the grant must be fresh, and the

@@ -183,6 +183,9 @@ class Feeder:
         self._meter.holding(len(self._holds))
         if pages:
             failpoint("after_lease")
+        if 0 < call.want <= len(pages):
+            # There was all that was wanted: others wait.
+            pages = self._holds.rest(pages)
         if self._draining:
             self._holds.release_unsent()
         else:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from scrapy.exceptions import IgnoreRequest
 
 from crawling.pages import Page, Phase
+from crawling.shares import Shares
 from crawling.slots import Slots
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
@@ -74,6 +75,7 @@ class Holds:
         self._ends: deque[End] = deque()
         self._sent: dict[str, Sent] = {}
         self._slots = Slots(slots, clock)
+        self._shares = Shares(clock)
         self._most = HOLDS_PER_SLOT * slots
         self.is_crowded = False
         """Whether Redis has no room for links, as far as is known."""
@@ -91,6 +93,16 @@ class Holds:
         self._by_id[page.id] = page
         self._slots.take()
         return page
+
+    def rest(self, pages: Sequence[Page]) -> list[Page]:
+        """The pages of domains that are within their shares; the others are given back."""
+        kept = []
+        for page in pages:
+            if rest_s := self._shares.rest_s(page.hold.domain):
+                self.release(page, delay_ms=int(rest_s * 1000))
+            else:
+                kept.append(page)
+        return kept
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
@@ -226,6 +238,8 @@ class Holds:
     def _end(self, page: Page, end: End) -> None:
         if page.is_open:
             self._move(page, Phase.ENDED)
+            if page.cpu_s:
+                self._shares.charge(page.hold.domain, page.cpu_s)
             if _tells_all(end, self._sent.get(page.token)):
                 self._sent.pop(page.token, None)
             self._ends.append(end)

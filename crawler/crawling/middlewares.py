@@ -64,15 +64,13 @@ class WatchedCompression:
         page: Page | None = request.meta.get(PAGE)
         if page is None or b"Content-Encoding" not in response.headers:
             return response
-        self._recorder.note(page)
         try:
-            return self._inner.process_response(request, response)
+            with self._recorder.noting(page):
+                return self._inner.process_response(request, response)
         except IgnoreRequest as error:
             raise TooLarge(str(error)) from error
         except Exception as error:
             raise BadEncoding(str(error)) from error
-        finally:
-            self._recorder.clear()
 
 
 class OutlinksMiddleware:
@@ -95,7 +93,8 @@ class OutlinksMiddleware:
         try:
             async for each in self._worker.recorder.watched(page, result):
                 if isinstance(each, Outlinks):
-                    children.follow(each.urls, response)
+                    with self._worker.recorder.noting(page):
+                        children.follow(each.urls, response)
                 elif isinstance(each, Request):
                     self._take(each, response, children)
                 else:

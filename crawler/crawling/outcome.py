@@ -17,6 +17,7 @@ from crawling.pages import Page
 from crawling.publish import GivenUp
 from crawling.reactions import retry_after
 from crawling.redirects import redirect_of
+from crawling.shares import BODY_S_PER_BYTE
 from crawling.to_scrapy import page_of
 from crawlstream.boot.settings import Settings
 from crawlstream.model.crawl import Entry
@@ -54,6 +55,7 @@ class Outcomes:
             await self.give_up(page, BadStatus(f"status {response.status}"))
             raise Ended
         page.status = response.status
+        page.cpu_s += len(response.body) * BODY_S_PER_BYTE
         self._count(page, response.status)
         if response.status in RETRY_CODES and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
@@ -85,6 +87,8 @@ class Outcomes:
         """Try a page again whose download failed, or fail it for good."""
         reason = "ignored" if isinstance(error, IgnoreRequest) else reason_of(error)
         self._count(page, 504)
+        if reason == "too_large":
+            page.cpu_s += self.settings.download_max_bytes * BODY_S_PER_BYTE
         if is_retryable(reason) and self._may_retry(page):
             self._retry(page, reason)
         else:

@@ -68,6 +68,8 @@ class Page:
     """Reason code, once its spider or a pipeline has raised."""
     status: int = 0
     body_bytes: int = 0
+    cpu_s: float = 0
+    """CPU time of this process that it has taken."""
 
     @property
     def token(self) -> str:

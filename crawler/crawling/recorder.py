@@ -13,7 +13,9 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,10 +94,21 @@ class Recorder:
     def note(self, page: Page) -> None:
         """The page's response is on the CPU from now on."""
         self._write(_TOKEN_AT, page.token)
+        page.cpu_s -= time.thread_time()
 
-    def clear(self) -> None:
-        """Nothing is on the CPU that could be blamed."""
+    def clear(self, page: Page) -> None:
+        """It is not any more: nothing is that could be blamed."""
+        page.cpu_s += time.thread_time()
         self._write(_TOKEN_AT, "")
+
+    @contextmanager
+    def noting(self, page: Page) -> Iterator[None]:
+        """Note the page for the length of the block."""
+        self.note(page)
+        try:
+            yield
+        finally:
+            self.clear(page)
 
     async def watched(self, page: Page, items: AsyncIterator[T]) -> AsyncIterator[T]:
         """The items, each step of making them noted while it is really on the CPU."""
@@ -134,7 +147,7 @@ class _Noted:
             except StopIteration as end:
                 return end.value
             finally:
-                self._recorder.clear()
+                self._recorder.clear(self._page)
             try:
                 value = yield waits_for
             except BaseException as error:  # noqa: BLE001  handed to whom it is meant for

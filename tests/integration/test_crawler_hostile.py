@@ -89,7 +89,8 @@ async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:
     """Each case ends as it must, in bounded memory; four slots serve others beside nine drips."""
-    cases = corpus()
+    largest = 4 * MIB if ROUNDS == 1 else 16 * MIB
+    cases = corpus(largest)
     healthy = [f"/healthy/{number}" for number in range(40)]
     site.pages |= {path: case.page for path, case in cases.items()}
     site.pages |= dict.fromkeys(healthy, page())
@@ -101,9 +102,12 @@ async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
     }
     drips = sum("/drip" in url for url in expected)
     slots = 4 * ROUNDS
-    limits = {"RETRY_TIMES": "0", "DOWNLOAD_TIMEOUT": "30", "CONCURRENT_REQUESTS": str(slots)}
-    if ROUNDS == 1:
-        limits["CRAWLSTREAM_DOWNLOAD_MAX_BYTES"] = str(4 * MIB)
+    limits = {
+        "RETRY_TIMES": "0",
+        "DOWNLOAD_TIMEOUT": "30",
+        "CONCURRENT_REQUESTS": str(slots),
+        "CRAWLSTREAM_DOWNLOAD_MAX_BYTES": str(largest),
+    }
     with cluster.worker(**limits) as worker:
         crawl = await cluster.feed(*expected, crawlid="hostile")
         await wait_until(lambda: " ".join(site.paths()).count("/drip/") == drips)

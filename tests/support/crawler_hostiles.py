@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from support.crawler_site import HTML, Answer, Page
+from support.crawler_site import HTML, Answer, Page, Visit
 
 MIB = 1 << 20
 _START = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
@@ -102,7 +102,24 @@ def drips() -> Mapping[str, Case]:
             _streamed(b"Transfer-Encoding: chunked\r\n\r\n", lambda: _slowly(b"1\r\nx\r\n")),
             "timeout",
         ),
+        "/drip/to-the-end": Case(
+            _streamed(b"\r\n", lambda: itertools.islice(_slowly(b"x"), 40)), 200
+        ),
     }
+
+
+def refusals() -> Mapping[str, Case]:
+    """Servers that take a request, and give nothing for it."""
+    return {
+        "/refusal/silence": Case(Answer(after_s=90), "timeout"),
+        "/refusal/end": Case(Answer(raw=b""), "connection_lost"),
+        "/refusal/reset": Case(Answer(is_reset=True), "connection_lost"),
+        "/refusal/circle": Case(_back_to_itself, "redirect_loop"),
+    }
+
+
+def _back_to_itself(visit: Visit) -> Answer:
+    return Answer(status=302, headers={"Location": visit.path})
 
 
 def _by_end(folder: str, ends: Mapping[int | str, Mapping[str, Page]]) -> Mapping[str, Case]:
@@ -176,6 +193,19 @@ def bodies() -> Mapping[str, Case]:
     )
 
 
-def corpus() -> dict[str, Case]:
-    """Everything, by path."""
-    return {**bombs(), **endless(), **drips(), **heads(), **bodies()}
+def huge(largest: int) -> Mapping[str, Case]:
+    """Pages that are as large as they may be, and full of what a parser makes much of."""
+    links = b"".join(b"<a href=/huge/%06d>" % number for number in range(largest // 24))
+    bodies = {
+        "text": b"word " * (largest // 5),
+        "elements": b"<br>" * (largest // 4),
+        "links": links,
+    }
+    return {f"/huge/{name}": Case(Answer(body), 200) for name, body in bodies.items()}
+
+
+def corpus(largest: int) -> dict[str, Case]:
+    """Everything, by path, for crawlers that take so many bytes of a page."""
+    return {
+        **bombs(), **endless(), **drips(), **refusals(), **heads(), **bodies(), **huge(largest),
+    }  # fmt: skip

@@ -18,6 +18,8 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 _SO_TIMESTAMPNS = 35
 """Linux: the kernel notes when data came in, as seconds and nanoseconds."""
+_RESET = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: close at once, with a reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Answer:
     """Sent instead of everything else; then the connection is closed."""
     stream: Iterable[bytes] = ()
     """The same piece by piece, for as long as the visitor takes it; may be without an end."""
+    is_reset: bool = False
+    """The connection is broken off instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,10 @@ def page(*links: str, text: str = "") -> Answer:
 class CrawlerSite:
     """Answers on every address of 127.0.0.0/8, and remembers who came."""
 
-    def __init__(self, pages: Mapping[str, Page]) -> None:
+    def __init__(self, pages: Mapping[str, Page], port: int = 0) -> None:
         self.pages = dict(pages)
         self.visits: list[Visit] = []
-        self._listener = socket.create_server(("", 0), backlog=512)
+        self._listener = socket.create_server(("", port), backlog=512)
         self._listener.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         self.port: int = self._listener.getsockname()[1]
 
@@ -86,6 +90,10 @@ class CrawlerSite:
                 visitor, _ = self._listener.accept()
                 threading.Thread(target=self._talk, args=(visitor,), daemon=True).start()
 
+    def page_at(self, host: str, path: str) -> Page:
+        """What is found at a path of a host."""
+        return self.pages.get(host + path, self.pages.get(path, Answer(status=404)))
+
     def _talk(self, visitor: socket.socket) -> None:
         with visitor, suppress(OSError):
             while (received := _receive(visitor)) and self._answer(visitor, *received):
@@ -99,10 +107,13 @@ class CrawlerSite:
         host = headers["host"].partition(":")[0]
         visit = Visit(host, path, at, headers, method)
         self.visits.append(visit)
-        found = self.pages.get(host + path, self.pages.get(path, Answer(status=404)))
+        found = self.page_at(host, path)
         answer = found(visit) if callable(found) else found
         if answer.after_s:
             time.sleep(answer.after_s)
+        if answer.is_reset:
+            visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            return False
         if answer.stream:
             for piece in answer.stream:
                 visitor.sendall(piece)

@@ -352,3 +352,15 @@ def test_the_same_entry_has_the_same_id_whoever_holds_it(holds: Holds) -> None:
     again = Holds(1, lambda: None).admit(hold(9, entry=Entry(url="http://a.example/x"), retries=2))
     seed = holds.admit(hold(3, entry=Entry(url="http://a.example/x", origin="t-0-1")))
     assert first.id == again.id != seed.id
+
+
+def test_a_domain_whose_pages_are_dear_rests(holds: Holds) -> None:
+    """Its next pages are given back until the others have had as much; those of others are not."""
+    for number, domain, cpu_s in ((1, "b.example", 0.005), (2, "a.example", 2.0)):
+        page = departed(holds, number, domain=domain)
+        page.cpu_s = cpu_s
+        holds.settle(page, Outcome.DONE, "2xx")
+    holds.take_owed()
+    leased = [holds.admit(hold(3)), holds.admit(hold(4, domain="b.example"))]
+    assert holds.rest(leased) == leased[1:]
+    assert [release.delay_ms for release in holds.take_owed().releases] == [2000]

@@ -33,6 +33,7 @@ class Name(StrEnum):
     POLITE = "polite"
     REST = "rest"
     BROAD = "broad"
+    HOSTILE = "hostile"
 
 
 def bench(

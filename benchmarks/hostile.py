@@ -1,0 +1,145 @@
+"""What a healthy host keeps of its speed where three of ten hosts are hostile.
+
+One worker with default settings crawls a web of 160 hosts, none with a rate but the site's own:
+first all of them are healthy, then 48 of them are hostile: drips, silence, resets, endless answers,
+bombs, abuse of headers, pages as large as they may be. Links lead to all of them alike. The figure
+is pages a second and healthy host, counted by the healthy hosts themselves, among hostile ones ÷
+among healthy ones. Where the CPU is what limits a worker, hosts that take none of it leave more to
+the others; so the pages of all healthy hosts together stand beside it. ``for_cpu`` is the same
+ratio of pages for a second of the worker's CPU: it holds where other work disturbs either turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import hostile_web
+import psutil
+from calls import feed, own_kafka, running
+from crawlers import WARM_UP_PAGES, Stage, python_path
+from harness import Benchmark, Figures, Line
+from load import KEYS
+from redis.asyncio import Redis
+
+from crawlstream.cli.ports import free_block
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+
+HOSTILE_IN_TEN = 3
+MEASURED_S = 30
+RULE = ThrottleRule(hits=1_000_000, window_s=1, moderated=False)
+SETTINGS = {
+    "ROBOTSTXT_OBEY": "false",
+    "LOG_LEVEL": "WARNING",
+    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What became of one crawl in the measured time."""
+
+    pages_per_s: float
+    """Of all healthy hosts."""
+    hostile_per_s: float
+    """Requests to hostile ones."""
+    cpu_share: float
+    """Of a core, taken by the worker."""
+    most_mib: float
+    """In RAM, of the worker, at any time."""
+
+
+def _most_mib(pid: int) -> float:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def _cpu_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+async def _crawl(healthy: Stage, hostile: Stage, urls: Sequence[str]) -> Turn:
+    """Of an empty frontier."""
+    await healthy.redis.flushall()
+    frontier = Frontier(healthy.redis, KEYS)
+    await frontier.copy_rules(ThrottleTable(default=RULE, czxid=1, mzxid=1))
+    await feed(frontier, urls)
+    crawler = (sys.executable, "-P", "-m", "crawling", "link")
+    with running(*crawler, folder=healthy.folder, **{**healthy.environment, **SETTINGS}) as pid:
+        while healthy.served() < WARM_UP_PAGES:
+            await asyncio.sleep(0.1)
+        pages, harm, spent_s, began = (
+            healthy.served(),
+            hostile.served(),
+            _cpu_s(pid),
+            time.monotonic(),
+        )
+        await asyncio.sleep(MEASURED_S)
+        took_s = time.monotonic() - began
+        return Turn(
+            pages_per_s=(healthy.served() - pages) / took_s,
+            hostile_per_s=(hostile.served() - harm) / took_s,
+            cpu_share=(_cpu_s(pid) - spent_s) / took_s,
+            most_mib=_most_mib(pid),
+        )
+
+
+async def _turn(redis: Redis, kafka: str, folder: str, hostile_in_ten: int) -> Turn:
+    port = free_block(2)
+    healthy, hostile = (Stage(redis, kafka, each, folder) for each in (port, port + 1))
+    program = (sys.executable, hostile_web.__file__)
+    path = python_path("tests")
+    with ExitStack() as sites:
+        for where, what in ((port, str(hostile_in_ten)), (port + 1, "hostile")):
+            argv = (*program, str(where), what)
+            sites.enter_context(running(*argv, folder=folder, PYTHONPATH=path))
+        while not await asyncio.to_thread(lambda: healthy.answers() and hostile.answers()):
+            await asyncio.sleep(0.1)
+        return await _crawl(healthy, hostile, hostile_web.front_pages(port, hostile_in_ten))
+
+
+async def measure(redis: Redis) -> Figures:
+    """One turn among healthy hosts, one among hostile ones."""
+    with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
+        async with own_kafka(folder) as kafka:
+            alone = await _turn(redis, kafka, folder, 0)
+            among = await _turn(redis, kafka, folder, HOSTILE_IN_TEN)
+    healthy_share = 1 - HOSTILE_IN_TEN / 10
+    together = among.pages_per_s / alone.pages_per_s
+    for_cpu = together * alone.cpu_share / among.cpu_share
+    return {
+        "kept_by_a_host": together / healthy_share,
+        "kept_by_a_host_for_cpu": for_cpu / healthy_share,
+        "kept_together": together,
+        "pages_per_s": among.pages_per_s,
+        "pages_per_s_all_healthy": alone.pages_per_s,
+        "hostile_per_s": among.hostile_per_s,
+        "cpu_share": among.cpu_share,
+        "cpu_share_all_healthy": alone.cpu_share,
+        "most_mib": among.most_mib,
+        "most_mib_all_healthy": alone.most_mib,
+    }
+
+
+if __name__ == "__main__":
+    Benchmark(
+        name="hostile",
+        about="Speed that a healthy host keeps while 30 % of hosts are hostile: one worker.",
+        measure=measure,
+        lines={
+            "kept_by_a_host": Line(floor=0.8, goal=0.95, unit="", more=True),
+            "kept_by_a_host_for_cpu": Line(floor=0.8, goal=0.95, unit="", more=True),
+            "most_mib": Line(floor=300, goal=250, unit="MiB"),
+        },
+        repetitions=2,
+    ).main()

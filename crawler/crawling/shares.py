@@ -1,0 +1,48 @@
+"""Shares of this process' CPU: a domain whose pages are dear is asked less often.
+
+In the frontier domains take turns page by page. A page may cost hundreds of times what others do
+(a decompression bomb, megabytes of markup), and its domain would take so many shares of the CPU.
+So a domain rests after such a page until its share has paid for it: for as much CPU time as all
+domains of late would take at its pace. It rests while others wait only, so that a crawl of one
+slow site is as fast as it can be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+FREE_S = 0.02
+"""CPU time of a page that nobody rests for: most pages take a quarter of it."""
+LONGEST_REST_S = 300.0
+BODY_S_PER_BYTE = 5e-9
+"""What receiving a body and passing it on takes, beside what is made of it."""
+
+_DOMAINS = 10_000
+
+
+class Shares:
+    """The domains of late, and until when they rest."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._charged_at: OrderedDict[str, float] = OrderedDict()
+        self._rests_until: dict[str, float] = {}
+
+    def charge(self, domain: str, cpu_s: float) -> None:
+        """A page of a domain took so long."""
+        now, charged_at = self._clock(), self._charged_at
+        charged_at[domain] = now
+        charged_at.move_to_end(domain)
+        eldest, at = next(iter(charged_at.items()))
+        if at < now - LONGEST_REST_S or len(charged_at) > _DOMAINS:
+            del charged_at[eldest]
+            self._rests_until.pop(eldest, None)
+        if cpu_s > FREE_S:
+            until = max(self._rests_until.get(domain, now), now) + cpu_s * (len(charged_at) - 1)
+            self._rests_until[domain] = min(until, now + LONGEST_REST_S)
+
+    def rest_s(self, domain: str) -> float:
+        """How long a domain should rest; 0: it may be asked."""
+        return max(self._rests_until.get(domain, 0.0) - self._clock(), 0.0)
