@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_HEAD = 256 * 1024
 """Bytes from a request to the first of the response's body, as browsers have it."""
-_LARGE_BODY = 256 * 1024
-_LARGE_AT_ONCE = 2
-"""Bodies beyond that size that come in at a time, whatever the slots: their memory is bounded."""
 
 _leaving: ContextVar[Page] = ContextVar("leaving")
 
@@ -58,8 +55,7 @@ class GatedHandler(HTTP11DownloadHandler):
         self._holds = Worker.of(crawler).holds
         self._resolver = GuardedResolver.in_force(crawler, reactor)
         # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
-        self._gate = _Gate(self._pool, self._holds)
-        self._pool = cast(HTTPConnectionPool, self._gate)
+        self._pool = cast(HTTPConnectionPool, _Gate(self._pool, self._holds))
 
     async def download_request(self, request: Request) -> Response:
         """Send one request; GrantExpired, AddressRefused, or what Scrapy's handler raises."""
@@ -78,7 +74,6 @@ class GatedHandler(HTTP11DownloadHandler):
             raise
         finally:
             self._holds.receive(page, heard)
-            self._gate.over(page)
         return response
 
 
@@ -112,9 +107,6 @@ class _Gate:
         self._pool = pool
         self._holds = holds
         self._shaken: WeakSet[Any] = WeakSet()
-        self._used: dict[str, Any] = {}
-        """The connection of each page that is under way, by its token."""
-        self._large = _LargeBodies()
         # Twisted would send a GET a second time, unpaid, when a kept connection turns out dead.
         pool.retryAutomatically = False
 
@@ -125,7 +117,7 @@ class _Gate:
 
     def _let_go(self, connection: Any, page: Page, scheme: bytes) -> Any:
         if connection not in self._shaken:
-            connection.dataReceived = _Limits(connection, self._large)
+            connection.dataReceived = _HeadLimit(connection)
         try:
             self._holds.depart(page)
         except GrantExpired:
@@ -135,26 +127,20 @@ class _Gate:
             _after_pending_writes(self._holds.departed, page)
         # Else a handshake comes first; the response will tell that the request has left.
         self._shaken.add(connection)
-        self._used[page.token] = connection
         return connection
-
-    def over(self, page: Page) -> None:
-        """The response is there, or will not come."""
-        self._large.over(self._used.pop(page.token, None))
 
     def closeCachedConnections(self) -> Any:  # noqa: N802  Twisted's name
         """End the kept connections."""
         return self._pool.closeCachedConnections()
 
 
-class _Limits:
+class _HeadLimit:
     """Stands before a connection's parser, which would take headers and 1xx answers for ever."""
 
-    def __init__(self, connection: Any, large: _LargeBodies) -> None:
+    def __init__(self, connection: Any) -> None:
         # Weak: a circle would keep the connection until garbage is collected, which is seldom.
         self._connection = ref(connection)
-        self._large = large
-        self._head = self._body = 0
+        self._bytes = 0
 
     def __call__(self, data: bytes) -> None:
         """Twisted's ``dataReceived``."""
@@ -163,39 +149,7 @@ class _Limits:
             return
         type(connection).dataReceived(connection, data)
         parser = connection._parser  # noqa: SLF001  as with the pool
-        if parser is not None and parser.state not in {BODY, DONE}:
-            self._head, self._body = self._head + len(data), 0
-            if self._head > _LONGEST_HEAD:
-                connection.transport.abortConnection()
-            return
-        self._head, self._body = 0, self._body + len(data)
-        if self._body > _LARGE_BODY and parser is not None and parser.state == BODY:
-            self._large.comes(connection)
-
-
-class _LargeBodies:
-    """Lets a few large bodies come in at a time; the connections of the others wait unread."""
-
-    def __init__(self) -> None:
-        self._coming: set[Any] = set()
-        self._waiting: dict[Any, None] = {}
-
-    def comes(self, connection: Any) -> None:
-        """More of a large body has come in."""
-        if connection in self._coming:
-            return
-        if len(self._coming) < _LARGE_AT_ONCE:
-            self._coming.add(connection)
-        else:
-            self._waiting[connection] = None
-            connection.transport.pauseProducing()
-
-    def over(self, connection: Any) -> None:
-        """A connection has done with its response; None, and one that had no large one, too."""
-        self._waiting.pop(connection, None)
-        self._coming.discard(connection)
-        while self._waiting and len(self._coming) < _LARGE_AT_ONCE:
-            following = next(iter(self._waiting))
-            del self._waiting[following]
-            self._coming.add(following)
-            following.transport.resumeProducing()
+        is_in_head = parser is not None and parser.state not in {BODY, DONE}
+        self._bytes = self._bytes + len(data) if is_in_head else 0
+        if self._bytes > _LONGEST_HEAD:
+            connection.transport.abortConnection()
