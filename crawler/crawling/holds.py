@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from scrapy.exceptions import IgnoreRequest
 
 from crawling.pages import Page, Phase
-from crawling.shares import Shares
+from crawling.shares import LOOK_AGAIN_S, Shares
 from crawling.slots import Slots
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
@@ -95,14 +95,18 @@ class Holds:
         return page
 
     def rest(self, pages: Sequence[Page]) -> list[Page]:
-        """The pages of domains that are within their shares; the others are given back."""
-        kept = []
-        for page in pages:
-            if rest_s := self._shares.rest_s(page.hold.domain):
-                self.release(page, delay_ms=int(rest_s * 1000))
-            else:
-                kept.append(page)
-        return kept
+        """Give back new pages of domains that have had their share; answers the others.
+
+        Half of what is in hand stays, dear as it may be: there must be something to do where
+        every domain has had its share.
+        """
+        rests = {page.token: self._shares.rest_s(page.hold.domain) for page in pages}
+        dear = sorted((page for page in pages if rests[page.token]), key=lambda p: rests[p.token])
+        back = {page.token for page in dear[max(len(dear) - len(self._pages) // 2, 0) :]}
+        for page in dear:
+            if page.token in back:
+                self.release(page, delay_ms=int(min(rests[page.token], LOOK_AGAIN_S) * 1000))
+        return [page for page in pages if page.token not in back]
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""

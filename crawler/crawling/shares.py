@@ -16,6 +16,8 @@ from collections.abc import Callable
 FREE_S = 0.02
 """CPU time of a page that nobody rests for: most pages take a quarter of it."""
 LONGEST_REST_S = 300.0
+LOOK_AGAIN_S = 30.0
+"""A page that is given back comes again so soon: the others may be through by then."""
 BODY_S_PER_BYTE = 5e-9
 """What receiving a body and passing it on takes, beside what is made of it."""
 

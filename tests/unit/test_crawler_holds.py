@@ -364,3 +364,15 @@ def test_a_domain_whose_pages_are_dear_rests(holds: Holds) -> None:
     leased = [holds.admit(hold(3)), holds.admit(hold(4, domain="b.example"))]
     assert holds.rest(leased) == leased[1:]
     assert [release.delay_ms for release in holds.take_owed().releases] == [2000]
+
+
+def test_half_of_what_is_in_hand_never_rests(holds: Holds) -> None:
+    """Where all domains have had their share there is work all the same; rests are short ones."""
+    for number, cpu_s in ((1, 0.005), (2, 40.0), (3, 2.0)):
+        page = departed(holds, number, domain=f"{number}.example")
+        page.cpu_s = cpu_s
+        holds.settle(page, Outcome.DONE, "2xx")
+    holds.take_owed()
+    leased = [holds.admit(hold(number, domain=f"{2 + number % 2}.example")) for number in range(4)]
+    assert holds.rest(leased) == [leased[1], leased[3]]
+    assert [release.delay_ms for release in holds.take_owed().releases] == [30_000, 30_000]
