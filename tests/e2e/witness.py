@@ -10,6 +10,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,12 +90,24 @@ class Witness:
         return endings[0] if endings else None
 
     async def ended(self, crawlid: str, *, timeout_s: float = 90) -> dict[str, Any]:
-        """Wait for the event that ends a crawl."""
+        """Wait for the event that ends a crawl, and for the results that came before it.
+
+        Partitions are read in no order: the event may be here long before them. Results that are
+        still missing after half a minute are for the test to miss.
+        """
 
         def ending() -> list[dict[str, Any]]:
             return [event] if (event := self.ending(crawlid)) else []
 
-        return (await wait_until(ending, timeout_s=timeout_s))[0]
+        event: dict[str, Any] = (await wait_until(ending, timeout_s=timeout_s))[0]
+
+        def is_complete() -> bool:
+            ids = {result["id"] for result in self.results(crawlid)}
+            return len(ids) >= int(event["counters"]["done"])
+
+        with suppress(AssertionError, TimeoutError):
+            await wait_until(is_complete, timeout_s=30)
+        return event
 
     async def answered(self, uuid_: str, *, timeout_s: float = 60) -> dict[str, Any]:
         """Wait for the answer to a request."""
