@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from crawlstream.cli.home import repository
+from crawlstream.cli.home import environment_of_tests, repository
 
 
 class Name(StrEnum):
@@ -56,8 +56,6 @@ def bench(
     if domains is not None:
         options += ["--domains", str(domains)]
     argv = (sys.executable, str(repository() / "benchmarks" / f"{name}.py"), *options)
-    # The hostile servers are those of the tests.
-    paths = (str(repository() / "tests"), os.environ.get("PYTHONPATH"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    # In place of this process, so that whatever ends the command ends the benchmark.
-    os.execve(sys.executable, argv, environment)  # noqa: S606  no shell
+    # In place of this process, so that whatever ends the command ends the benchmark. The hostile
+    # servers of one are those of the tests.
+    os.execve(sys.executable, argv, environment_of_tests())  # noqa: S606  no shell

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from crawlstream.cli.home import repository
+from crawlstream.cli.home import environment_of_tests
 
 
 def chaos(
@@ -52,8 +52,6 @@ def chaos(
         "pages": pages, "report": report,
     }  # fmt: skip
     chosen = [f"--{name}={value}" for name, value in options.items()]
-    paths = (str(repository() / "tests"), os.environ.get("PYTHONPATH"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     # In place of this process, so that whatever ends the command ends the cluster.
     argv = [sys.executable, "-m", "chaos", *chosen, *flags]
-    os.execve(sys.executable, argv, environment)  # noqa: S606  no shell
+    os.execve(sys.executable, argv, environment_of_tests())  # noqa: S606  no shell

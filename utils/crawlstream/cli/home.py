@@ -84,6 +84,12 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[3]
 
 
+def environment_of_tests() -> dict[str, str]:
+    """This process' environment, with what the tests import in reach."""
+    paths = (str(repository() / "tests"), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def default_home() -> Home:
     """CRAWLSTREAM_HOME, by default ``.crawlstream`` in the checkout."""
     given = os.environ.get("CRAWLSTREAM_HOME")
