@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 BEAT_EVERY_S = 5.0
-RESULTS_LINGER_MS = 40
+RESULTS_LINGER_MS = 160
 """Pages come one by one; nobody waits for one of them but its own settle."""
 _BEATS_A_RECONCILE = 6
 _BEAT_AGAIN_S = 1.0
