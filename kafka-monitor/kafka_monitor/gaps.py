@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import structlog
 
-from crawlstream.bus.records import Out, OutOfRange
-from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.records import OutOfRange
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import Topics
 from crawlstream.model.effects import IntakeBatch
-from crawlstream.model.event import Rejection
-from crawlstream.wire import rejects
-from kafka_monitor.metrics import REJECTED
+from kafka_monitor.rejects import Rejects
 
 log = structlog.get_logger()
 
@@ -25,16 +21,17 @@ class Gaps:
     partition stays paused until a person decides.
     """
 
-    def __init__(self, frontier: Frontier, sink: KafkaSink, topics: Topics) -> None:
+    def __init__(self, frontier: Frontier, rejects: Rejects) -> None:
         self._frontier = frontier
-        self._sink = sink
-        self._topics = topics
+        self._rejects = rejects
 
     async def decide(self, gap: OutOfRange) -> int | None:
         """The offset to read on from; None to stay paused. Unavailable: ask again."""
         sentence = _sentence(gap)
         log.error("poll", outcome="out_of_range", partition=gap.partition, error=sentence)
-        await self._mark(gap, sentence)
+        await self._rejects.mark(
+            "out_of_range", sentence, partition=gap.partition, offset=gap.position
+        )
         if gap.position > gap.log_end:
             return None
         skip = IntakeBatch(
@@ -46,20 +43,6 @@ class Gaps:
         )
         await self._frontier.intake(skip)
         return gap.log_start
-
-    async def _mark(self, gap: OutOfRange, sentence: str) -> None:
-        rejection = Rejection(
-            reason="out_of_range",
-            errors=[f"$: {sentence}"],
-            raw=None,
-            topic=self._topics.incoming,
-            partition=gap.partition,
-            offset=gap.position,
-        )
-        key = f"{self._topics.incoming}-{gap.partition}-{gap.position}".encode()
-        await self._sink.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
-        REJECTED.labels(rejection.reason).inc()
-        REJECTED.labels(rejection.reason).inc()
 
 
 def _sentence(gap: OutOfRange) -> str:

@@ -28,6 +28,7 @@ from crawlstream.model.effects import IntakeAnswer, IntakeBatch, Seed
 from crawlstream.model.request import Refusal
 from kafka_monitor.plugins.door import Effect, Router
 from kafka_monitor.recovery import Recovery
+from kafka_monitor.rejects import Rejected
 
 TRIES = 3
 """Attempts at something that fails for a reason nobody knows."""
@@ -38,15 +39,6 @@ LONGEST_TEXT = 500
 
 log = structlog.get_logger()
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A record that took no effect, and why."""
-
-    record: Record
-    reason: str
-    problems: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

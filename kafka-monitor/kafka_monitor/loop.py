@@ -21,10 +21,10 @@ from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import let_leave
-from kafka_monitor.intake import Intake, Judged, Rejected, sentence_of
+from kafka_monitor.intake import Intake, Judged, sentence_of
 from kafka_monitor.metrics import RECORDS, REQUESTS
 from kafka_monitor.recovery import Recovery
-from kafka_monitor.rejects import Rejects
+from kafka_monitor.rejects import Rejected, Rejects
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""

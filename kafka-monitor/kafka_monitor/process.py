@@ -58,20 +58,20 @@ async def run(settings: Settings) -> None:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         await frontier.agree(settings.throttle_scope)
+        rejects = Rejects(sink, topics)
         recovery = Recovery(
             Positions(redis, keys),
             sink,
             topics,
+            rejects=rejects,
             hosts=settings.KAFKA_HOSTS,
             group=settings.KAFKA_GROUP,
         )
-        gaps = Gaps(frontier, sink, topics)
+        gaps = Gaps(frontier, rejects)
         async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:
             intake = Intake(frontier, _router(settings), recovery)
-            loop = Loop(source, intake, Rejects(sink, topics), recovery=recovery, tally=tally)
-            recall = Recall(
-                Overflow(redis, keys), Rejects(sink, topics), topics=topics, settings=settings
-            )
+            loop = Loop(source, intake, rejects, recovery=recovery, tally=tally)
+            recall = Recall(Overflow(redis, keys), rejects, topics=topics, settings=settings)
             heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
             async with (
                 serve(

@@ -22,8 +22,7 @@ from crawlstream.errors import KafkaUnavailable, PositionGap
 from crawlstream.frontier.overflow import Overflow, Room, SpillBatch, Spilled, read_spill
 from crawlstream.keys import Topics
 from crawlstream.stats.pulse import Pulse
-from kafka_monitor.intake import Rejected
-from kafka_monitor.rejects import Rejects
+from kafka_monitor.rejects import Rejected, Rejects
 
 POLL_S = 0.5
 LOOK_EVERY_S = 2.0

@@ -27,9 +27,9 @@ from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss
-from crawlstream.model.event import Rejection
 from crawlstream.model.runs import STEERING, Past, RunMark
-from crawlstream.wire import rejects, runs
+from crawlstream.wire import runs
+from kafka_monitor.rejects import Rejects
 
 HELD_FOR_S = 1.0
 """How long an answer of Kafka's about its partitions is good; the group commits as often."""
@@ -55,12 +55,14 @@ class Recovery:
         sink: KafkaSink,
         topics: Topics,
         *,
+        rejects: Rejects,
         hosts: Sequence[str],
         group: str,
     ) -> None:
         self._positions = positions
         self._sink = sink
         self._topics = topics
+        self._rejects = rejects
         self._held = partial(held, hosts, topics.incoming, group=group)
         self._everything = partial(everything, hosts, topics.runs)
         self._located: dict[int, str] = {}
@@ -195,16 +197,9 @@ class Recovery:
             " read from its beginning; what the old one held and had not taken effect is lost"
         )
         log.error("poll", outcome="another_topic", partition=partition, error=sentence)
-        rejection = Rejection(
-            reason="another_topic",
-            errors=[f"$: {sentence}"],
-            raw=None,
-            topic=self._topics.incoming,
-            partition=partition,
-            offset=found.oldest,
+        await self._rejects.mark(
+            "another_topic", sentence, partition=partition, offset=found.oldest, place=topic_id
         )
-        key = f"{self._topics.incoming}-{partition}-{topic_id}".encode()
-        await self._sink.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
 
     async def _held_lately(self) -> dict[int, Held]:
         """As of this second: partitions that are assigned together share the question."""

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
-from crawlstream.bus.records import Out, RecordTooLarge
+from crawlstream.bus.records import Out, Record, RecordTooLarge
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.keys import Topics
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, replies, requests
-from kafka_monitor.intake import Rejected
 from kafka_monitor.metrics import REJECTED
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that took no effect, and why."""
+
+    record: Record
+    reason: str
+    problems: Sequence[str]
 
 
 class Rejects:
@@ -39,6 +47,26 @@ class Rejects:
             await self._sink.send([record for one in cut for record in self._records(one)])
         for one in rejected:
             REJECTED.labels(one.reason).inc()
+
+    async def mark(
+        self, reason: str, sentence: str, *, partition: int, offset: int, place: str = ""
+    ) -> None:
+        """Tell of records of ``incoming`` that are gone, from an offset on; errors as above.
+
+        ``place`` stands for the offset in the key where that does not tell one loss from another.
+        """
+        topic = self._topics.incoming
+        rejection = Rejection(
+            reason=reason,
+            errors=[f"$: {sentence}"],
+            raw=None,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+        key = f"{topic}-{partition}-{place or offset}".encode()
+        await self._sink.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
+        REJECTED.labels(reason).inc()
 
     def _records(self, rejected: Rejected) -> list[Out]:
         record = rejected.record

@@ -9,14 +9,18 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.tail import end_offsets
+from crawlstream.bus.topics import ensure_topics, forget_records
+from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
@@ -44,6 +48,8 @@ class Place:
     server: RunningServer
     witness: Witness
     monitor: MonitorProcess
+    metrics_port: int
+    """Of the kafka-monitor."""
 
     @property
     def editor(self) -> ThrottleEditor:
@@ -61,6 +67,11 @@ class Place:
         name = {"appid": APP, "spiderid": crawlid, "crawlid": crawlid}
         self.cluster.feed_in_order(crawlid, {**name, "uuid": uuid, "action": action})
         return uuid
+
+    def metrics(self) -> str:
+        """The kafka-monitor's figures."""
+        with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            return str(answer.read(), "utf-8")
 
     def endings(self, crawlid: str) -> list[str]:
         """Every record of an ending, repeats included."""
@@ -82,9 +93,11 @@ def place(
         used = Servers(server, kafka_server, zookeeper_server)
         cluster = MonitorCluster(used, name=f"lost{fresh_name}", home=home)
         witness = Witness(cluster.kafka_hosts, cluster.prefix)
+        port = free_block(1)
+        told = {"CRAWLSTREAM_METRICS_PORT": str(port), **WIDE_OPEN}
         options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN}
-        with cluster.kafka_monitor(**WIDE_OPEN) as monitor, cluster.redis_monitor(**options):
-            yield Place(cluster, server, witness, monitor)
+        with cluster.kafka_monitor(**told) as monitor, cluster.redis_monitor(**options):
+            yield Place(cluster, server, witness, monitor, port)
         witness.close()
 
 
@@ -211,6 +224,26 @@ async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
     await place.witness.answered(stop)
     assert place.witness.records("rejected", reason="another_topic")
     assert await state_of(place, "old") == (1, "stopped")
+
+
+async def test_records_that_retention_deleted_are_told_once_and_passed_over(
+    place: Place, wait_until: WaitUntil
+) -> None:
+    """A marker tells from which offset on they are gone; what was fed after them takes effect."""
+    cluster = place.cluster
+    cluster.feed_in_order("one-partition", seed("old", 0))
+    await wait_until(lambda: is_state(place, "old", (1, "running")))
+    place.monitor.stop()
+    cluster.feed_in_order("one-partition", seed("gone", 0), seed("gone", 1))
+    hosts, topic = [cluster.kafka_hosts], cluster.topics.incoming
+    await forget_records(hosts, topic, await end_offsets(hosts, topic))
+    cluster.feed_in_order("one-partition", seed("new", 0))
+    place.monitor.start()
+    await wait_until(lambda: is_state(place, "new", (1, "running")))
+    (marker,) = await wait_until(partial(place.witness.records, "rejected", reason="out_of_range"))
+    assert (marker.value["offset"], marker.value["raw"]) == (1, None)
+    assert 'crawlstream_rejected_total{reason="out_of_range"} 1.0' in place.metrics()
+    assert await state_of(place, "gone") is None
 
 
 def identity(hold: Hold) -> tuple[object, ...]:
