@@ -53,7 +53,8 @@ class Site:
 
 async def _seed(site: Site, sink: KafkaSink, port: int, number: int) -> float:
     """Milliseconds from one feed to its request."""
-    arrived = site.arrived[f"/{number}"] = asyncio.get_running_loop().create_future()
+    arrived: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+    site.arrived[f"/{number}"] = arrived
     url = f"http://127.2.{number // 250}.{1 + number % 250}:{port}/{number}"
     request = {"url": url, "appid": "bench", "crawlid": f"latency-{number}"}
     began = time.perf_counter()

@@ -39,7 +39,8 @@ def _seed(url: str, crawlid: str, **more: int) -> Out:
 
 async def _urgent(site: Site, sink: KafkaSink, port: int, number: int) -> float:
     """Milliseconds from one feed to its request."""
-    arrived = site.arrived[f"/{number}"] = asyncio.get_running_loop().create_future()
+    arrived: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+    site.arrived[f"/{number}"] = arrived
     url = f"http://127.2.{number // 250}.{1 + number % 250}:{port}/{number}"
     began = time.perf_counter()
     await sink.send([_seed(url, f"urgent-{number}", priority=100)])

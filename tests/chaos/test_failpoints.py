@@ -8,14 +8,13 @@ from crawlstream.boot.failpoints import STEPS
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.witness import Witness
-from support.waiting import WaitUntil
 
 DONE_FIRST = 5
 """How often a step is passed before it kills: some pages are settled, some are under way."""
 
 
 async def test_a_death_at_any_step_loses_no_page(
-    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+    serve: Serve, witness: Witness, cluster: Cluster
 ) -> None:
     """One crawler for each step, each killed there: every page comes, repeats under their id."""
     async with serve(hosts=6, pages=300, slow_pages=0) as served:

@@ -112,9 +112,7 @@ async def is_quiet(say: Callable[[str], Awaitable[dict[str, Any]]]) -> bool:
 
 
 @pytest.mark.parametrize("action", ["stop", "info"])
-async def test_an_unknown_crawl_is_answered_too(
-    action: str, witness: Witness, wait_until: WaitUntil
-) -> None:
+async def test_an_unknown_crawl_is_answered_too(action: str, witness: Witness) -> None:
     """Whoever asks about a crawl that nobody knows gets an answer, not silence."""
     uuid = witness.ask(action=action, appid="e2e", spiderid="link", crawlid="never-was")
     reply = await witness.answered(uuid)

@@ -56,7 +56,7 @@ async def test_bad_records_are_rejected_with_their_reason(
     assert seen.value["raw"] is None or base64.b64decode(seen.value["raw"]) == raw
 
 
-async def test_a_client_that_can_be_named_is_told(witness: Witness, wait_until: WaitUntil) -> None:
+async def test_a_client_that_can_be_named_is_told(witness: Witness) -> None:
     """A refused request whose uuid can be read is answered on the outbound topic as well."""
     witness.feed_raw(as_json(uuid="u-refused", url=""))
     reply = await witness.answered("u-refused")
@@ -81,7 +81,7 @@ async def test_a_flood_of_bad_records_holds_back_no_good_one(
     assert await cluster.pids("kafka-monitor") == before
 
 
-async def test_internal_addresses_are_refused(witness: Witness, wait_until: WaitUntil) -> None:
+async def test_internal_addresses_are_refused(witness: Witness) -> None:
     """A private address that nobody allowed is not fetched: page_failed says so."""
     name = {"appid": "e2e", "crawlid": "internal"}
     witness.feed({"url": "http://169.254.169.254/latest/meta-data", **name})

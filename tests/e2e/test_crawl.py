@@ -12,7 +12,6 @@ import pytest
 
 from crawlstream.demo.render import render
 from crawlstream.demo.web import Kind
-from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
 from e2e.witness import Witness
 from support.waiting import WaitUntil
@@ -222,9 +221,7 @@ async def test_the_same_crawl_fed_again_is_a_new_run(
     assert again[0]["id"] not in {r["id"] for r in first}
 
 
-async def test_the_cluster_is_polite_to_robots(
-    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
-) -> None:
+async def test_the_cluster_is_polite_to_robots(serve: Serve, witness: Witness) -> None:
     """A forbidden seed is not fetched and says so; a client cannot overrule its operator."""
     async with serve() as served:
         web = served.web

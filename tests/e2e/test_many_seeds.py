@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from e2e.sites import Serve
 from e2e.witness import Witness
-from support.waiting import WaitUntil
 
 
-async def test_a_thousand_seeds_are_one_run(
-    serve: Serve, witness: Witness, wait_until: WaitUntil
-) -> None:
+async def test_a_thousand_seeds_are_one_run(serve: Serve, witness: Witness) -> None:
     """1 000 seeds of one crawlid, one a record: one start, one finish, no page twice."""
     async with serve(hosts=20, pages=1000, slow_pages=0) as served:
         name = {"appid": "e2e", "crawlid": f"thousand-{served.web.port}"}

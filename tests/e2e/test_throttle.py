@@ -66,7 +66,7 @@ async def test_a_domain_update_changes_the_rate_at_the_site_live(
 
 
 async def test_no_window_of_any_host_exceeds_its_hits(
-    serve: Serve, witness: Witness, wait_until: WaitUntil, cluster: Cluster
+    serve: Serve, witness: Witness, cluster: Cluster
 ) -> None:
     """Two hosts under different rules, one moderated and one not: each keeps to its own."""
     async with serve(hosts=2, pages=40, slow_pages=0) as served:

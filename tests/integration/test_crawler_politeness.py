@@ -86,7 +86,7 @@ async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
     under_way: list[int] = [0]
     most_at_once: list[int] = []
 
-    def cut(visit: Visit) -> Answer:
+    def cut(_: Visit) -> Answer:
         if not is_dead:
             return page()
         under_way[0] += 1

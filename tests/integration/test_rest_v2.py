@@ -296,7 +296,7 @@ async def test_domains_are_told_of(rest: RestProcess) -> None:
     assert (await rest.get("/v2/domains")).data == {}
 
 
-async def test_a_screen_tells_what_has_changed(rest: RestProcess, wait_until: WaitUntil) -> None:
+async def test_a_screen_tells_what_has_changed(rest: RestProcess) -> None:
     """Whoever asks for the events of a screen gets its live part at once, and whenever it moves."""
     reader, writer = await asyncio.open_connection("127.0.0.1", rest.port)
     accept = "Accept: text/event-stream"

@@ -177,7 +177,7 @@ async def test_editors_at_once_lose_no_edit(hosts: list[str], node: Node) -> Non
 
 
 async def test_endless_meddling_is_a_conflict(
-    hosts: list[str], node: Node, editor: ThrottleEditor, monkeypatch: pytest.MonkeyPatch
+    node: Node, editor: ThrottleEditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An edit that always comes second gives up and says so."""
     monkeypatch.setattr(node_module, "MAX_TRIES", 3)

@@ -262,7 +262,7 @@ def test_a_stale_hold_is_dropped_quietly(holds: Holds) -> None:
     assert holds.room() == 3
 
 
-def test_an_exchange_is_bounded(holds: Holds) -> None:
+def test_an_exchange_is_bounded() -> None:
     """At most 200 ends and 1 000 links, but a huge page goes alone."""
     roomy = Holds(400, lambda: None)
     for number in range(250):

@@ -45,7 +45,7 @@ async def test_a_second_reply_is_kept() -> None:
     assert kept.take("u") is None
 
 
-def test_replies_nobody_polls_are_dropped_by_age(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_nobody_polls_are_dropped_by_age() -> None:
     """After an hour a reply is gone."""
     clock = Clock()
     kept = Replies(clock=clock)
