@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.error import URLError
 
@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from crawlstream.cli.ports import free_block
-from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import GROUP
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import Outcome, Settle
@@ -27,8 +27,7 @@ from crawlstream.stats.heartbeat import Heartbeat, Process, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from e2e.witness import Witness
-from support.monitors import MonitorCluster, MonitorProcess, Servers, install_example_plugin
-from support.servers import RunningServer
+from support.monitors import MonitorCluster, MonitorProcess, install_example_plugin
 from support.waiting import WaitUntil
 
 pytestmark = pytest.mark.usefixtures("monitor")
@@ -54,39 +53,6 @@ STATS: dict[str, set[str]] = {
     "all": {"kafka-monitor", "redis-monitor", "crawler", "rest"},
 }
 """Keys of each kind of stats reply, beside those of every reply."""
-
-
-@pytest.fixture(scope="module")
-def cluster(
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> MonitorCluster:
-    """The servers, with the topics made."""
-    servers = Servers(redis_server, kafka_server, zookeeper_server)
-    return MonitorCluster(servers, name="rmonitor", home=tmp_path_factory.mktemp("monitors"))
-
-
-@pytest.fixture(scope="module")
-def witness(cluster: MonitorCluster) -> Iterator[Witness]:
-    """A client of the cluster."""
-    witness = Witness(cluster.kafka_hosts, cluster.prefix)
-    yield witness
-    witness.close()
-
-
-@pytest.fixture
-async def redis(cluster: MonitorCluster) -> AsyncIterator[Redis]:
-    """A client of the cluster's Redis, left as it is."""
-    async with Redis(host="127.0.0.1", port=cluster.redis_port) as client:
-        yield client
-
-
-@pytest.fixture
-def frontier(redis: Redis, cluster: MonitorCluster) -> Frontier:
-    """What the monitors have put into Redis."""
-    return Frontier(redis, cluster.keys, FrontierLimits())
 
 
 @pytest.fixture(scope="module")

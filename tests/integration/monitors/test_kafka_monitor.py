@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -14,13 +14,13 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from e2e.witness import Witness
 from support.hostile_records import corpus
-from support.monitors import MonitorCluster, MonitorProcess, Servers, install_example_plugin
+from support.monitors import MonitorCluster, MonitorProcess, install_example_plugin
 from support.servers import RunningServer
 from support.waiting import WaitUntil
 
@@ -43,39 +43,6 @@ BAD_RECORDS: dict[str, bytes] = {
         {"appid": APP, "crawlid": "odd", "url": "a.com", "allow_regex": ["("]}
     ).encode(),
 }
-
-
-@pytest.fixture(scope="module")
-def cluster(
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> MonitorCluster:
-    """The servers, with the topics made."""
-    servers = Servers(redis_server, kafka_server, zookeeper_server)
-    return MonitorCluster(servers, name="kmonitor", home=tmp_path_factory.mktemp("monitors"))
-
-
-@pytest.fixture(scope="module")
-def witness(cluster: MonitorCluster) -> Iterator[Witness]:
-    """A client of the cluster."""
-    witness = Witness(cluster.kafka_hosts, cluster.prefix)
-    yield witness
-    witness.close()
-
-
-@pytest.fixture
-async def redis(cluster: MonitorCluster) -> AsyncIterator[Redis]:
-    """A client of the cluster's Redis, left as it is."""
-    async with Redis(host="127.0.0.1", port=cluster.redis_port) as client:
-        yield client
-
-
-@pytest.fixture
-def frontier(redis: Redis, cluster: MonitorCluster) -> Frontier:
-    """What the monitors have put into Redis."""
-    return Frontier(redis, cluster.keys, FrontierLimits())
 
 
 @pytest.fixture(scope="module")

@@ -13,24 +13,11 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster
 from support.rest import RestProcess, running_rest
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 APP = "rest-app"
-
-
-@pytest.fixture(scope="module")
-def cluster(
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> MonitorCluster:
-    """The servers, with the topics made."""
-    servers = Servers(redis_server, kafka_server, zookeeper_server)
-    return MonitorCluster(servers, name="restv2", home=tmp_path_factory.mktemp("monitors"))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import cycle
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
-from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey
@@ -104,13 +103,6 @@ def monitors(cluster: MonitorCluster) -> Iterator[Monitors]:
     """Those who are at work."""
     with ExitStack() as stack:
         yield Monitors(cluster, stack)
-
-
-@pytest.fixture
-async def frontier(cluster: MonitorCluster) -> AsyncIterator[Frontier]:
-    """What the monitors have put into Redis."""
-    async with Redis(host="127.0.0.1", port=cluster.redis_port) as redis:
-        yield Frontier(redis, cluster.keys)
 
 
 def seed(crawlid: str, name: str) -> dict[str, Any]:

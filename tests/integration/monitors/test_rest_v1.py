@@ -15,26 +15,13 @@ import pytest
 from kafka import KafkaProducer
 
 from crawlstream.cli.ports import free_block
-from support.monitors import MonitorCluster, Servers
+from support.monitors import MonitorCluster
 from support.rest import JSON, RestProcess, running_rest
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
 NOT_JSON = "The payload must be valid JSON."
 KEYS = {"read": "r" * 20, "submit": "s" * 20, "operate": "o" * 20}
-
-
-@pytest.fixture(scope="module")
-def cluster(
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> MonitorCluster:
-    """The servers, with the topics made."""
-    servers = Servers(redis_server, kafka_server, zookeeper_server)
-    return MonitorCluster(servers, name="restv1", home=tmp_path_factory.mktemp("monitors"))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,48 @@
+"""The servers that monitors and REST work with, and what a client sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from e2e.witness import Witness
+from support.monitors import MonitorCluster, Servers
+from support.servers import RunningServer
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest,
+    redis_server: RunningServer,
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> MonitorCluster:
+    """The servers, with topics, keys and a node of this module's own."""
+    servers = Servers(redis_server, kafka_server, zookeeper_server)
+    home = tmp_path_factory.mktemp("monitors")
+    return MonitorCluster(servers, name=request.path.stem, home=home)
+
+
+@pytest.fixture(scope="module")
+def witness(cluster: MonitorCluster) -> Iterator[Witness]:
+    """A client of the cluster."""
+    witness = Witness(cluster.kafka_hosts, cluster.prefix)
+    yield witness
+    witness.close()
+
+
+@pytest.fixture
+async def redis(cluster: MonitorCluster) -> AsyncIterator[Redis]:
+    """A client of the cluster's Redis, left as it is."""
+    async with Redis(host="127.0.0.1", port=cluster.redis_port) as client:
+        yield client
+
+
+@pytest.fixture
+def frontier(redis: Redis, cluster: MonitorCluster) -> Frontier:
+    """What the monitors have put into Redis."""
+    return Frontier(redis, cluster.keys, FrontierLimits())
