@@ -1,6 +1,7 @@
 """The shared core of crawlstream, layer by layer, lowest first.
 
 ``errors``    what can go wrong, and what is then done
+``tasks``     how tasks of asyncio run beside others, and how they end
 ``model``     frozen values: requests, entries, results, events, rules; no input or output
 ``wire``      bytes to values and back; the only JSON of the project
 ``keys``      every Redis key and every Kafka topic name
