@@ -16,7 +16,7 @@ from harness import Benchmark, Figures, Line, measured
 from load import KEYS, WIDE_OPEN
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.cli import servers
 from crawlstream.cli.home import find_jars
 from crawlstream.cli.ports import free_block
@@ -58,9 +58,7 @@ async def own_kafka(folder: str) -> AsyncIterator[str]:
             await asyncio.sleep(0.2)
         address = f"127.0.0.1:{server.port}"
         topics = Topics("bench")
-        await ensure_topics(
-            [address], topics, partitions=1, replication=1, max_record_bytes=8 << 20
-        )
+        await ensure_topics([address], topics, TopicShape(partitions=1))
         yield address
 
 

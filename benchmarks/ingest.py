@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.keys import Topics
 
 REQUESTS, DOMAINS, CRAWLS = 100_000, 1_000, 4
@@ -41,7 +41,7 @@ def _key(number: int) -> bytes:
 
 async def fill(hosts: list[str]) -> None:
     """Feed everything as our own tools do: records of a crawl have its key."""
-    await ensure_topics(hosts, TOPICS, partitions=4, replication=1, max_record_bytes=8 << 20)
+    await ensure_topics(hosts, TOPICS, TopicShape(partitions=4))
     sink = KafkaSink(hosts)
     await sink.start()
     for start in range(0, REQUESTS, A_LIST):

@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleTable
 
@@ -81,9 +81,7 @@ async def measure(redis: Redis) -> Figures:
     await Frontier(redis, KEYS).copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder) as kafka:
-            await ensure_topics(
-                [kafka], TOPICS, partitions=4, replication=1, max_record_bytes=8 << 20
-            )
+            await ensure_topics([kafka], TOPICS, TopicShape(partitions=4))
             env = {
                 "REDIS_HOST": "127.0.0.1",
                 "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),

@@ -22,7 +22,7 @@ from calls import own_kafka, running
 from harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.cli.ports import free_block
 from crawlstream.keys import Topics
 
@@ -143,8 +143,7 @@ async def measure(redis: Redis) -> Figures:
     port = free_block(1)
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder) as kafka:
-            sizes = {"partitions": 4, "replication": 1, "max_record_bytes": 8 << 20}
-            await ensure_topics([kafka], TOPICS, **sizes)
+            await ensure_topics([kafka], TOPICS, TopicShape(partitions=4))
             env = {
                 "REDIS_HOST": "127.0.0.1",
                 "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),

@@ -16,7 +16,6 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import Unavailable
-from crawlstream.keys import Topics
 from crawlstream.model.event import PageFailed
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.wire import events
@@ -42,7 +41,7 @@ class Publisher:
 
     def __init__(self, sink: KafkaSink, settings: Settings) -> None:
         self._sink = sink
-        self._topics = Topics(settings.KAFKA_TOPIC_PREFIX)
+        self._topics = settings.topics
         self._to_apps = settings.KAFKA_APPID_TOPICS
         self._limits = ResultLimits(
             max_body_bytes=settings.max_body_bytes,

@@ -43,11 +43,10 @@ from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.wake import Sleeper
-from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.keys import encode_id
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.tally import Tally
 
@@ -73,7 +72,7 @@ class Worker:
 
     def __init__(self, crawler: Crawler) -> None:
         settings: Settings = crawler.settings["CRAWLSTREAM"]
-        keys = self._keys = FrontierKeys(settings.namespace)
+        keys = self._keys = settings.keys
         self._crawler = crawler
         self._settings = settings
         self._process = Process(kind="crawler", spider=crawler.spidercls.name)
@@ -295,14 +294,9 @@ class Worker:
 
 
 def _sink(settings: Settings, spiderid: str) -> KafkaSink:
-    shape = TopicShape(
-        partitions=settings.incoming_partitions,
-        replication=settings.replication,
-        max_record_bytes=settings.max_record_bytes,
-    )
     return KafkaSink(
         settings.KAFKA_HOSTS,
         client_id=f"crawler-{spiderid}",
-        shape=shape,
+        shape=settings.topic_shape,
         linger_ms=RESULTS_LINGER_MS,
     )

@@ -15,7 +15,6 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import ConfigError, InvalidRequest, KafkaUnavailable
-from crawlstream.keys import Topics
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire import requests
 from crawlstream.wire.strict import parse_object
@@ -47,7 +46,7 @@ async def feed(settings: Settings, text: str) -> int:
     except InvalidRequest as error:
         sys.stderr.write(f"kafka-monitor feed: {error}\n")
         return EXIT_FAILED
-    topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
+    topics = settings.topics
     sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-feed")
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):

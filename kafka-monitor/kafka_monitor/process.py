@@ -20,11 +20,11 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource
-from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
-from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.keys import Topics
 from crawlstream.model.request import RequestLimits
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.tally import Tally
@@ -51,9 +51,9 @@ async def run(settings: Settings) -> None:
     """Move requests until SIGTERM or SIGINT."""
     configure(settings, "kafka-monitor")
     stop = Stop()
-    topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
-    await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
-    keys = FrontierKeys(settings.namespace)
+    topics, keys = settings.topics, settings.keys
+    make_topics = partial(ensure_topics, settings.KAFKA_HOSTS, topics, settings.topic_shape)
+    await until_ready("kafka", make_topics, stop=stop)
     async with redis_client(settings) as redis, _sink(settings) as sink:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
@@ -87,24 +87,13 @@ async def run(settings: Settings) -> None:
     log.info("end")
 
 
-async def _make_topics(settings: Settings, topics: Topics) -> None:
-    await ensure_topics(
-        settings.KAFKA_HOSTS,
-        topics,
-        partitions=settings.incoming_partitions,
-        replication=settings.replication,
-        max_record_bytes=settings.max_record_bytes,
-    )
-
-
 def _router(settings: Settings) -> Router:
     ours = (ScraperHandler(), ActionHandler(), StatsHandler(), ZookeeperHandler())
     return Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
 
 
 def _sink(settings: Settings) -> KafkaSink:
-    shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
-    return KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=shape)
+    return KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=settings.topic_shape)
 
 
 def _source(settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps) -> KafkaSource:

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.history import Held, held
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.keys import FrontierKeys
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
 from redis_monitor import metrics
@@ -43,7 +43,7 @@ class Figures:
         self._keys = keys
         self._is_watched = is_watched
         self._steps = 0
-        self._incoming = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC).incoming
+        self._incoming = settings.topics.incoming
 
     async def step(self) -> float:
         """Look once; KafkaUnavailable after all else was told."""

@@ -19,7 +19,7 @@ from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.wake import Sleeper
@@ -108,12 +108,13 @@ async def run(settings: Settings) -> None:
 async def _plant(
     settings: Settings, consumer: str, *, stop: asyncio.Event, stack: AsyncExitStack
 ) -> Plant:
-    topics = Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
+    topics = settings.topics
     redis = await stack.enter_async_context(redis_client(settings))
     blocking = await stack.enter_async_context(blocking_redis(settings))
-    keys = FrontierKeys(settings.namespace)
+    keys = settings.keys
     await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
-    await until_ready("kafka", partial(_make_topics, settings, topics), stop=stop)
+    make_topics = partial(ensure_topics, settings.KAFKA_HOSTS, topics, settings.topic_shape)
+    await until_ready("kafka", make_topics, stop=stop)
     return Plant(
         settings=settings,
         topics=topics,
@@ -140,25 +141,8 @@ def _limits(settings: Settings) -> FrontierLimits:
     )
 
 
-async def _make_topics(settings: Settings, topics: Topics) -> None:
-    await ensure_topics(
-        settings.KAFKA_HOSTS,
-        topics,
-        partitions=settings.incoming_partitions,
-        replication=settings.replication,
-        max_record_bytes=settings.max_record_bytes,
-    )
-
-
-@asynccontextmanager
-async def _sink(settings: Settings) -> AsyncIterator[KafkaSink]:
-    shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="redis-monitor", shape=shape)
-    try:
-        await sink.start()
-        yield sink
-    finally:
-        await sink.stop()
+def _sink(settings: Settings) -> KafkaSink:
+    return KafkaSink(settings.KAFKA_HOSTS, client_id="redis-monitor", shape=settings.topic_shape)
 
 
 def _answering(plant: Plant) -> Duty:

@@ -21,11 +21,9 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
-from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
-from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
@@ -92,16 +90,15 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _sink(settings: Settings) -> KafkaSink:
-    shape = TopicShape(replication=settings.replication, max_record_bytes=settings.max_record_bytes)
-    return KafkaSink(settings.KAFKA_HOSTS, client_id="rest", shape=shape)
+    return KafkaSink(settings.KAFKA_HOSTS, client_id="rest", shape=settings.topic_shape)
 
 
 def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:
-    keys = FrontierKeys(settings.namespace)
+    keys = settings.keys
     frontier = Frontier(redis, keys)
     return Service(
         settings=settings,
-        topics=Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC),
+        topics=settings.topics,
         keys=keys,
         redis=redis,
         feeder=feeder,

@@ -12,7 +12,7 @@ from crawlstream.bus.connect import Security, secure
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
-from crawlstream.bus.topics import ensure_topics, list_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics, list_topics
 from crawlstream.cli import servers
 from crawlstream.cli.home import find_jars
 from crawlstream.cli.ports import free_block
@@ -54,7 +54,7 @@ async def test_every_client_says_who_it_is(
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_USERNAME", "crawler")
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_PASSWORD", "s3cret")
     hosts, topics = load_settings().KAFKA_HOSTS, Topics(fresh_name)
-    await ensure_topics(hosts, topics, partitions=1, replication=1, max_record_bytes=1 << 20)
+    await ensure_topics(hosts, topics, TopicShape(partitions=1, max_record_bytes=1 << 20))
     async with KafkaSink(hosts) as sink:
         await sink.send([Out(topics.events, b"seen")])
     records = read_topic(hosts, topics.events, from_beginning=True, follow=False)

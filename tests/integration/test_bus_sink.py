@@ -34,7 +34,7 @@ pytestmark = LEAVES_SOCKETS
 async def topic(hosts: list[str], fresh_name: str) -> str:
     """A topic of this test's own, with two partitions."""
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, partitions=2, replication=1, max_record_bytes=8 * MIB)
+    await ensure_topics(hosts, topics, TopicShape(partitions=2))
     return topics.crawled
 
 
@@ -99,8 +99,8 @@ async def test_a_topic_smaller_than_the_record_fails_only_that_record(
 ) -> None:
     """A refusal by the broker ends kafka-python's producer; lists beside it are not blamed."""
     small, other = Topics(fresh_name), Topics(f"{fresh_name}.other")
-    await ensure_topics(hosts, small, partitions=1, replication=1, max_record_bytes=MIB)
-    await ensure_topics(hosts, other, partitions=1, replication=1, max_record_bytes=8 * MIB)
+    await ensure_topics(hosts, small, TopicShape(partitions=1, max_record_bytes=MIB))
+    await ensure_topics(hosts, other, TopicShape(partitions=1))
     sink = KafkaSink(hosts)
     await sink.start()
     giant = Out(small.crawled, bytes(range(256)) * (3 * MIB // 256) + b"\0" * 100)

@@ -14,7 +14,13 @@ from crawlstream.bus import connect
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.bus.topics import ensure_topics, forget_records, list_topics, topic_problems
+from crawlstream.bus.topics import (
+    TopicShape,
+    ensure_topics,
+    forget_records,
+    list_topics,
+    topic_problems,
+)
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from support.bus_pipe import LEAVES_SOCKETS, MIB
@@ -28,7 +34,7 @@ pytestmark = LEAVES_SOCKETS
 async def topics(hosts: list[str], fresh_name: str) -> Topics:
     """The topics of a prefix of this test's own."""
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, partitions=2, replication=1, max_record_bytes=2 * MIB)
+    await ensure_topics(hosts, topics, TopicShape(partitions=2, max_record_bytes=2 * MIB))
     return topics
 
 
@@ -79,7 +85,7 @@ async def test_topics_that_exist_are_left_alone(hosts: list[str], topics: Topics
     """Making topics again changes nothing, even when two do it at once in another shape."""
     await asyncio.gather(
         *(
-            ensure_topics(hosts, topics, partitions=5, replication=1, max_record_bytes=MIB)
+            ensure_topics(hosts, topics, TopicShape(partitions=5, max_record_bytes=MIB))
             for _ in range(2)
         )
     )
@@ -97,9 +103,7 @@ async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topic
 async def test_a_replication_that_cannot_be_had_is_told(hosts: list[str], fresh_name: str) -> None:
     """More replicas than brokers are refused with Kafka's own words."""
     with pytest.raises(KafkaUnavailable, match="replication factor of 3"):
-        await ensure_topics(
-            hosts, Topics(fresh_name), partitions=1, replication=3, max_record_bytes=MIB
-        )
+        await ensure_topics(hosts, Topics(fresh_name), TopicShape(replication=3))
 
 
 async def test_a_topic_is_read_from_its_beginning_to_its_end(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlstream.bus.tail import read_topic
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.cli.app import run
 from crawlstream.keys import Topics
 from support.servers import RunningServer
@@ -27,7 +27,7 @@ def hosts(
     monkeypatch.setenv("KAFKA_TOPIC_PREFIX", fresh_name)
     monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
     topics = Topics(fresh_name)
-    making = ensure_topics(hosts, topics, partitions=1, replication=1, max_record_bytes=1 << 20)
+    making = ensure_topics(hosts, topics, TopicShape(partitions=1, max_record_bytes=1 << 20))
     asyncio.run(making)
     return hosts
 

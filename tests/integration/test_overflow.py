@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
@@ -160,7 +160,7 @@ async def test_a_frontier_ten_times_its_memory_drains(
 ) -> None:
     """Nothing is lost, nothing done twice, the ledger adds up, and no key is left."""
     hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)
-    await ensure_topics([hosts], topics, partitions=2, replication=1, max_record_bytes=8 << 20)
+    await ensure_topics([hosts], topics, TopicShape(partitions=2))
     bench = await open_bench(redis)
     await bench.feed.seeds("site/seed")
     async with (

@@ -12,7 +12,7 @@ import pytest
 from crawlstream.bus.records import Out, Record
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.cli.app import run
 from crawlstream.keys import Topics
 from crawlstream.model.event import Rejection
@@ -35,9 +35,7 @@ class Cluster:
         asyncio.run(self._fill())
 
     async def _fill(self) -> None:
-        await ensure_topics(
-            self.hosts, self.topics, partitions=2, replication=1, max_record_bytes=8 << 20
-        )
+        await ensure_topics(self.hosts, self.topics, TopicShape(partitions=2))
         async with KafkaSink(self.hosts) as sink:
             for name, rejection in [*REJECTIONS.items(), ("in-0-7", REJECTIONS["in-0-7"])]:
                 value = rejects.encode(rejection)

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.keys import Topics
-from support.bus_pipe import MIB, Ledger, Pipe
+from support.bus_pipe import Ledger, Pipe
 from support.servers import RunningServer
 
 
@@ -33,6 +33,6 @@ def hosts(kafka_server: RunningServer) -> list[str]:
 async def pipe(hosts: list[str], fresh_name: str) -> AsyncIterator[Pipe]:
     """A pipe of this test's own."""
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, partitions=4, replication=1, max_record_bytes=8 * MIB)
+    await ensure_topics(hosts, topics, TopicShape(partitions=4))
     async with KafkaSink(hosts) as sink:
         yield Pipe(hosts, topics.incoming, sink, Ledger())

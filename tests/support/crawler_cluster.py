@@ -18,7 +18,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
@@ -59,9 +59,7 @@ class CrawlerCluster:
 
     async def prepare(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:
         """Create the topics and let rules of politeness hold; domains by their key."""
-        await ensure_topics(
-            [self._kafka], self.topics, partitions=1, replication=1, max_record_bytes=8 << 20
-        )
+        await ensure_topics([self._kafka], self.topics, TopicShape(partitions=1))
         await self.set_rules(default, rules)
 
     async def set_rules(

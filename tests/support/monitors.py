@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from crawlstream.bus.topics import ensure_topics
+from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.cli.tether import die_with_parent
 from crawlstream.keys import FrontierKeys, Topics
 from support.servers import RunningServer
@@ -124,13 +124,7 @@ class MonitorCluster:
             "CRAWLSTREAM_INCOMING_PARTITIONS": str(partitions),
             "LOG_JSON": "true",
         }
-        making = ensure_topics(
-            [self.kafka_hosts],
-            self.topics,
-            partitions=partitions,
-            replication=1,
-            max_record_bytes=8 << 20,
-        )
+        making = ensure_topics([self.kafka_hosts], self.topics, TopicShape(partitions=partitions))
         asyncio.run(making)
 
     def feed_in_order(self, key: str, *requests: Mapping[str, object]) -> None:

@@ -8,10 +8,11 @@ import json
 import pytest
 
 from crawlstream.bus.records import Record
-from crawlstream.cli.ask import refusal, request_key
+from crawlstream.cli.ask import as_record, refusal
 from crawlstream.cli.dump import View, render
 from crawlstream.cli.feed import read_requests, read_table
 from crawlstream.errors import CrawlstreamError
+from crawlstream.keys import Topics
 
 ONE, TWO = {"url": "http://a/", "appid": "x", "crawlid": "1"}, {"url": "http://b/"}
 RECORD = Record("demo.t", 1, 7, 1234, b"id", json.dumps({"url": "u", "body": "aGk="}).encode())
@@ -48,9 +49,8 @@ def test_what_is_no_request_is_named_by_its_line(text: str, sentence: str) -> No
 
 def test_requests_of_one_crawl_share_a_key() -> None:
     """A crawl's requests go to one partition, in order; others are spread."""
-    assert request_key(ONE) == b"x:1"
-    assert request_key(TWO) is None
-    assert request_key({"appid": "x", "crawlid": None}) is None
+    records = [as_record(Topics(), one) for one in (ONE, TWO, {"appid": "x", "crawlid": None})]
+    assert [record.key for record in records] == [b"x:1", None, None]
 
 
 @pytest.mark.parametrize(

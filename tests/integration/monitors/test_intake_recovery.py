@@ -19,7 +19,7 @@ from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
 from crawlstream.bus.tail import end_offsets
-from crawlstream.bus.topics import ensure_topics, forget_records
+from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
 from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Hold
@@ -214,9 +214,7 @@ async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
     admin = KafkaAdminClient(bootstrap_servers=hosts)
     admin.delete_topics([topic])
     admin.close()
-    await ensure_topics(
-        [hosts], place.cluster.topics, partitions=2, replication=1, max_record_bytes=8 << 20
-    )
+    await ensure_topics([hosts], place.cluster.topics, TopicShape(partitions=2))
     place.feed("new", 1)
     stop = place.ask("old", "stop")
     place.monitor.start()

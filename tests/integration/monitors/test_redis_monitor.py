@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from crawlstream.bus.tail import end_offsets
 from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import GROUP
@@ -305,12 +306,13 @@ async def test_rules_are_edited_copied_and_fenced(
 async def test_replies_go_to_an_applications_own_topic_too(
     cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """With KAFKA_APPID_TOPICS there is ``<prefix>.outbound_<appid>``, made on first use."""
+    """With KAFKA_APPID_TOPICS there is ``<prefix>.outbound_<appid>``, made like all the others."""
     reply = await witness.answered(witness.ask(**action("info", crawlid="nothing")))
     topic = cluster.topics.outbound_for(APP)
     assert topic is not None
     own = await wait_until(lambda: cluster.read_all(topic))
     assert reply in [json.loads(value) for value in own]
+    assert len(await end_offsets([cluster.kafka_hosts], topic)) == 2
 
 
 async def test_an_installed_action_is_answered_and_a_failing_or_unknown_one_too(

@@ -19,12 +19,13 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    field_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from crawlstream.bus.connect import Security, secure
+from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError
+from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.throttle import ThrottleRule
 
 _MISSPELT = {
@@ -34,7 +35,27 @@ _MISSPELT = {
 """Names that the predecessor spells wrong, and the right spelling of each."""
 
 Network = IPv4Network | IPv6Network
-Hosts = Annotated[tuple[str, ...], NoDecode]
+
+
+def _parts(value: Any) -> Any:
+    """The parts of ``a:1,b:2``; a sequence as it is."""
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _networks(value: Any) -> Any:
+    return tuple(ip_network(str(part)) for part in _parts(value))
+
+
+def _keys(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition(":") for part in _parts(value)]
+    return tuple({"role": role, "secret": secret} for role, _, secret in pairs)
+
+
+Hosts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parts)]
 
 
 def _upper_case(value: Any) -> Any:
@@ -191,7 +212,7 @@ class Settings(Scope):
     """Largest ``maxdepth`` that a request may ask for."""
     allow_ignore_robots: bool = Field(default=False, validation_alias=_new("ALLOW_IGNORE_ROBOTS"))
     """Whether a request may say ``"obey_robots": false``."""
-    allow_networks: Annotated[tuple[Network, ...], NoDecode] = Field(
+    allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
         (), validation_alias=_new("ALLOW_NETWORKS")
     )
     """Internal address ranges (CIDR, comma-separated) that may be crawled all the same."""
@@ -252,7 +273,7 @@ class Settings(Scope):
         5343, validation_alias=AliasChoices("CRAWLSTREAM_REST_PORT", "FLASK_PORT"), ge=1, le=65535
     )
     """Its port."""
-    api_keys: Annotated[tuple[ApiKey, ...], NoDecode] = Field(
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(_keys)] = Field(
         (), validation_alias=_new("API_KEYS"), repr=False
     )
     """``role:secret`` each, separated by commas; none: whoever reaches REST may do everything."""
@@ -281,34 +302,29 @@ class Settings(Scope):
     home: str = Field(".crawlstream", validation_alias=_new("HOME"))
     """Folder for data, logs, jars and results of a local cluster."""
 
-    @field_validator("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", mode="before")
-    @classmethod
-    def _split_hosts(cls, value: Any) -> Any:
-        """Accept ``a:1,b:2`` as well as a sequence."""
-        if not isinstance(value, str):
-            return value
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-
-    @field_validator("allow_networks", mode="before")
-    @classmethod
-    def _split_networks(cls, value: Any) -> Any:
-        """Accept ``127.0.0.0/8,10.1.0.0/16`` as well as a sequence."""
-        parts = value.split(",") if isinstance(value, str) else value
-        return tuple(ip_network(str(part).strip()) for part in parts if str(part).strip())
-
-    @field_validator("api_keys", mode="before")
-    @classmethod
-    def _split_keys(cls, value: Any) -> Any:
-        """Accept ``read:abc,operate:def`` as well as a sequence."""
-        if not isinstance(value, str):
-            return value
-        pairs = [part.strip().partition(":") for part in value.split(",") if part.strip()]
-        return tuple({"role": role, "secret": secret} for role, _, secret in pairs)
-
     @property
     def metrics_port(self) -> int:
         """Port of this process' health and metrics pages; 0: none."""
         return self.metrics_base and self.metrics_base + self.metrics_offset
+
+    @property
+    def keys(self) -> FrontierKeys:
+        """The keys of this cluster's frontier."""
+        return FrontierKeys(self.namespace)
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of this cluster."""
+        return Topics(self.KAFKA_TOPIC_PREFIX, self.KAFKA_INCOMING_TOPIC)
+
+    @property
+    def topic_shape(self) -> TopicShape:
+        """How topics are created, those of single applications too."""
+        return TopicShape(
+            partitions=self.incoming_partitions,
+            replication=self.replication,
+            max_record_bytes=self.max_record_bytes,
+        )
 
     @property
     def throttle_path(self) -> str:

@@ -73,22 +73,12 @@ class TopicShape:
         }
 
 
-async def ensure_topics(
-    hosts: Sequence[str],
-    topics: Topics,
-    *,
-    partitions: int,
-    replication: int,
-    max_record_bytes: int,
-) -> None:
+async def ensure_topics(hosts: Sequence[str], topics: Topics, shape: TopicShape) -> None:
     """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
 
     What an existing topic cannot hold is said aloud. KafkaUnavailable if Kafka does not answer or
     cannot do it now; ConfigError if we may not.
     """
-    shape = TopicShape(
-        partitions=partitions, replication=replication, max_record_bytes=max_record_bytes
-    )
     wanted = {
         name: shape.options(
             is_incoming=name == topics.incoming,
@@ -98,7 +88,7 @@ async def ensure_topics(
         for name in topics.all()
     }
     await asyncio.to_thread(_create_missing, hosts, wanted)
-    for problem in await topic_problems(hosts, topics, max_record_bytes=max_record_bytes):
+    for problem in await topic_problems(hosts, topics, max_record_bytes=shape.max_record_bytes):
         log.error("create_topic", outcome="too_small", error=problem)
 
 

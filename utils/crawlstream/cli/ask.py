@@ -19,27 +19,15 @@ from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 from crawlstream.keys import Topics
+from crawlstream.wire.requests import key_of_fields
 
 APPID = "crawlstream"
 """The application that the commands speak for, unless told otherwise."""
 
 
-def topics_of(settings: Settings) -> Topics:
-    """The names of the topics of this cluster."""
-    return Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC)
-
-
-def request_key(request: Mapping[str, object]) -> bytes | None:
-    """``<appid>:<crawlid>``: keeps the requests about one crawl in their order."""
-    appid, crawlid = request.get("appid"), request.get("crawlid")
-    if isinstance(appid, str) and isinstance(crawlid, str):
-        return f"{appid}:{crawlid}".encode()
-    return None
-
-
 def as_record(topics: Topics, request: Mapping[str, object]) -> Out:
-    """A request as it travels."""
-    return Out(topics.incoming, orjson.dumps(request), request_key(request))
+    """A request as it travels; those of one crawl have one key, and so keep their order."""
+    return Out(topics.incoming, orjson.dumps(request), key_of_fields(request))
 
 
 @asynccontextmanager
@@ -77,7 +65,7 @@ async def ends_of(settings: Settings, *topics: str) -> list[Mapping[int, int]]:
 
 async def send(settings: Settings, requests: Iterable[Mapping[str, object]]) -> None:
     """Feed requests and wait until Kafka has them all."""
-    topics = topics_of(settings)
+    topics = settings.topics
     async with open_sink(settings) as sink:
         await sink.send([as_record(topics, request) for request in requests])
 
@@ -89,7 +77,7 @@ async def ask(
 
     CrawlstreamError says so when none comes within ``timeout_s`` seconds.
     """
-    topics, asked = topics_of(settings), {"uuid": str(uuid.uuid4()), **request}
+    topics, asked = settings.topics, {"uuid": str(uuid.uuid4()), **request}
     (start,) = await ends_of(settings, topics.outbound)
     await send(settings, [asked])
     replies = read_topic(settings.KAFKA_HOSTS, topics.outbound, offsets=start)

@@ -21,7 +21,6 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.times import ago
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.state import CrawlState
 
 UNDER_WAY = ("running", "paused", "stopping", "expiring")
@@ -61,7 +60,7 @@ async def read_crawls(
 ) -> Sequence[CrawlState]:
     """All crawls of an application and spider, the latest activity first."""
     redis = redis_client(settings)
-    frontier = Frontier(redis, FrontierKeys(settings.namespace))
+    frontier = Frontier(redis, settings.keys)
     try:
         found = await frontier.crawls(appid=appid, spiderid=spiderid)
     except (RedisError, RedisUnavailable) as error:

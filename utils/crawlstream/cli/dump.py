@@ -19,7 +19,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import list_topics
-from crawlstream.cli.ask import kafka_is_silent, topics_of
+from crawlstream.cli.ask import kafka_is_silent
 from crawlstream.errors import CrawlstreamError
 
 
@@ -75,7 +75,7 @@ def dump(
 
 def full_name(settings: Settings, topic: str) -> str:
     """The name of a topic by its short one."""
-    topics = topics_of(settings)
+    topics = settings.topics
     names = {
         "incoming": topics.incoming,
         "crawled": topics.crawled,

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.cli.ask import as_record, open_sink, topics_of
+from crawlstream.cli.ask import as_record, open_sink
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 from crawlstream.wire.requests import SCRAPER
 
@@ -56,7 +56,7 @@ def feed(
         table = is_csv or source.lower().endswith(".csv")
         requests = read_table(lines) if table else read_requests(lines)
         fed = asyncio.run(_feed(settings, islice(requests, skip, None), skip=skip, show=show))
-    topic, took_s = topics_of(settings).incoming, time.monotonic() - began
+    topic, took_s = settings.topics.incoming, time.monotonic() - began
     if as_json:
         told = orjson.dumps({"fed": fed, "topic": topic, "seconds": round(took_s, 3)}).decode()
     else:
@@ -99,7 +99,7 @@ async def _feed(
     settings: Settings, requests: Iterator[Request], *, skip: int, show: Callable[[int], object]
 ) -> int:
     """Send in batches; whatever ends it says how much stays fed."""
-    topics, fed = topics_of(settings), 0
+    topics, fed = settings.topics, 0
     async with open_sink(settings) as sink:
         try:
             while batch := [as_record(topics, request) for request in islice(requests, _BATCH)]:

@@ -13,7 +13,7 @@ import orjson
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import read_topic
-from crawlstream.cli.ask import ends_of, refusal, send, topics_of
+from crawlstream.cli.ask import ends_of, refusal, send
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import end
@@ -77,7 +77,7 @@ class Follower:
 
         KafkaUnavailable; CrawlstreamError if counted results do not come.
         """
-        topics = topics_of(self._settings)
+        topics = self._settings.topics
         names = (topics.crawled, topics.events, topics.outbound)
         starts = dict(zip(names, await ends_of(self._settings, *names), strict=True))
         await send(self._settings, self._requests)

@@ -98,7 +98,7 @@ async def cluster_redis() -> AsyncIterator[tuple[Redis, FrontierKeys]]:
     settings = load_settings()
     redis = redis_client(settings)
     try:
-        yield redis, FrontierKeys(settings.namespace)
+        yield redis, settings.keys
     except (RedisError, RedisUnavailable) as error:
         raise RedisUnavailable(
             f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"

@@ -15,7 +15,6 @@ from crawlstream.cli.layout import Layout
 from crawlstream.cli.probes import PROBES, process_status
 from crawlstream.cli.supervisor import ProcessInfo, Supervisor
 from crawlstream.errors import SetupError, Unavailable
-from crawlstream.keys import Topics
 
 Progress = Callable[[Mapping[str, str]], None]
 """Is told, a few times a second, what each part is doing: ``ready`` or what it waits for."""
@@ -137,17 +136,8 @@ def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return asyncio.run(_ensure(settings))
+            making = ensure_topics(settings.KAFKA_HOSTS, settings.topics, settings.topic_shape)
+            return asyncio.run(making)
         except Unavailable as error:
             if given_up.wait(_LOOK_EVERY_S) or time.monotonic() > deadline:
                 raise SetupError(f"the topics cannot be created: {error}") from error
-
-
-async def _ensure(settings: Settings) -> None:
-    await ensure_topics(
-        settings.KAFKA_HOSTS,
-        Topics(settings.KAFKA_TOPIC_PREFIX, settings.KAFKA_INCOMING_TOPIC),
-        partitions=settings.incoming_partitions,
-        replication=settings.replication,
-        max_record_bytes=settings.max_record_bytes,
-    )

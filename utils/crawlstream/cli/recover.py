@@ -15,7 +15,7 @@ from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.history import Held, everything, held, marks_of
-from crawlstream.cli.ask import ends_of, topics_of
+from crawlstream.cli.ask import ends_of
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
@@ -64,7 +64,7 @@ def recover(
 
 
 async def _outlook(settings: Settings) -> Outlook:
-    topics = topics_of(settings)
+    topics = settings.topics
     await ends_of(settings, topics.runs, topics.incoming)
     marks = marks_of(await everything(settings.KAFKA_HOSTS, topics.runs))
     partitions = await held(settings.KAFKA_HOSTS, topics.incoming, group=settings.KAFKA_GROUP)

@@ -20,7 +20,7 @@ from rich.table import Table
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.records import Out
 from crawlstream.bus.tail import read_topic
-from crawlstream.cli.ask import ends_of, open_sink, topics_of
+from crawlstream.cli.ask import ends_of, open_sink
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, requests
@@ -118,7 +118,7 @@ def replay(
 
 async def _items(settings: Settings, *, reason: str | None = None) -> Sequence[Item]:
     """All rejections, each once, in the order of their time."""
-    await ends_of(settings, topics_of(settings).rejected)
+    await ends_of(settings, settings.topics.rejected)
     found: dict[str, Item] = {}
     async with aclosing(_read(settings)) as items:
         async for item in items:
@@ -129,7 +129,7 @@ async def _items(settings: Settings, *, reason: str | None = None) -> Sequence[I
 
 
 async def _read(settings: Settings) -> AsyncGenerator[Item, None]:
-    topic = topics_of(settings).rejected
+    topic = settings.topics.rejected
     records = read_topic(settings.KAFKA_HOSTS, topic, from_beginning=True, follow=False)
     async for record in records:
         place = f"{record.topic}-{record.partition}-{record.offset}"
@@ -151,7 +151,7 @@ def _chosen(items: Sequence[Item], names: Sequence[str]) -> Sequence[Item]:
 
 
 async def _feed_again(settings: Settings, items: Sequence[Item]) -> None:
-    topic = topics_of(settings).incoming
+    topic = settings.topics.incoming
     records = [
         Out(
             topic,
@@ -167,7 +167,7 @@ async def _feed_again(settings: Settings, items: Sequence[Item]) -> None:
 
 
 def _tell(replayed: int, without_bytes: int, settings: Settings, *, as_json: bool) -> None:
-    topic = topics_of(settings).incoming
+    topic = settings.topics.incoming
     if as_json:
         _write_json({"replayed": replayed, "without_bytes": without_bytes, "topic": topic})
         return

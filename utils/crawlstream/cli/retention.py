@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.history import Held, everything, held, marks_of, retention_ms
-from crawlstream.cli.ask import topics_of
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
 
@@ -34,7 +33,7 @@ async def retention_warnings(settings: Settings, *, now_ms: int) -> Sequence[str
 
     KafkaUnavailable if Kafka does not tell.
     """
-    topics, hosts = topics_of(settings), settings.KAFKA_HOSTS
+    topics, hosts = settings.topics, settings.KAFKA_HOSTS
     records, partitions, kept_ms = await asyncio.gather(
         everything(hosts, topics.runs),
         held(hosts, topics.incoming, group=settings.KAFKA_GROUP),

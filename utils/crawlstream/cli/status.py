@@ -24,7 +24,6 @@ from crawlstream.cli.supervisor import ProcessInfo
 from crawlstream.cli.times import duration
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.state import FrontierState
 from crawlstream.stats.heartbeat import Process, living
 
@@ -91,7 +90,7 @@ async def _ask() -> _Told | None:
     redis = redis_client(settings)
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            keys = FrontierKeys(settings.namespace)
+            keys = settings.keys
             heard = sorted(await living(redis, keys), key=lambda process: process.name)
             state = await Frontier(redis, keys).state()
             return _Told(state, heard, await redis_warnings(redis))

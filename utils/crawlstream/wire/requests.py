@@ -139,13 +139,18 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
 
 
 def key_of(raw: bytes | None) -> bytes | None:
+    """As ``key_of_fields``, of a record's value."""
+    return key_of_fields(readable_ids(raw))
+
+
+def key_of_fields(fields: Mapping[str, object]) -> bytes | None:
     """The Kafka key that keeps the requests of one crawl in order: ``<appid>:<crawlid>``.
 
-    None where the record does not name a crawl.
+    None where the request does not name a crawl.
     """
-    ids = readable_ids(raw)
-    if "appid" in ids and "crawlid" in ids:
-        return f"{ids['appid']}:{ids['crawlid']}".encode()
+    appid, crawlid = fields.get("appid"), fields.get("crawlid")
+    if isinstance(appid, str) and isinstance(crawlid, str):
+        return f"{appid}:{crawlid}".encode()
     return None
 
 
