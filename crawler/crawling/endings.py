@@ -21,7 +21,11 @@ from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.effects import Outcome
-from crawlstream.model.event import PageFailed
+from crawlstream.model.event import DETAIL_LENGTH, PageFailed
+
+_EXPLAINED = frozenset({"invalid_request", "item_error", "spider_error"})
+"""Reasons whose event says what was raised. What the network says stays in the log: it could tell a
+client what is inside."""
 
 log = structlog.get_logger()
 
@@ -50,10 +54,12 @@ class Endings:
             depth=hold.entry.depth,
             parent_url=hold.entry.parent_url,
             uuid=hold.profile.uuid,
+            detail=_readable(detail) if reason in _EXPLAINED else "",
         )
         await self._publisher.failure(event)
         failpoint("after_publish")
-        log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail[:200])
+        detail = detail[:DETAIL_LENGTH]
+        log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail)
         self._holds.settle(page, Outcome.FAILED, reason)
 
     def fail_soon(self, page: Page, reason: str, detail: str = "") -> None:
@@ -75,13 +81,13 @@ class Endings:
         """A pipeline raised. If it only gave up waiting for a service, the page stays open."""
         page = _page_behind(response)
         if page and not isinstance(failure.value, GivenUp):
-            page.failure = "item_error"
+            _note(page, "item_error", failure)
             self.item_left(response)
 
-    def spider_failed(self, response: Any) -> None:
+    def spider_failed(self, response: Any, failure: Failure) -> None:
         """The spider raised; what it had yielded before takes its course."""
         if page := _page_behind(response):
-            page.failure = "spider_error"
+            _note(page, "spider_error", failure)
             self.parsed(page)
 
     def dropped(self, request: Request) -> None:
@@ -93,7 +99,7 @@ class Endings:
         if not page.parsed or page.items or not page.is_open:
             return
         if page.failure:
-            self.fail_soon(page, page.failure)
+            self.fail_soon(page, page.failure, page.failure_detail)
             return
         log.info(
             "settle",
@@ -105,6 +111,16 @@ class Endings:
             latency_ms=page.latency_ms,
         )
         self._holds.settle(page, Outcome.DONE, f"{page.status // 100}xx")
+
+
+def _note(page: Page, reason: str, failure: Failure) -> None:
+    page.failure = reason
+    page.failure_detail = f"{type(failure.value).__name__}: {failure.value}"
+
+
+def _readable(detail: str) -> str:
+    """As much of it as an event repeats, and nothing that JSON could not hold."""
+    return detail[:DETAIL_LENGTH].encode(errors="replace").decode()
 
 
 def _page_behind(response: Any) -> Page | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
-from scrapy.exceptions import DropItem, IgnoreRequest
+from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.http import Response
 
 from crawling.charset import with_charset
@@ -97,13 +97,18 @@ class OutlinksMiddleware:
                         children.follow(each.urls, response)
                 elif isinstance(each, Request):
                     self._take(each, response, children)
-                else:
+                elif each is not None:
                     page.items += 1
                     yield each
         finally:
             page.links = self._worker.blacklist.screen(page, children.groups)
         failpoint("after_parse")
         self._worker.endings.parsed(page)
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """A page cannot end the process: others would meet it, and end as well."""
+        if isinstance(exception, CloseSpider):
+            raise TypeError("CloseSpider ends no spider of a cluster") from exception
 
     def _take(self, request: Request, response: Response, children: Children) -> None:
         hold = page_of(response).hold
@@ -134,7 +139,10 @@ class ResultPipeline:
         if not isinstance(item, CrawlResult):
             if not self._is_alone:
                 return item
-            raise TypeError(f"{type(item).__name__} is no result: yield self.result(response)")
+            raise TypeError(
+                f"{type(item).__name__} is no result, and no pipeline of yours takes it:"
+                " yield self.result(response, attrs=...)"
+            )
         page = self._worker.holds.by_id(item.id)
         if page is None or not page.is_open:
             raise DropItem("the page is in other hands")

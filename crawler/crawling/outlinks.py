@@ -7,6 +7,7 @@ are batched here as well. Either way the children travel in the call that ends t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -29,6 +30,16 @@ from crawlstream.wire.stored import encode_entry, encode_link
 
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
+
+_FARTHEST = 8_000
+"""Priorities stay within this: beyond, the frontier could not tell turns of a band apart."""
+
+_LARGEST_ENTRY = 256 * 1024
+"""Bytes of a request as the frontier keeps it: a thousand of them fit into one call of Redis."""
+
+_NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LONGEST_NAME = 255
+"""Characters of a spider's name, as the schema of requests has it."""
 
 _LINKS_REMEMBERED = 32_768
 """The pages of a site share most of their links; some 15 MB."""
@@ -77,7 +88,7 @@ class Children:
     def follow(self, urls: Iterable[str], response: Response) -> None:
         """Add plain links."""
         page, entry = self._page, self._page.hold.entry
-        priority = page.hold.priority + LEVEL_STEP
+        priority = _bounded(page.hold.priority + LEVEL_STEP)
         stored = _encoder(response, entry.depth + 1, entry.callback)
         for url in urls:
             try:
@@ -110,20 +121,36 @@ class Children:
             meta=_meta_of(request),
             salt=self._salt(request, url) if request.dont_filter else None,
         )
-        priority = hold.priority + LEVEL_STEP + request.priority
-        spiderid = request.meta.get("spiderid") or None
+        priority = _bounded(hold.priority + LEVEL_STEP + request.priority)
+        spiderid = _spider_of(request)
         own = spiderid in {None, hold.crawl.spiderid}
-        self.add(entry, priority, spiderid=None if own else spiderid)
+        self.add(entry, priority, spiderid=None if own else spiderid, most=_LARGEST_ENTRY)
 
     def add(
-        self, entry: Entry, priority: int, *, spiderid: str | None = None, counts: bool = True
+        self,
+        entry: Entry,
+        priority: int,
+        *,
+        spiderid: str | None = None,
+        counts: bool = True,
+        most: int | None = None,
     ) -> None:
-        """Add one entry, unless this page has led to the same before."""
+        """Add one entry, unless this page has led to the same before.
+
+        ValueError if it is stored in more than ``most`` bytes.
+        """
         body = (entry.body or "").encode()
         identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
-        if not self._is_duplicate(identity):
-            domain = domain_key(host_of(entry.url))
-            self._put(encode_entry(entry), identity, (domain, priority, spiderid, counts))
+        if self._is_duplicate(identity):
+            return
+        stored = encode_entry(entry)
+        if most is not None and len(stored) > most:
+            raise ValueError(
+                f"the request for {entry.url:.100} is too large to travel: {len(stored)} bytes"
+                f" with its meta and body, of {most}"
+            )
+        domain = domain_key(host_of(entry.url))
+        self._put(stored, identity, (domain, priority, spiderid, counts))
 
     def _is_refused(self, url: str) -> bool:
         trap = self._traps.refuses(url)
@@ -153,6 +180,20 @@ class Children:
         plain = fingerprint(url, request.method, request.body)
         text = f"{self._page.id} {plain} {self._ordinal}"
         return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _bounded(priority: int) -> int:
+    return max(-_FARTHEST, min(priority, _FARTHEST))
+
+
+def _spider_of(request: Request) -> str | None:
+    """The spider that a request is for; None: the one that yields it."""
+    name: object = request.meta.get("spiderid")
+    if name is None or name == "":
+        return None
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME or _NOT_IN_NAME.search(name):
+        raise TypeError(f'meta["spiderid"] of {request} is no name of a spider: {name!r:.100}')
+    return name
 
 
 def _name_of(request: Request) -> str | None:

@@ -66,6 +66,8 @@ class Page:
     """The spider has yielded everything it will."""
     failure: str = ""
     """Reason code, once its spider or a pipeline has raised."""
+    failure_detail: str = ""
+    """What it raised."""
     status: int = 0
     body_bytes: int = 0
     cpu_s: float = 0

@@ -117,6 +117,9 @@ class Recorder:
                 item = await _Noted(self, page, items.__anext__)
             except StopAsyncIteration:
                 return
+            except SystemExit as error:
+                # It would end the process, and the next one that is given the page.
+                raise RuntimeError(f"the spider has called exit({error.code})") from error
             yield item
 
     def _write(self, at: int, text: str) -> None:

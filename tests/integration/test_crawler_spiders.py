@@ -11,10 +11,10 @@ from pathlib import Path
 from support.crawler_cluster import Crawler, CrawlerCluster, counted
 from support.crawler_site import Answer, CrawlerSite, page
 
+pytest_plugins = ["support.crawler_fixtures"]
+
 USERS_SPIDER = """
 from crawling.spiders.redis_spider import RedisSpider
-
-pytest_plugins = ["support.crawler_fixtures"]
 
 class ShopSpider(RedisSpider):
     name = "shop"
@@ -62,6 +62,71 @@ async def test_a_users_spider_needs_nothing_but_parse(
     assert cluster.failures() == {site.url("/broken"): "spider_error"}
     assert state.filtered_by_reason == {"depth": 3}
     assert "/too-deep" not in site.paths()
+
+
+CARELESS_SPIDER = """
+from scrapy.exceptions import CloseSpider
+
+from crawling.spiders.base import ClusterSpider
+
+class CarelessSpider(ClusterSpider):
+    name = "careless"
+
+    def parse(self, response):
+        match response.url.rsplit("/", 1)[1]:
+            case "none":
+                yield None
+                yield self.result(response)
+            case "item":
+                yield {"a": 1}
+            case "handed-to-a-number":
+                yield response.follow("/x", meta={"spiderid": 7})
+            case "priority":
+                yield self.result(response)
+                yield response.follow("/y", priority=10**30)
+            case "huge":
+                yield response.follow("/x", meta={"a": "x" * 300_000})
+            case "raises":
+                raise ValueError("no price")
+            case "closes":
+                raise CloseSpider("enough")
+            case "exits":
+                raise SystemExit(3)
+"""
+
+
+async def test_a_careless_spider_costs_its_own_page_only(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """Each page ends, the failed ones by name and with what was wrong, and the worker goes on."""
+    (tmp_path / "careless.py").write_text(CARELESS_SPIDER)
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
+    said = {
+        "item": "item_error: TypeError: dict is no result",
+        "handed-to-a-number": 'spider_error: TypeError: meta["spiderid"] of',
+        "huge": "spider_error: ValueError: the request for",
+        "raises": "spider_error: ValueError: no price",
+        "closes": "spider_error: TypeError: CloseSpider ends no spider",
+        "exits": "spider_error: RuntimeError: the spider has called exit(3)",
+    }
+    names = [*said, "none", "priority"]
+    site.pages |= {f"/{name}": page() for name in (*names, "y")}
+    users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "careless"}
+    with cluster.worker("careless", **users) as worker:
+        crawls = [
+            await cluster.feed(site.url(f"/{n}"), crawlid=n, spiderid="careless", maxdepth=1)
+            for n in names
+        ]
+        for crawl in crawls:
+            await cluster.end_of(crawl, timeout_s=90)
+        assert worker.is_running()
+    assert sorted(site.paths()) == sorted(f"/{name}" for name in (*names, "y"))
+    failed = [e for e in cluster.records(cluster.topics.events) if e["event"] == "page_failed"]
+    told = {each["url"]: f"{each['reason']}: {each['detail']}" for each in failed}
+    assert told.keys() == {site.url(f"/{name}") for name in said}
+    for name, beginning in said.items():
+        assert told[site.url(f"/{name}")].startswith(beginning)
+    assert {r["url"] for r in cluster.results()} == {site.url("/none"), site.url("/priority")}
 
 
 def written_down(folder: Path) -> None:

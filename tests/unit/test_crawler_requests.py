@@ -170,13 +170,29 @@ def test_a_request_may_be_handed_over_to_another_spider() -> None:
         Request("http://a.example/", failed),
         Request("http://a.example/", SomeSpider().parse_item, cb_kwargs={"x": 1}),
         Request("http://a.example/", meta={"x": object()}),
+        Request("http://a.example/", meta={"x": "x" * 300_000}),
+        Request("http://a.example/", meta={"spiderid": 7}),
+        Request("http://a.example/", meta={"spiderid": "x" * 256}),
+        Request("http://a.example/", meta={"spiderid": "a\nb"}),
+        Request("http://a.example/", meta={"spiderid": "\ud800"}),
     ],
 )
 def test_what_cannot_travel_is_said_at_once(request_: Request) -> None:
-    """A closure or an object would be lost on the way to another worker."""
+    """A closure or an object would be lost; what Redis cannot take keeps its whole call out."""
     page = page_at()
-    with pytest.raises(TypeError):
-        Children(page).request(request_, answer(page))
+    children = Children(page)
+    with pytest.raises((TypeError, ValueError), match="example"):
+        children.request(request_, answer(page))
+    assert not children.groups
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(10**30, 8_000), (-(10**30), -8_000), (3, -2)])
+def test_a_priority_stays_where_the_frontier_can_rank_it(asked: int, kept: int) -> None:
+    """Further out means no more than last, or first."""
+    page = page_at()
+    children = Children(page)
+    children.request(Request("http://a.example/", priority=asked), answer(page))
+    assert [group.priority for group in children.groups] == [kept]
 
 
 def test_the_referrer_policy_of_a_page_goes_with_its_links() -> None:

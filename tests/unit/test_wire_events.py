@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -71,6 +72,8 @@ def test_a_failed_page_says_which_and_why() -> None:
         depth=1,
         parent_url="http://a.example/",
     )
+    told = orjson.loads(events.encode(replace(event, detail="ValueError: x", uuid="u")))
+    assert (told["detail"], told["uuid"]) == ("ValueError: x", "u")
     assert orjson.loads(events.encode(event)) == {
         "event": "page_failed",
         **COMMON,

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from crawlstream.model.crawl import CrawlKey
 
+DETAIL_LENGTH = 300
+"""Characters of an error's text that an event repeats."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFailed:
@@ -25,6 +28,8 @@ class PageFailed:
     depth: int
     parent_url: str | None = None
     uuid: str | None = None
+    detail: str = ""
+    """What the error said, for people; cut to ``DETAIL_LENGTH``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,8 @@ def _page(event: PageFailed) -> dict[str, Any]:
         "depth": event.depth,
         "parent": event.parent_url,
     }
-    return record | ({"uuid": event.uuid} if event.uuid else {})
+    more = {"uuid": event.uuid, "detail": event.detail}
+    return record | {name: text for name, text in more.items() if text}
 
 
 def _ending(event: CrawlEvent) -> dict[str, Any]:
