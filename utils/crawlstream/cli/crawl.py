@@ -197,6 +197,7 @@ def _report(name: CrawlKey, progress: Progress, *, as_json: bool) -> None:
             "ending": ending,
             "pages": progress.results,
             "failed": dict(progress.failed),
+            "silent": progress.silent,
             "refused": progress.refused,
         }
         sys.stdout.write(orjson.dumps(summary).decode() + "\n")
@@ -205,6 +206,11 @@ def _report(name: CrawlKey, progress: Progress, *, as_json: bool) -> None:
     for why in progress.refused.values():
         console.print(f"Refused: {why}", style="red", markup=False)
     for reason, count in sorted(progress.failed.items()):
-        console.print(f"Without a result ({reason}): {count}", style="yellow", markup=False)
+        said = f": {detail}" if (detail := progress.details.get(reason)) else ""
+        sentence = f"Without a result ({reason}): {count}{said}"
+        console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if progress.silent:
+        sentence = f"Done, but without a record: {progress.silent}. Their spider has yielded none."
+        console.print(sentence, style="yellow")
     words = ending.removeprefix("crawl_")
     console.print(f"Crawl {name.crawlid} {words}: {progress.results} pages.", highlight=False)
