@@ -17,19 +17,17 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from pathlib import Path
 
 import uvloop
 import web
-from calls import feed, own_kafka, running, seeds
 from crawl import PLAIN_SPIDER
+from crawlers import fresh_frontier, seeds
 from harness import Benchmark, Figures, Line
-from load import KEYS
+from processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.throttle import DEFAULT_CONCURRENCY, ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import DEFAULT_CONCURRENCY, ThrottleRule
 
 FASTEST_S, SLOWEST_S = 0.05, 5.0
 AT_ONCE = 16
@@ -37,11 +35,6 @@ WARM_UP_S, MEASURED_S = 8, 15
 QUEUES = {
     "aware": "scrapy.pqueues.DownloaderAwarePriorityQueue",
     "plain": "scrapy.pqueues.ScrapyPriorityQueue",
-}
-SETTINGS = {
-    "ROBOTSTXT_OBEY": "false",
-    "LOG_LEVEL": "WARNING",
-    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
 }
 PLAIN_SETTINGS = {
     "CONCURRENT_REQUESTS": str(AT_ONCE),
@@ -100,28 +93,14 @@ async def _speed(port: int, *argv: str, folder: str, env: Mapping[str, str]) -> 
 
 
 async def _cluster(redis: Redis, kafka: str, port: int, folder: str) -> float:
-    frontier = Frontier(redis, KEYS)
-    await frontier.copy_rules(ThrottleTable(default=RULE, czxid=1, mzxid=1))
-    await feed(frontier, seeds(port, web.HOSTS))
-    env = {
-        **SETTINGS,
-        "CONCURRENT_REQUESTS": str(AT_ONCE),
-        "REDIS_HOST": "127.0.0.1",
-        "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
-        "KAFKA_HOSTS": kafka,
-        "KAFKA_TOPIC_PREFIX": "bench",
-        "CRAWLSTREAM_HOME": folder,
-    }
-    argv = (sys.executable, "-P", "-m", "crawling", "link")
-    return await _speed(port, *argv, folder=folder, env=env)
+    await fresh_frontier(redis, seeds(port, web.HOSTS), rule=RULE)
+    env = {**environment(redis, kafka, folder), "CONCURRENT_REQUESTS": str(AT_ONCE)}
+    return await _speed(port, *CRAWLER, folder=folder, env=env)
 
 
 async def _plain(queue: str, port: int, folder: str) -> float:
-    code = f"{PLAIN_SPIDER}\n    start_urls = {seeds(port, web.HOSTS)!r}\n"
-    await asyncio.to_thread((Path(folder) / "plain.py").write_text, code)
     settings = {**PLAIN_SETTINGS, "SCHEDULER_PRIORITY_QUEUE": queue}
-    options = [part for each in settings.items() for part in ("-s", "=".join(each))]
-    argv = (sys.executable, "-P", "-m", "scrapy", "runspider", "plain.py", *options)
+    argv = plain_scrapy(PLAIN_SPIDER, seeds(port, web.HOSTS), settings, folder=folder)
     return await _speed(port, *argv, folder=folder, env={})
 
 

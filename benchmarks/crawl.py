@@ -7,13 +7,9 @@ that of the crawler's process, and of Redis for the cluster's.
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from pathlib import Path
-
-from calls import seeds
-from crawlers import SETTINGS, Speed, Stage, Web, stage
+from crawlers import Web, seeds, stage
 from harness import Benchmark, Figures, Line
+from processes import SETTINGS, plain_scrapy
 from redis.asyncio import Redis
 
 PLAIN_SPIDER = """
@@ -33,22 +29,15 @@ class Plain(scrapy.Spider):
         for each in links:
             yield scrapy.Request(each.url)
 """
-PLAIN_SETTINGS = ("ROBOTSTXT_OBEY=False", "LOG_LEVEL=WARNING")
-
-
-async def _plain(on: Stage) -> Speed:
-    code = f"{PLAIN_SPIDER}\n    start_urls = {seeds(on.port)!r}\n"
-    await asyncio.to_thread((Path(on.folder) / "plain.py").write_text, code)
-    settings = [part for each in PLAIN_SETTINGS for part in ("-s", each)]
-    return await on.speed(
-        (sys.executable, "-P", "-m", "scrapy", "runspider", "plain.py", *settings)
-    )
+PLAIN_SETTINGS = {"ROBOTSTXT_OBEY": "False", "LOG_LEVEL": "WARNING"}
 
 
 async def compare(redis: Redis, pages: Web) -> Figures:
     """One turn of each crawler."""
     async with stage(redis, pages) as on:
-        plain = await _plain(on)
+        plain = await on.speed(
+            plain_scrapy(PLAIN_SPIDER, seeds(on.port), PLAIN_SETTINGS, folder=on.folder)
+        )
         ours = await on.cluster()
     ours_ms = ours.cpu_ms["crawler"] + ours.cpu_ms["redis"]
     return {

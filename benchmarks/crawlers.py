@@ -6,7 +6,6 @@ Pages are counted by the site, CPU time by the kernel, process by process.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -14,29 +13,26 @@ import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 import web
-from calls import feed, own_kafka, running, seeds
 from load import KEYS, WIDE_OPEN
+from processes import environment, own_kafka, python_path, running
 from redis.asyncio import Redis
 
-from crawlstream.cli.home import repository
 from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.crawl import CrawlKey, Entry, Profile
+from crawlstream.model.effects import IntakeBatch, Seed
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.url import domain_key, fingerprint, host_of
+from crawlstream.wire.stored import encode_entry
 
+CRAWL = CrawlKey("link", "bench", "crawl")
+SEEDS = 50
 WARM_UP_PAGES = 300
 MEASURED_S = 10
-SETTINGS = {
-    "ROBOTSTXT_OBEY": "false",
-    "LOG_LEVEL": "WARNING",
-    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
-    # A spider that delivers nothing; it lies beside this file.
-    "CRAWLSTREAM_SPIDER_MODULES": "quiet",
-}
 _ROLES = {"redis-server": "redis", "java": "kafka"}
 
 
@@ -69,24 +65,20 @@ class Stage:
 
     async def cluster(self, spider: str = "link", *, workers: int = 1) -> Speed:
         """So many of our crawlers, of one spider, from an empty frontier."""
-        await self.redis.flushall()
-        frontier = Frontier(self.redis, KEYS)
-        await frontier.copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
-        await feed(frontier, seeds(self.port), CrawlKey(spider, "bench", "crawl"))
+        await self.prepare(spider)
         crawler = (sys.executable, "-P", "-m", "crawling", spider)
-        return await self.speed(crawler, count=workers, env={**SETTINGS, **self.environment})
+        return await self.speed(crawler, count=workers, env=self.environment)
+
+    async def prepare(self, spider: str = "link") -> Frontier:
+        """A frontier that has nothing but seeds of this web."""
+        return await fresh_frontier(self.redis, seeds(self.port), spider=spider)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Where our processes find everything."""
-        return {
-            "PYTHONPATH": python_path("benchmarks"),
-            "REDIS_HOST": "127.0.0.1",
-            "REDIS_PORT": str(self.redis.connection_pool.connection_kwargs["port"]),
-            "KAFKA_HOSTS": self.kafka,
-            "KAFKA_TOPIC_PREFIX": "bench",
-            "CRAWLSTREAM_HOME": self.folder,
-        }
+        """Where our processes find everything, a spider that delivers nothing included."""
+        found = environment(self.redis, self.kafka, self.folder)
+        path = python_path("benchmarks")
+        return {**found, "PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "quiet"}
 
     async def speed(
         self, argv: Sequence[str], *, count: int = 1, env: Mapping[str, str] | None = None
@@ -120,10 +112,35 @@ class Stage:
         return True
 
 
-def python_path(folder: str) -> str:
-    """PYTHONPATH with a folder of the repository before what the environment says."""
-    folders = (str(repository() / folder), os.environ.get("PYTHONPATH"))
-    return os.pathsep.join(filter(None, folders))
+def seeds(port: int, count: int = SEEDS) -> Sequence[str]:
+    """Of so many hosts; they lead everywhere."""
+    return [web.url(port, host, 0) for host in range(count)]
+
+
+async def fresh_frontier(
+    redis: Redis, urls: Sequence[str], *, rule: ThrottleRule = WIDE_OPEN, spider: str = "link"
+) -> Frontier:
+    """A frontier under one rule that has nothing but these seeds."""
+    await redis.flushall()
+    frontier = Frontier(redis, KEYS)
+    await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
+    records = [
+        Seed(
+            offset=offset,
+            timestamp_ms=1,
+            crawl=replace(CRAWL, spiderid=spider),
+            domain=domain_key(host_of(url)),
+            priority=1,
+            fingerprint=fingerprint(url),
+            entry=encode_entry(Entry(url=url, origin=f"in-0-{offset}")),
+            profile=Profile(seed_url=url, maxdepth=100),
+        )
+        for offset, url in enumerate(urls)
+    ]
+    await frontier.intake(
+        IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=len(urls), records=records)
+    )
+    return frontier
 
 
 def _cpu_s() -> Counter[str]:

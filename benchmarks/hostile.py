@@ -22,25 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hostile_web
-import psutil
-from calls import feed, own_kafka, running
-from crawlers import WARM_UP_PAGES, Stage, python_path
+from crawlers import WARM_UP_PAGES, Stage, fresh_frontier
 from harness import Benchmark, Figures, Line
-from load import KEYS
+from processes import CRAWLER, cpu_s, own_kafka, python_path, running
 from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import ThrottleRule
 
 HOSTILE_IN_TEN = 3
 MEASURED_S = 30
 RULE = ThrottleRule(hits=1_000_000, window_s=1, moderated=False)
-SETTINGS = {
-    "ROBOTSTXT_OBEY": "false",
-    "LOG_LEVEL": "WARNING",
-    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +55,16 @@ def _most_mib(pid: int) -> float:
     return int(found[1]) / 1024
 
 
-def _cpu_s(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
-
-
 async def _crawl(healthy: Stage, hostile: Stage, urls: Sequence[str]) -> Turn:
     """Of an empty frontier."""
-    await healthy.redis.flushall()
-    frontier = Frontier(healthy.redis, KEYS)
-    await frontier.copy_rules(ThrottleTable(default=RULE, czxid=1, mzxid=1))
-    await feed(frontier, urls)
-    crawler = (sys.executable, "-P", "-m", "crawling", "link")
-    with running(*crawler, folder=healthy.folder, **{**healthy.environment, **SETTINGS}) as pid:
+    await fresh_frontier(healthy.redis, urls, rule=RULE)
+    with running(*CRAWLER, folder=healthy.folder, **healthy.environment) as pid:
         while healthy.served() < WARM_UP_PAGES:
             await asyncio.sleep(0.1)
         pages, harm, spent_s, began = (
             healthy.served(),
             hostile.served(),
-            _cpu_s(pid),
+            cpu_s(pid),
             time.monotonic(),
         )
         await asyncio.sleep(MEASURED_S)
@@ -89,7 +72,7 @@ async def _crawl(healthy: Stage, hostile: Stage, urls: Sequence[str]) -> Turn:
         return Turn(
             pages_per_s=(healthy.served() - pages) / took_s,
             hostile_per_s=(hostile.served() - harm) / took_s,
-            cpu_share=(_cpu_s(pid) - spent_s) / took_s,
+            cpu_share=(cpu_s(pid) - spent_s) / took_s,
             most_mib=_most_mib(pid),
         )
 

@@ -7,26 +7,20 @@ Requests are small ones, of four crawls over a thousand domains, as a bulk feed 
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 import time
 
 import orjson
-import psutil
-from calls import own_kafka, running
 from harness import Benchmark, Figures, Line, measured
 from load import KEYS, domain_name
+from processes import MONITOR, TOPICS, cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape, ensure_topics
-from crawlstream.keys import Topics
 
 REQUESTS, DOMAINS, CRAWLS = 100_000, 1_000, 4
 A_LIST = 5_000
-TOPICS = Topics("ingest")
-MONITOR = (sys.executable, "-P", "-m", "kafka_monitor", "run")
 
 
 def _request(number: int) -> bytes:
@@ -41,25 +35,10 @@ def _key(number: int) -> bytes:
 
 async def fill(hosts: list[str]) -> None:
     """Feed everything as our own tools do: records of a crawl have its key."""
-    await ensure_topics(hosts, TOPICS, TopicShape(partitions=4))
-    sink = KafkaSink(hosts)
-    await sink.start()
-    for start in range(0, REQUESTS, A_LIST):
-        numbers = range(start, start + A_LIST)
-        await sink.send([Out(TOPICS.incoming, _request(n), _key(n)) for n in numbers])
-    await sink.stop()
-
-
-def _monitor() -> psutil.Process:
-    for process in psutil.Process().children():
-        if process.cmdline() == list(MONITOR):
-            return process
-    raise RuntimeError("the kafka-monitor does not run")
-
-
-def _cpu_us(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system) * 1e6
+    async with KafkaSink(hosts) as sink:
+        for start in range(0, REQUESTS, A_LIST):
+            numbers = range(start, start + A_LIST)
+            await sink.send([Out(TOPICS.incoming, _request(n), _key(n)) for n in numbers])
 
 
 async def _leasable(redis: Redis) -> int:
@@ -69,29 +48,22 @@ async def _leasable(redis: Redis) -> int:
 async def measure(redis: Redis) -> Figures:
     """One run over a topic that is full."""
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
-        async with own_kafka(folder) as kafka:
+        async with own_kafka(folder, partitions=4) as kafka:
             await fill([kafka])
-            env = {
-                "REDIS_HOST": "127.0.0.1",
-                "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
-                "KAFKA_HOSTS": kafka,
-                "KAFKA_TOPIC_PREFIX": TOPICS.prefix,
-                "LOG_LEVEL": "WARNING",
-            }
-            with running(*MONITOR, folder=folder, **env):
+            env = environment(redis, kafka, folder)
+            with running(*MONITOR, folder=folder, **env) as monitor:
                 while not (first := await _leasable(redis)):
                     await asyncio.sleep(0.005)
-                monitor, began = _monitor(), time.perf_counter()
-                cpu_us = _cpu_us(monitor)
+                spent_s, began = cpu_s(monitor), time.perf_counter()
                 async with measured(redis) as cost:
                     while await _leasable(redis) < REQUESTS:
                         await asyncio.sleep(0.02)
                 took_s = time.perf_counter() - began
-                cpu_us = _cpu_us(monitor) - cpu_us
+                spent_s = cpu_s(monitor) - spent_s
     requests = REQUESTS - first
     return {
         "requests_per_s": requests / took_s,
-        "monitor_cpu_us": cpu_us / requests,
+        "monitor_cpu_us": spent_s * 1e6 / requests,
         "redis_cpu_us": cost.cpu_us / requests,
         "script_ms_a_call": cost.script_us / cost.calls / 1000,
     }

@@ -8,42 +8,63 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import orjson
-from calls import own_kafka, running
 from harness import Benchmark, Figures, Line
-from ingest import MONITOR, TOPICS
 from load import KEYS, WIDE_OPEN
+from processes import CRAWLER, MONITOR, TOPICS, environment, own_kafka, running
 from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleTable
 
 SEEDS, WARM_UP = 200, 10
 PAUSE_S = 0.15
 PATIENCE_S = 60.0
-CRAWLER = (sys.executable, "-P", "-m", "crawling", "link")
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"
+
+
+def request(url: str, crawlid: str, **more: int) -> Out:
+    """A crawl request as it is fed."""
+    fields = {"url": url, "appid": "bench", "crawlid": crawlid, **more}
+    return Out(TOPICS.incoming, orjson.dumps(fields))
 
 
 class Site:
     """Answers everything, and knows when each path was asked for."""
 
     def __init__(self) -> None:
-        self.arrived: dict[str, asyncio.Future[float]] = {}
+        self.port = 0
+        self._arrived: dict[str, asyncio.Future[float]] = {}
+
+    async def delays_ms(self, sink: KafkaSink, count: int, **more: int) -> Sequence[float]:
+        """Feed seeds one by one, each of a host and crawl of its own: from feed to request."""
+        took_ms = []
+        for number in range(count):
+            took_ms.append(await self._delay_ms(sink, number, **more))
+            await asyncio.sleep(PAUSE_S)
+        return took_ms
+
+    async def _delay_ms(self, sink: KafkaSink, number: int, **more: int) -> float:
+        arrived: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._arrived[f"/{number}"] = arrived
+        url = f"http://127.2.{number // 250}.{1 + number % 250}:{self.port}/{number}"
+        began = time.perf_counter()
+        await sink.send([request(url, f"one-{number}", **more)])
+        return (await asyncio.wait_for(arrived, PATIENCE_S) - began) * 1000
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until the client closes it."""
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 at = time.perf_counter()
-                expected = self.arrived.get(head.split(b" ", 2)[1].decode())
+                expected = self._arrived.get(head.split(b" ", 2)[1].decode())
                 if expected is not None and not expected.done():
                     expected.set_result(at)
                 writer.write(_ANSWER)
@@ -51,51 +72,34 @@ class Site:
             writer.close()
 
 
-async def _seed(site: Site, sink: KafkaSink, port: int, number: int) -> float:
-    """Milliseconds from one feed to its request."""
-    arrived: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-    site.arrived[f"/{number}"] = arrived
-    url = f"http://127.2.{number // 250}.{1 + number % 250}:{port}/{number}"
-    request = {"url": url, "appid": "bench", "crawlid": f"latency-{number}"}
-    began = time.perf_counter()
-    await sink.send([Out(TOPICS.incoming, orjson.dumps(request))])
-    return (await asyncio.wait_for(arrived, PATIENCE_S) - began) * 1000
-
-
-async def _seeds(kafka: str) -> list[float]:
-    site, sink = Site(), KafkaSink([kafka])
+@asynccontextmanager
+async def serving() -> AsyncIterator[Site]:
+    """A site on all of 127.0.0.0/8, for the length of the block."""
+    site = Site()
     server = await asyncio.start_server(site.answer, "0.0.0.0", 0)  # noqa: S104  all of 127/8
-    port = server.sockets[0].getsockname()[1]
-    await sink.start()
-    took_ms = []
-    for number in range(WARM_UP + SEEDS):
-        took_ms.append(await _seed(site, sink, port, number))
-        await asyncio.sleep(PAUSE_S)
-    await sink.stop()
-    server.close()
-    return took_ms[WARM_UP:]
+    site.port = server.sockets[0].getsockname()[1]
+    try:
+        yield site
+    finally:
+        server.close()
+
+
+def percentiles(took_ms: Sequence[float]) -> Figures:
+    """What is told of delays."""
+    of_100 = statistics.quantiles(took_ms, n=100)
+    return {"p50_ms": of_100[49], "p99_ms": of_100[98], "slowest_ms": max(took_ms)}
 
 
 async def measure(redis: Redis) -> Figures:
     """One row of seeds, one after the other."""
     await Frontier(redis, KEYS).copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
-        async with own_kafka(folder) as kafka:
-            await ensure_topics([kafka], TOPICS, TopicShape(partitions=4))
-            env = {
-                "REDIS_HOST": "127.0.0.1",
-                "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
-                "KAFKA_HOSTS": kafka,
-                "KAFKA_TOPIC_PREFIX": TOPICS.prefix,
-                "CRAWLSTREAM_HOME": folder,
-                "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
-                "ROBOTSTXT_OBEY": "false",
-                "LOG_LEVEL": "WARNING",
-            }
+        async with own_kafka(folder, partitions=4) as kafka:
+            env = environment(redis, kafka, folder)
             with running(*MONITOR, folder=folder, **env), running(*CRAWLER, folder=folder, **env):
-                took_ms = await _seeds(kafka)
-    percentiles = statistics.quantiles(took_ms, n=100)
-    return {"p50_ms": percentiles[49], "p99_ms": percentiles[98], "slowest_ms": max(took_ms)}
+                async with serving() as site, KafkaSink([kafka]) as sink:
+                    took_ms = await site.delays_ms(sink, WARM_UP + SEEDS)
+    return percentiles(took_ms[WARM_UP:])
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from ipaddress import IPv4Address
 from itertools import islice, pairwise
 from pathlib import Path
 
-from calls import own_kafka, running
 from harness import Benchmark, Figures, Line
 from load import KEYS
+from processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
@@ -155,19 +155,22 @@ async def _watch(log: Path, setting: Setting) -> float:
 async def _plain(setting: Setting, folder: str) -> Figures:
     """As many processes of plain Scrapy, tuned for it, with half of the domains each."""
     port, log = free_block(1), Path(folder) / f"plain_{setting.name}"
-    delay = (f"DOWNLOAD_DELAY={setting.window_s}", "RANDOMIZE_DOWNLOAD_DELAY=False")
-    room = (f"CONCURRENT_REQUESTS={setting.domains}", "CONCURRENT_REQUESTS_PER_DOMAIN=1")
-    calm = ("ROBOTSTXT_OBEY=False", "LOG_LEVEL=WARNING")
-    options = [part for each in (*delay, *room, *calm) for part in ("-s", each)]
+    settings = {
+        "DOWNLOAD_DELAY": f"{setting.window_s}",
+        "RANDOMIZE_DOWNLOAD_DELAY": "False",
+        "CONCURRENT_REQUESTS": f"{setting.domains}",
+        "CONCURRENT_REQUESTS_PER_DOMAIN": "1",
+        "ROBOTSTXT_OBEY": "False",
+        "LOG_LEVEL": "WARNING",
+    }
     hosts = setting.hosts()
     with ExitStack() as stack:
         stack.enter_context(_site(setting, port, log))
         for number in range(WORKERS):
             urls = [f"http://{host}:{port}/0" for host in hosts[number::WORKERS]]
-            spider = Path(folder) / f"plain_{number}.py"
-            spider.write_text(f"{PLAIN_SPIDER}\n    start_urls = {urls!r}\n")
-            crawler = (sys.executable, "-P", "-m", "scrapy", "runspider", spider.name)
-            stack.enter_context(running(*crawler, *options, folder=folder))
+            name = f"plain_{number}"
+            crawler = plain_scrapy(PLAIN_SPIDER, urls, settings, folder=folder, name=name)
+            stack.enter_context(running(*crawler, folder=folder))
         since_ms = await _watch(log, setting)
     achieved, overrun, _ = _judge(log, setting, since_ms)
     return {f"plain_achieved_{setting.name}": achieved, f"plain_violations_{setting.name}": overrun}
@@ -178,21 +181,11 @@ async def _run(redis: Redis, setting: Setting, kafka: str, folder: str) -> Figur
     frontier, port, log = Frontier(redis, KEYS), free_block(1), Path(folder) / setting.name
     await frontier.copy_rules(setting.table)
     await _feed(frontier, setting, port)
-    env = {
-        "REDIS_HOST": "127.0.0.1",
-        "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
-        "KAFKA_HOSTS": kafka,
-        "KAFKA_TOPIC_PREFIX": "bench",
-        "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
-        "CRAWLSTREAM_HOME": folder,
-        "ROBOTSTXT_OBEY": "false",
-        "LOG_LEVEL": "WARNING",
-    }
+    env = environment(redis, kafka, folder)
     with ExitStack() as stack:
         stack.enter_context(_site(setting, port, log))
         for _ in range(WORKERS):
-            crawler = (sys.executable, "-P", "-m", "crawling", "link")
-            stack.enter_context(running(*crawler, folder=folder, **env))
+            stack.enter_context(running(*CRAWLER, folder=folder, **env))
         since_ms = await _watch(log, setting)
     achieved, overrun, requests = _judge(log, setting, since_ms)
     return {

@@ -17,19 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
-import psutil
-from calls import own_kafka, running
 from harness import Benchmark, Figures, Line
+from processes import cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.cli.ports import free_block
-from crawlstream.keys import Topics
 
 RATE, SECONDS = 1_000, 8
 CONNECTIONS, WAITING = 64, 200
 WAITED_S = 5.0
-TOPICS = Topics("rest")
 SERVICE = (sys.executable, "-P", "-m", "rest_service")
 
 
@@ -95,7 +91,7 @@ async def at_most(clients: Sequence[Connection]) -> float:
     return fed / SECONDS
 
 
-async def waiting_cpu(clients: Sequence[Connection], process: psutil.Process) -> float:
+async def waiting_cpu(clients: Sequence[Connection], pid: int) -> float:
     """Share of a core that the process takes while every client waits for its reply."""
     waits = [
         asyncio.create_task(client.feed(number, uuid=f"wait-{number}"))
@@ -103,28 +99,16 @@ async def waiting_cpu(clients: Sequence[Connection], process: psutil.Process) ->
     ]
     # Until all of them are fed.
     await asyncio.sleep(2)
-    share = await idle_cpu(process)
+    share = await idle_cpu(pid)
     await asyncio.gather(*waits)
     return share
 
 
-async def idle_cpu(process: psutil.Process) -> float:
+async def idle_cpu(pid: int) -> float:
     """Share of a core that the process takes by itself."""
-    before = _cpu_s(process)
+    before = cpu_s(pid)
     await asyncio.sleep(WAITED_S)
-    return (_cpu_s(process) - before) / WAITED_S
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-def _service() -> psutil.Process:
-    for process in psutil.Process().children():
-        if process.cmdline() == list(SERVICE):
-            return process
-    raise RuntimeError("the service does not run")
+    return (cpu_s(pid) - before) / WAITED_S
 
 
 async def _until_ready(port: int) -> None:
@@ -142,32 +126,27 @@ async def measure(redis: Redis) -> Figures:
     """One service before a Kafka that nobody reads from, so that no request is replied to."""
     port = free_block(1)
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
-        async with own_kafka(folder) as kafka:
-            await ensure_topics([kafka], TOPICS, TopicShape(partitions=4))
+        async with own_kafka(folder, partitions=4) as kafka:
             env = {
-                "REDIS_HOST": "127.0.0.1",
-                "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
-                "KAFKA_HOSTS": kafka,
-                "KAFKA_TOPIC_PREFIX": TOPICS.prefix,
+                **environment(redis, kafka, folder),
                 "CRAWLSTREAM_REST_PORT": str(port),
                 "CRAWLSTREAM_REST_RATE": "0",
                 "WAIT_FOR_RESPONSE_TIME": "10",
-                "LOG_LEVEL": "WARNING",
             }
-            with running(*SERVICE, folder=folder, **env):
+            with running(*SERVICE, folder=folder, **env) as pid:
                 await _until_ready(port)
-                return await figures_of(port, _service())
+                return await figures_of(port, pid)
 
 
-async def figures_of(port: int, process: psutil.Process) -> Figures:
+async def figures_of(port: int, pid: int) -> Figures:
     """What a service that runs does."""
     clients = await connect(port, CONNECTIONS)
     await at_most(clients[:8])
-    cpu_s, idle = _cpu_s(process), await idle_cpu(process)
-    cpu_s, most = _cpu_s(process), await at_most(clients)
-    cpu_us = (_cpu_s(process) - cpu_s) * 1e6 / (most * SECONDS)
+    idle = await idle_cpu(pid)
+    spent_s, most = cpu_s(pid), await at_most(clients)
+    cpu_us = (cpu_s(pid) - spent_s) * 1e6 / (most * SECONDS)
     took = await at_rate(clients)
-    waiting = await waiting_cpu(await connect(port, WAITING), process)
+    waiting = await waiting_cpu(await connect(port, WAITING), pid)
     return {
         "p50_ms": statistics.median(took) * 1000,
         "p99_ms": statistics.quantiles(took, n=100)[98] * 1000,

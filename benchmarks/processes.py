@@ -1,0 +1,96 @@
+"""The processes that a benchmark starts, and how they find one another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import psutil
+from redis.asyncio import Redis
+
+from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.cli import servers
+from crawlstream.cli.home import find_jars, repository
+from crawlstream.cli.ports import free_block
+from crawlstream.cli.probes import PROBES
+from crawlstream.keys import Topics
+
+TOPICS = Topics("bench")
+CRAWLER = (sys.executable, "-P", "-m", "crawling", "link")
+MONITOR = (sys.executable, "-P", "-m", "kafka_monitor", "run")
+SETTINGS = {
+    "ROBOTSTXT_OBEY": "false",
+    "LOG_LEVEL": "WARNING",
+    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+}
+"""What is set otherwise than by default, in every process of ours."""
+
+
+@contextmanager
+def running(*argv: str, folder: str, **env: str) -> Iterator[int]:
+    """A process for the length of the block: its id."""
+    program = subprocess.Popen(
+        argv, cwd=folder, env=os.environ | env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    with program:
+        try:
+            yield program.pid
+        finally:
+            program.kill()
+
+
+@asynccontextmanager
+async def own_kafka(folder: str, *, partitions: int = 1) -> AsyncIterator[str]:
+    """The address of a Kafka that has our topics."""
+    server = servers.kafka(Path(folder), port=free_block(2), jars=find_jars())
+    servers.format_kafka(server)
+    with running(*server.argv, folder=folder):
+        while not PROBES["kafka"](server.port):
+            await asyncio.sleep(0.2)
+        address = f"127.0.0.1:{server.port}"
+        await ensure_topics([address], TOPICS, TopicShape(partitions=partitions))
+        yield address
+
+
+def environment(redis: Redis, kafka: str, folder: str) -> Mapping[str, str]:
+    """What a process of ours needs to know."""
+    return {
+        **SETTINGS,
+        "REDIS_HOST": "127.0.0.1",
+        "REDIS_PORT": str(redis.connection_pool.connection_kwargs["port"]),
+        "KAFKA_HOSTS": kafka,
+        "KAFKA_TOPIC_PREFIX": TOPICS.prefix,
+        "CRAWLSTREAM_HOME": folder,
+    }
+
+
+def plain_scrapy(
+    spider: str,
+    urls: Sequence[str],
+    settings: Mapping[str, str],
+    *,
+    folder: str,
+    name: str = "plain",
+) -> Sequence[str]:
+    """The command of plain Scrapy; ``spider`` is code that ends with the class of the spider."""
+    code = Path(folder) / f"{name}.py"
+    code.write_text(f"{spider}\n    start_urls = {list(urls)!r}\n")
+    options = [part for each in settings.items() for part in ("-s", "=".join(each))]
+    return (sys.executable, "-P", "-m", "scrapy", "runspider", code.name, *options)
+
+
+def python_path(folder: str) -> str:
+    """PYTHONPATH with a folder of the repository before what the environment says."""
+    folders = (str(repository() / folder), os.environ.get("PYTHONPATH"))
+    return os.pathsep.join(filter(None, folders))
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has taken so far."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
