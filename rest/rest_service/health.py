@@ -21,9 +21,8 @@ async def live() -> Response:
 @router.get("/health/ready", summary="Whether it is of use")
 async def ready(service: TheService) -> Response:
     """200 when Kafka and Redis answer; 503 names the one that does not."""
-    missing = [name for name in ("kafka", "redis") if not getattr(service.reach, name)]
-    if missing:
-        named = " and ".join(name.capitalize() for name in missing)
+    if service.reach.missing:
+        named = " and ".join(name.capitalize() for name in service.reach.missing)
         raise Refused(503, f"Waiting for {named}.", code="unavailable")
     return success({"ready": True})
 

@@ -145,10 +145,9 @@ async def _kafka_answers(service: Service) -> bool:
 
 
 def _health(service: Service, helpers: Sequence[asyncio.Task[None]]) -> Health:
-    missing = [name for name in ("kafka", "redis") if not getattr(service.reach, name)]
     return Health(
         alive=not any(helper.done() for helper in helpers),
-        waiting_for=", ".join(missing),
+        waiting_for=", ".join(service.reach.missing),
         details={"kept_bytes": service.replies.kept_bytes},
     )
 

@@ -43,6 +43,13 @@ class Reach:
     redis: bool = False
 
     @property
+    def missing(self) -> list[str]:
+        """Those that did not."""
+        return [
+            name for name, answers in (("kafka", self.kafka), ("redis", self.redis)) if not answers
+        ]
+
+    @property
     def colour(self) -> str:
         """As the predecessor tells it: GREEN, YELLOW, RED."""
         return ("RED", "YELLOW", "GREEN")[self.kafka + self.redis]

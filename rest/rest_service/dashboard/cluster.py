@@ -91,11 +91,7 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
     return [
         ("Pages a second", f"{sample.pages_per_s:.1f}", ""),
         ("Waiting", f"{waiting:,}", told),
-        (
-            "In work",
-            f"{state.held:,}",
-            hands,
-        ),
+        ("In work", f"{state.held:,}", hands),
         ("Success", "none" if sample.success is None else f"{sample.success:.0%}", "below 400"),
         ("Latency", "none" if sample.latency_ms is None else span(sample.latency_ms), "mean"),
         ("Bodies", volume(body_bytes), "remembered"),

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -157,9 +156,7 @@ async def page(service: TheService, partition: int, offset: int) -> Response:
 
 def export_path(one: CrawlState, name: str, form: str, **more: str) -> str:
     """The address of a file with everything that a topic has of a crawl."""
-    key = one.crawl
-    ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid, "format": form}
-    return f"/v2/{name}/export?{urlencode(ids | more)}"
+    return crawl_path(one, f"/v2/{name}/export", format=form, **more)
 
 
 async def _read(

@@ -16,10 +16,7 @@ OPERATION_TIMEOUT_S = 4.0
 
 
 def make_client(hosts: Sequence[str]) -> Any:
-    """A client that, once started, tries to connect until it is stopped.
-
-    SASL and TLS will be told here, too. Its threads end with ``close_client``.
-    """
+    """A client that, once started, tries to connect until ``close_client`` ends its threads."""
     return KazooClient(
         hosts=",".join(hosts),
         timeout=SESSION_TIMEOUT_S,

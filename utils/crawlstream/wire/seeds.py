@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
@@ -77,11 +77,7 @@ def _check_depth(values: Mapping[str, Any], limits: RequestLimits) -> None:
 def _refuse_if(reason: Refusal, problems: Iterable[str]) -> None:
     listed = list(problems)
     if listed:
-        _refuse(reason, listed)
-
-
-def _refuse(reason: Refusal, problems: list[str]) -> NoReturn:
-    raise InvalidRequest(reason, problems)
+        raise InvalidRequest(reason, listed)
 
 
 def _bad_expressions(values: Mapping[str, Any], limits: RequestLimits) -> Iterator[str]:
