@@ -1,17 +1,14 @@
-"""The command ``kafka-monitor``: ``run`` moves requests, ``feed`` sends one.
-
-The predecessor's flags are accepted; its settings files are not: settings come from the
-environment and ``.env``.
-"""
+"""The command ``kafka-monitor``: ``run`` moves requests, ``feed`` sends one."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
+from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import ConfigError, InvalidRequest, KafkaUnavailable
@@ -20,15 +17,14 @@ from crawlstream.wire import requests
 from crawlstream.wire.strict import parse_object
 from kafka_monitor.process import run
 
-EXIT_FAILED, EXIT_CONFIG = 1, 2
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+EXIT_FAILED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code says how it went."""
     options = _parser().parse_args(arguments)
     try:
-        settings = load_settings(**_overrides(options))
+        settings = settings_of(options)
         if options.command == "run":
             asyncio.run(run(settings))
             return 0
@@ -62,24 +58,15 @@ async def feed(settings: Settings, text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("-s", "--settings", metavar="FILE", help="accepted and ignored")
-    common.add_argument("-ll", "--log-level", choices=_LEVELS, help="default: LOG_LEVEL")
-    common.add_argument("-lf", "--log-file", action="store_true", help="accepted and ignored")
-    common.add_argument("-lj", "--log-json", action="store_true", help="write logs as JSON lines")
     parser = argparse.ArgumentParser(
         prog="kafka-monitor", description="Requests from Kafka into the frontier."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("run", parents=[common], help="move requests until stopped")
-    feeding = commands.add_parser("feed", parents=[common], help="send one request")
+    common = [common_options()]
+    commands.add_parser("run", parents=common, help="move requests until stopped")
+    feeding = commands.add_parser("feed", parents=common, help="send one request")
     feeding.add_argument("json", help="the request, as a JSON object")
     return parser
-
-
-def _overrides(options: argparse.Namespace) -> Mapping[str, object]:
-    given = {"LOG_LEVEL": options.log_level, "LOG_JSON": options.log_json or None}
-    return {name: value for name, value in given.items() if value is not None}
 
 
 if __name__ == "__main__":
