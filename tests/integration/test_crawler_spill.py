@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -15,25 +14,19 @@ from support.crawler_cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler_site import Answer, CrawlerSite, page, serving
 from support.frontier_audit import audit
 from support.monitors import MonitorProcess
-from support.servers import RunningServer
 from support.spilling import filled
 from support.waiting import WaitUntil
+
+pytest_plugins = ["support.crawler_fixtures"]
 
 LINKS = 40
 CLOSED = ThrottleRule(hits=0, window_s=1)
 
 
 @pytest.fixture
-async def cluster(
-    redis: Redis,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    fresh_name: str,
-    tmp_path: Path,
-) -> CrawlerCluster:
+async def cluster(cluster: CrawlerCluster) -> CrawlerCluster:
     """A frontier that lets nothing be fetched yet, and topics of its own."""
-    cluster = CrawlerCluster(redis, redis_server.port, kafka_server.port, fresh_name, tmp_path)
-    await cluster.prepare(CLOSED)
+    await cluster.set_rules(CLOSED, {})
     return cluster
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -16,20 +13,13 @@ from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
 from support.servers import RunningServer
+from support.spilling import filled
 
 pytest_plugins = ["support.frontier_fixtures"]
 
 
-@asynccontextmanager
-async def without_memory(redis: Redis, share: float = 1e9) -> AsyncIterator[None]:
-    """For the length of the block, Redis is at its limit, or uses this share of it."""
-    limit = (await redis.config_get("maxmemory"))["maxmemory"] or 0
-    used = (await redis.info("memory"))["used_memory"]
-    await redis.config_set("maxmemory", max(int(used / share), 1))
-    try:
-        yield
-    finally:
-        await redis.config_set("maxmemory", limit)
+NOTHING_LEFT = 1e9
+"""Share of its memory that Redis uses, so that it takes nothing more."""
 
 
 @pytest.fixture
@@ -44,7 +34,7 @@ async def crowded(bench: Bench) -> Bench:
 async def test_a_full_redis_refuses_intake_and_moves_no_position(crowded: Bench) -> None:
     """Seeds wait in Kafka: nothing was written, and the same batch succeeds later."""
     frontier, batch = crowded.frontier, crowded.feed.batch(crowded.feed.seed("b/1"))
-    async with without_memory(crowded.redis):
+    async with filled(crowded.redis, NOTHING_LEFT):
         with pytest.raises(FrontierFull):
             await frontier.intake(batch)
         assert await frontier.position("topic", 0) == 2
@@ -57,7 +47,7 @@ async def test_seeds_wait_before_redis_is_full(
 ) -> None:
     """From three quarters on, in words that say what ends it; the glance tells it too."""
     batch = crowded.feed.batch(crowded.feed.seed("b/1"))
-    async with without_memory(crowded.redis, share):
+    async with filled(crowded.redis, share):
         state = await crowded.frontier.state()
         assert state.is_full == is_full
         assert 0 < state.memory_used < state.memory_limit
@@ -73,7 +63,7 @@ async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
     before = [feed.command("pause"), feed.command("stop")]
     seed = feed.seed("b/1")
     batch = feed.batch(*before, seed, feed.command("info"))
-    async with without_memory(crowded.redis):
+    async with filled(crowded.redis, NOTHING_LEFT):
         with pytest.raises(FrontierFull):
             await crowded.frontier.intake(batch)
         assert (await crowded.state()).state == "stopping"
@@ -85,7 +75,7 @@ async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
 async def test_a_full_redis_still_drains(crowded: Bench) -> None:
     """Leasing, settling, giving back, reaping and ending work without memory."""
     worker, frontier = crowded.worker, crowded.frontier
-    async with without_memory(crowded.redis):
+    async with filled(crowded.redis, NOTHING_LEFT):
         holds = await worker.lease(30)
         await worker.settle(*holds[:10])
         await worker.requeue(*holds[10:15], delay_ms=10)
@@ -97,14 +87,14 @@ async def test_a_full_redis_still_drains(crowded: Bench) -> None:
         assert (await frontier.state()).delayed == 5
         await crowded.tend()
     await crowded.advance(10_000)
-    async with without_memory(crowded.redis):
+    async with filled(crowded.redis, NOTHING_LEFT):
         assert len(await worker.crawl_all()) == 1_002 - 11
         assert await frontier.retire("w1") == 0
 
 
 async def test_an_empty_stream_cannot_be_made_in_a_full_redis(redis: Redis) -> None:
     """A first reader is told that there is no memory, in our words."""
-    async with without_memory(redis):
+    async with filled(redis, NOTHING_LEFT):
         with pytest.raises(FrontierFull):
             await Streams(redis, KEYS, "reader").owed(block_ms=0)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -27,6 +25,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
+from support.program import Program
 
 WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
 
@@ -162,70 +161,20 @@ class CrawlerCluster:
         return {e["url"]: e["reason"] for e in self.records(self.topics.events)}
 
 
-class Crawler:
-    """A crawler process that a test may end in every way."""
+class Crawler(Program):
+    """One crawler; what it logs is read as events."""
 
     def __init__(
         self, spider: str, env: dict[str, str], log: Path, *, scrapy: bool = False
     ) -> None:
         """``scrapy``: of the Scrapy project in the folder of the log."""
         ours, theirs = ("crawling", spider), ("scrapy", "crawl", spider)
-        self._argv = [sys.executable, "-m", *(theirs if scrapy else ours)]
-        self._env = env
-        self.log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Run it for the length of the block."""
-        self.start()
-        try:
-            yield
-        finally:
-            self.kill()
-
-    def start(self) -> None:
-        """Start it, or start it again."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._argv,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.log.parent,
-            )
-
-    @property
-    def pid(self) -> int:
-        """The process as it runs now."""
-        assert self._process is not None
-        return self._process.pid
-
-    def signal(self, how: signal.Signals) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        self._process.send_signal(how)
-
-    def wait(self, timeout_s: float = 90) -> int:
-        """Its exit code."""
-        assert self._process is not None
-        return self._process.wait(timeout_s)
-
-    def is_running(self) -> bool:
-        """Whether it lives."""
-        return self._process is not None and self._process.poll() is None
-
-    def kill(self) -> None:
-        """End it at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        command = (sys.executable, "-m", *(theirs if scrapy else ours))
+        super().__init__(*command, env=env, log=log, folder=log.parent)
 
     def events(self) -> list[dict[str, Any]]:
         """What it has logged so far."""
-        lines = self.log.read_text(errors="replace").splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        return [json.loads(line) for line in self.logged().splitlines() if line.startswith("{")]
 
 
 def counted(records: list[dict[str, Any]]) -> Counter[str]:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from crawlstream.bus.topics import TopicShape, ensure_topics
-from crawlstream.cli.tether import die_with_parent
 from crawlstream.keys import FrontierKeys, Topics
+from support.program import Program
 from support.servers import RunningServer
 
 _TIMEOUT_S = 60
@@ -43,52 +43,20 @@ def install_example_plugin(site: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(lines))
 
 
-class MonitorProcess:
-    """One monitor, to be killed, stopped and started again; its logs go to one file."""
+class MonitorProcess(Program):
+    """One monitor."""
 
     def __init__(self, module: str, *arguments: str, env: Mapping[str, str], log: Path) -> None:
-        self._command = [sys.executable, "-m", module, *arguments]
-        self._env = dict(env)
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; what it needs may come later."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
-            )
-
-    @property
-    def pid(self) -> int:
-        """Of its latest start."""
-        assert self._process is not None
-        return self._process.pid
-
-    def kill(self) -> None:
-        """End it as the kernel would, without a last word."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        super().__init__(sys.executable, "-m", module, *arguments, env=env, log=log)
 
     def stop(self) -> int:
         """Ask it to end in order; its exit code."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(_TIMEOUT_S)
+        self.signal(signal.SIGTERM)
+        return self.wait(_TIMEOUT_S)
 
     def starts(self) -> int:
         """How often it has come so far as to work."""
         return self.logged().count('"event":"start"')
-
-    def logged(self) -> str:
-        """Everything that it has said so far."""
-        return self._log.read_text(errors="replace")
 
 
 class Servers(NamedTuple):
@@ -179,8 +147,5 @@ class MonitorCluster:
         number = len(list(self._home.iterdir()))
         log = self._home / f"{module}-{number}.log"
         process = MonitorProcess(module, *arguments, env={**self._env, **env}, log=log)
-        process.start()
-        try:
+        with process.running():
             yield process
-        finally:
-            process.kill()

@@ -90,18 +90,14 @@ def running_rest(
     port = free_block(1)
     settings = {**cluster._env, "CRAWLSTREAM_REST_PORT": str(port), **env}
     process = MonitorProcess("rest_service", env=settings, log=folder / f"rest-{port}.log")
-    process.start()
     service = RestProcess(process, port)
-    try:
+    with process.running():
         deadline = time.monotonic() + _TIMEOUT_S
         while not _is(until, service):
-            assert process._process is not None
-            assert process._process.poll() is None, process.logged()
+            assert process.is_running(), process.logged()
             assert time.monotonic() < deadline, process.logged()
             time.sleep(0.1)
         yield service
-    finally:
-        process.kill()
 
 
 def _is(state: str, service: RestProcess) -> bool:

@@ -78,12 +78,8 @@ async def filled(redis: Redis, share: float) -> AsyncIterator[None]:
 async def recalling(redis: Redis, kafka_hosts: str, topics: Topics) -> AsyncIterator[None]:
     """What a kafka-monitor does beside intake, for the length of the block."""
     settings = load_settings(KAFKA_HOSTS=kafka_hosts, KAFKA_GROUP=topics.prefix)
-    sink = KafkaSink(settings.KAFKA_HOSTS)
-    await sink.start()
-    try:
+    async with KafkaSink(settings.KAFKA_HOSTS) as sink:
         rejects = Rejects(sink, topics)
         recall = Recall(Overflow(redis, KEYS), rejects, topics=topics, settings=settings)
         async with beside(recall.run()):
             yield
-    finally:
-        await sink.stop()

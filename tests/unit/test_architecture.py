@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,14 @@ TESTS = _files("*.py", "tests")
 SCRIPTS = _files("*.lua", *HOUSES)
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _nodes(paths: list[Path]) -> Iterator[tuple[Path, ast.AST]]:
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree(path)):
             yield path, node
 
 
@@ -105,7 +111,7 @@ def test_folders_of_houses_are_not_packages() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_modules_say_what_they_are(path: Path) -> None:
     """Every module opens with a docstring and the annotations of the future."""
-    tree = ast.parse(path.read_text())
+    tree = _tree(path)
     assert ast.get_docstring(tree)
     if any(isinstance(node, ast.Import | ast.ImportFrom | Function) for node in tree.body):
         assert "from __future__ import annotations" in path.read_text()

@@ -56,57 +56,35 @@ def test_the_values_have_the_defaults_of_the_schemas(kind: Any) -> None:
 
 def test_a_crawl_request_carries_every_field() -> None:
     """Lists become tuples, objects stay objects, nothing is lost."""
-    request = decode(
-        raw(
-            CRAWL,
-            url="Example.com:80/a?b=2&a=1#f",
-            spiderid="wandering",
-            priority=100,
-            maxdepth=100,
-            domain_max_pages=2000,
-            max_pages=10,
-            allowed_domains=["example.com", "example.org:8080"],
-            allow_regex=["a.*"],
-            deny_regex=[r"\d{5}"],
-            deny_extensions=[],
-            expires=2_000_000_000,
-            not_before=1.5,
-            useragent="test-agent",
-            cookie="a=b; c=d",
-            cookies={"a": "b"},
-            headers={"X-Token": "t"},
-            method="POST",
-            body="grüße",
-            attrs={"deep": [{"n": 1}]},
-            obey_robots=True,
-            uuid="u-1",
-        )
-    )
-    assert request == CrawlRequest(
-        appid="app",
-        crawlid="job",
-        url="http://example.com/a?b=2&a=1#f",
-        spiderid="wandering",
-        priority=100,
-        maxdepth=100,
-        domain_max_pages=2000,
-        max_pages=10,
-        allowed_domains=("example.com", "example.org:8080"),
-        allow_regex=("a.*",),
-        deny_regex=(r"\d{5}",),
-        deny_extensions=(),
-        expires=2_000_000_000,
-        not_before=1.5,
-        useragent="test-agent",
-        cookie="a=b; c=d",
-        cookies={"a": "b"},
-        headers={"X-Token": "t"},
-        method="POST",
-        body="grüße",
-        attrs={"deep": [{"n": 1}]},
-        obey_robots=True,
-        uuid="u-1",
-    )
+    same: dict[str, Any] = {
+        "spiderid": "wandering",
+        "priority": 100,
+        "maxdepth": 100,
+        "domain_max_pages": 2000,
+        "max_pages": 10,
+        "expires": 2_000_000_000,
+        "not_before": 1.5,
+        "useragent": "test-agent",
+        "cookie": "a=b; c=d",
+        "cookies": {"a": "b"},
+        "headers": {"X-Token": "t"},
+        "method": "POST",
+        "body": "grüße",
+        "attrs": {"deep": [{"n": 1}]},
+        "obey_robots": True,
+        "uuid": "u-1",
+    }
+    lists: dict[str, list[str]] = {
+        "allowed_domains": ["example.com", "example.org:8080"],
+        "allow_regex": ["a.*"],
+        "deny_regex": [r"\d{5}"],
+        "deny_extensions": [],
+    }
+    tuples: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
+    request = decode(raw(CRAWL, url="Example.com:80/a?b=2&a=1#f", **same, **lists))
+    url = "http://example.com/a?b=2&a=1#f"
+    assert request == CrawlRequest(appid="app", crawlid="job", url=url, **same, **tuples)
+    assert {"appid", "crawlid", "url", *same, *lists} == {f.name for f in fields(CrawlRequest)}
 
 
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:

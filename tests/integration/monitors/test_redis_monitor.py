@@ -241,7 +241,8 @@ async def test_a_crawl_is_paused_moved_and_resumed(
     witness.ask(**action("resume", crawlid="steered"))
     worker = Worker(frontier)
     await wait_until(lambda: worker.has_finished(3))
-    assert (await witness.ended("steered"))["counters"]["done"] == 3
+    ended = await wait_until(lambda: witness.ending("steered"))
+    assert ended["counters"]["done"] == 3
 
 
 async def test_a_thousand_seeds_fed_one_by_one_are_one_run(
@@ -252,7 +253,7 @@ async def test_a_thousand_seeds_fed_one_by_one_are_one_run(
     witness.feed(*(seed("thousand", number) for number in range(total)))
     worker = Worker(frontier)
     await wait_until(lambda: worker.has_finished(total), timeout_s=90)
-    ended = await witness.ended("thousand")
+    ended = await wait_until(lambda: witness.ending("thousand"))
     assert (ended["event"], ended["run"]) == ("crawl_finished", 1)
     assert ended["counters"]["admitted"] == ended["counters"]["done"] == total
     assert ended["counters"]["done_by_status"] == {"2xx": total}
