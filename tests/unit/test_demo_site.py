@@ -184,7 +184,6 @@ async def ask(site: Site, host: str, *paths: str, method: str = "GET") -> list[t
     return replies
 
 
-@pytest.mark.asyncio
 async def test_served_bytes_are_the_rendered_ones(site: Site) -> None:
     """Each page answers on its own host as the model says; a flaky one only from the second on."""
     web = site.web
@@ -198,7 +197,6 @@ async def test_served_bytes_are_the_rendered_ones(site: Site) -> None:
             assert first[0] == (500 if page.kind is Kind.FLAKY else expected.status)
 
 
-@pytest.mark.asyncio
 async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> None:
     """What was asked is in the log: host, path, status, agent and time, unknown paths included."""
     host = site.web.hosts[2]
@@ -217,7 +215,6 @@ async def test_the_log_names_every_visit_once(site: Site, tmp_path: Path) -> Non
     assert count_fetches(visits, site.web.port)[f"{site.web.origin(host)}/"] == 3
 
 
-@pytest.mark.asyncio
 async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:
     """While a slow page is awaited on one connection, others are served; its own wait."""
     slow = next(page for page in site.web.pages if page.kind is Kind.SLOW)
@@ -227,7 +224,6 @@ async def test_a_slow_page_holds_back_nobody_else(site: Site) -> None:
     assert [status for status, _ in await waiting] == [200, 200]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -246,7 +242,6 @@ async def test_bad_requests_are_refused(site: Site, sent: bytes, status: int) ->
     writer.close()
 
 
-@pytest.mark.asyncio
 async def test_echo_shows_what_was_sent(site: Site) -> None:
     """/echo answers with the request's own head, a body being read past."""
     reader, writer = await asyncio.open_connection(site.web.hosts[0], site.web.port)
@@ -256,7 +251,6 @@ async def test_echo_shows_what_was_sent(site: Site) -> None:
     writer.close()
 
 
-@pytest.mark.asyncio
 async def test_a_taken_port_is_one_sentence(site: Site, tmp_path: Path) -> None:
     """A second site on the same port does not start, and says which address is taken."""
     second = Site(site.web, AccessLog(tmp_path / "second.jsonl"))

@@ -19,7 +19,6 @@ async def _deaf_to(cancellations: int) -> int:
     return await asyncio.Event().wait()
 
 
-@pytest.mark.asyncio
 async def test_a_task_that_forgets_its_cancellation_is_told_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -32,7 +31,6 @@ async def test_a_task_that_forgets_its_cancellation_is_told_again(
     assert task.cancelled()
 
 
-@pytest.mark.asyncio
 async def test_ending_returns_when_last_words_are_said() -> None:
     """A task that cleans up is waited for; an error of its own does not reach the caller."""
     said = []
@@ -50,7 +48,6 @@ async def test_ending_returns_when_last_words_are_said() -> None:
     assert said == ["goodbye"]
 
 
-@pytest.mark.asyncio
 async def test_nothing_to_end_is_nothing_to_wait_for() -> None:
     """No tasks at all are ended at once."""
     await tasks.end([])
