@@ -130,13 +130,17 @@ class Feeder:
         starves = self._holds.is_starving
         if self._holds.owes or self._finishing:
             due_at = self._left_at + (PACE_S if starves or self._finishing else BUSY_PACE_S)
-        if self._want() > 0:
+        if self._wants_any():
+            room_at = 0.0 if self._holds.room() else self._holds.room_at()
             pace_s = 0.0 if starves else BUSY_PACE_S
-            due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s))
+            due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s, room_at))
         return due_at
 
+    def _wants_any(self) -> bool:
+        return not self._draining and self._may_lease()
+
     def _want(self) -> int:
-        return 0 if self._draining or not self._may_lease() else self._holds.room()
+        return self._holds.room() if self._wants_any() else 0
 
     async def _exchange(self) -> None:
         call = self._unanswered or _Call(self._holds.take_owed(), self._want(), time.monotonic())

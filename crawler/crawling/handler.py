@@ -62,8 +62,8 @@ class GatedHandler(HTTP11DownloadHandler):
         page: Page | None = request.meta.get(PAGE)
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
-        await self._resolver.resolve(*_goes_to(request))
         self._holds.set_out(page)
+        await self._resolver.resolve(*_goes_to(request))
         _leaving.set(page)
         heard: Heard | None = None
         try:

@@ -8,10 +8,11 @@ Everything here is plain state, on one thread; :mod:`crawling.feeder` carries it
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -111,6 +112,10 @@ class Holds:
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
         return max(0, min(self._slots.free(), self._most - len(self._pages)))
+
+    def room_at(self) -> float:
+        """When there will be room without any other news, by the monotonic clock; may be never."""
+        return self._slots.next_free_at() if len(self._pages) < self._most else math.inf
 
     @property
     def is_starving(self) -> bool:
@@ -262,23 +267,8 @@ class Holds:
 
     def take_owed(self) -> Owed:
         """What the next exchange tells; it must be told, or told again, until it is answered."""
-        settles: list[Settle] = []
-        requeues: list[Requeue] = []
-        releases: list[Release] = []
-        links = 0
-        while self._ends and len(settles) + len(requeues) + len(releases) < ENDS_PER_EXCHANGE:
-            end = self._ends[0]
-            if isinstance(end, Settle):
-                more = sum(len(group.entries) for group in end.links)
-                if settles and links + more > LINKS_PER_EXCHANGE:
-                    break
-                links += more
-                settles.append(end)
-            else:
-                (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
-            self._ends.popleft()
         sent, self._sent = tuple(self._sent.values()), {}
-        return Owed(settles, requeues, releases, sent)
+        return replace(_taken_from(self._ends), sent=sent)
 
     def told(
         self, owed: Owed, stale: Collection[str], refused: Collection[str] = ()
@@ -310,6 +300,26 @@ class Holds:
         self._sent.pop(token, None)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
+
+
+def _taken_from(ends: deque[End]) -> Owed:
+    """The ends that have room in one exchange; one settle always has."""
+    settles: list[Settle] = []
+    requeues: list[Requeue] = []
+    releases: list[Release] = []
+    links = 0
+    while ends and len(settles) + len(requeues) + len(releases) < ENDS_PER_EXCHANGE:
+        end = ends[0]
+        if isinstance(end, Settle):
+            more = sum(len(group.entries) for group in end.links)
+            if settles and links + more > LINKS_PER_EXCHANGE:
+                break
+            links += more
+            settles.append(end)
+        else:
+            (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
+        ends.popleft()
+    return Owed(settles, requeues, releases)
 
 
 def _tells_all(end: End, sent: Sent | None) -> bool:

@@ -1,9 +1,9 @@
 """A page on its way through this process.
 
-It is *waiting* until its request sets out, *connecting* until it is written, *sent* until its
-response is there, *received* while it is parsed and published, and *ended* once its end is owed to
-the frontier. A *stale* one is in other hands: whatever still happens to it here is nobody's
-business.
+It is *waiting* until its request sets out, *connecting* while its host is looked up and reached,
+*sent* until its response is there, *received* while it is parsed and published, and *ended* once
+its end is owed to the frontier. A *stale* one is in other hands: whatever still happens to it here
+is nobody's business.
 """
 
 from __future__ import annotations
@@ -33,12 +33,18 @@ class Phase(Enum):
     @property
     def is_unsent(self) -> bool:
         """Whether its request has not been written."""
-        return self in {Phase.WAITING, Phase.CONNECTING}
+        return self in _UNSENT
 
     @property
     def is_download(self) -> bool:
         """Whether its response is still to come."""
-        return self.is_unsent or self is Phase.SENT
+        return self in _DOWNLOADS
+
+
+# Made once: a set of members costs more than the page's other bookkeeping.
+_UNSENT = frozenset({Phase.WAITING, Phase.CONNECTING})
+_DOWNLOADS = _UNSENT | {Phase.SENT}
+_OVER = frozenset({Phase.SPILLING, Phase.ENDED, Phase.STALE})
 
 
 @dataclass(slots=True, eq=False)
@@ -81,4 +87,4 @@ class Page:
     @property
     def is_open(self) -> bool:
         """Whether its end is still to come from here."""
-        return self.phase not in {Phase.SPILLING, Phase.ENDED, Phase.STALE}
+        return self.phase not in _OVER

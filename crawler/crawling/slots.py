@@ -1,7 +1,8 @@
 """The download slots of one process: how many more pages it may take on.
 
 A page takes a slot from its lease to its response. A download that takes long gives its slot to
-another: servers that answer byte by byte, or not at all, cost connections and no speed.
+another: servers that answer byte by byte, or not at all, and names and addresses that nobody
+answers for, cost connections and no speed.
 
 How many holds may wait at once is found out: more while they set out at once, fewer the longer
 they waited, half as many when one was too late. A process whose CPU is the bottleneck would else
@@ -10,7 +11,9 @@ lease more than it can send within the half second that a grant lasts, and give 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import islice
 
 from crawling.pages import Page, Phase
 
@@ -36,8 +39,8 @@ class Slots:
         self._count = count
         self._clock = clock
         self._taken = self._waiting = 0
-        self._sent_at: dict[str, float] = {}
-        """By token, in the order of sending."""
+        self._began_at: dict[str, float] = {}
+        """By token, in the order of setting out."""
         self._window = min(float(count), _FIRST_WINDOW)
         self._narrowed_at = 0.0
 
@@ -51,11 +54,18 @@ class Slots:
         """Whether no slot has anything to do."""
         return self._taken == self._slow()
 
+    def next_free_at(self) -> float:
+        """When the next download can have taken long, if no other news comes; may be never."""
+        slow = self._slow()
+        if slow == SLOW_PER_SLOT * self._count:
+            return math.inf
+        return next(islice(self._began_at.values(), slow, None), self._clock()) + SLOW_S
+
     def _slow(self) -> int:
         """Downloads that take no slot any more."""
         since, slow = self._clock() - SLOW_S, 0
-        for sent_at in self._sent_at.values():
-            if sent_at > since or slow == SLOW_PER_SLOT * self._count:
+        for began_at in self._began_at.values():
+            if began_at > since or slow == SLOW_PER_SLOT * self._count:
                 break
             slow += 1
         return slow
@@ -68,10 +78,11 @@ class Slots:
     def move(self, page: Page, phase: Phase) -> None:
         """A page enters a phase."""
         self._waiting -= page.phase is Phase.WAITING
-        self._taken -= page.phase.is_download and not phase.is_download
-        self._sent_at.pop(page.token, None)
-        if phase is Phase.SENT:
-            self._sent_at[page.token] = self._clock()
+        if phase is Phase.CONNECTING:
+            self._began_at[page.token] = self._clock()
+        elif page.phase.is_download and not phase.is_download:
+            self._taken -= 1
+            self._began_at.pop(page.token, None)
 
     def waited(self, waited_s: float) -> None:
         """A page set out after so long: let more wait, or fewer."""

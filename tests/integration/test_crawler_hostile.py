@@ -10,12 +10,27 @@ import os
 import re
 from pathlib import Path
 
+from crawlstream.model.crawl import CrawlKey
 from support.crawler_cluster import CrawlerCluster
 from support.crawler_hostiles import MIB, corpus
 from support.crawler_site import Answer, CrawlerSite, Visit, page
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler_fixtures"]
+
+SLOW_NAMES = """
+import time
+from crawling import guard
+
+asked = guard._system_lookup
+
+def slow(host):
+    if host.endswith(".invalid"):
+        time.sleep(9)
+    return asked(host)
+
+guard._system_lookup = slow
+"""
 
 ROUNDS = int(os.environ.get("HOSTILE_ROUNDS", "1"))
 RESIDENT = 300 * MIB
@@ -76,6 +91,30 @@ async def test_no_declared_charset_costs_the_page(
     assert found.pop("/long") == "a" * 11
     assert found.pop("/koi") == "<p>да</p>"
     assert set(found.values()) == {"<p>grün</p>"}, found
+
+
+async def _held(cluster: CrawlerCluster, crawl: CrawlKey) -> bool:
+    return (await cluster.state_of(crawl)).held >= 4
+
+
+async def test_names_that_nobody_answers_for_hold_up_no_other_site(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """While as many lookups as there are slots take their time, other hosts are crawled."""
+    (tmp_path / "slow_names.py").write_text(SLOW_NAMES)
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
+    healthy = [f"/healthy/{number}" for number in range(40)]
+    site.pages |= dict.fromkeys(healthy, page())
+    dead = [f"http://no{number}.invalid/" for number in range(8)]
+    extra = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "slow_names", "RETRY_TIMES": "0"}
+    with cluster.worker(CONCURRENT_REQUESTS="4", **extra):
+        names = await cluster.feed(*dead, crawlid="names", priority=99)
+        await wait_until(lambda: _held(cluster, names))
+        good = await cluster.feed(*map(site.url, healthy), crawlid="healthy")
+        assert (await cluster.end_of(good, timeout_s=8)).done == len(healthy)
+        assert not (await cluster.state_of(names)).failed
+        await cluster.end_of(names, timeout_s=60)
+    assert cluster.failures() == dict.fromkeys(dead, "dns")
 
 
 def most_resident(pid: int) -> int:

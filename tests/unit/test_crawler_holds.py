@@ -92,6 +92,24 @@ def test_a_slow_download_gives_its_slot_to_another(holds: Holds, clock: Clock) -
     assert holds.room() == 0, "no more holds than four times the slots"
 
 
+def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Holds, clock: Clock) -> None:
+    """From the moment its page set out, and the moment is known beforehand."""
+    pages = [holds.admit(hold(number)) for number in range(4)]
+    assert holds.room_at() == clock.now + SLOW_S, "none has set out, so no sooner than this"
+    holds.set_out(pages[0])
+    clock.now += 0.05
+    for page in pages[1:]:
+        holds.set_out(page)
+    assert (holds.room(), holds.room_at()) == (0, 100 + SLOW_S)
+    clock.now = 100 + SLOW_S
+    assert holds.room() == 1
+    clock.now += 0.05
+    assert holds.room() == 4
+    holds.depart(pages[0])
+    holds.receive(pages[0])
+    assert holds.room() == 4, "it took no slot, so it frees none"
+
+
 def test_open_holds_are_bounded_however_fast_the_downloads(holds: Holds) -> None:
     """Pages that wait for Kafka stop the leasing at four times the slots."""
     for number in range(16):
