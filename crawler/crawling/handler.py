@@ -21,6 +21,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
 
+from crawling.connections import KeptConnections, allow_files
 from crawling.guard import GuardedResolver
 from crawling.holds import GrantExpired, Holds
 from crawling.pages import Page
@@ -55,7 +56,8 @@ class GatedHandler(HTTP11DownloadHandler):
         self._holds = Worker.of(crawler).holds
         self._resolver = GuardedResolver.in_force(crawler, reactor)
         # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
-        self._pool = cast(HTTPConnectionPool, _Gate(self._pool, self._holds))
+        kept = KeptConnections(reactor, self._pool, allow_files())
+        self._pool = cast(HTTPConnectionPool, _Gate(kept, self._holds))
 
     async def download_request(self, request: Request) -> Response:
         """Send one request; GrantExpired, AddressRefused, or what Scrapy's handler raises."""
@@ -107,8 +109,6 @@ class _Gate:
         self._pool = pool
         self._holds = holds
         self._shaken: WeakSet[Any] = WeakSet()
-        # Twisted would send a GET a second time, unpaid, when a kept connection turns out dead.
-        pool.retryAutomatically = False
 
     def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
         """A connection, made or kept; the request is written right after it is given."""
