@@ -40,8 +40,8 @@ _ANSWER_BYTES = 65_536
 _TOKEN_LIVES_S = "21600"  # noqa: S105  seconds, as Amazon's header has them
 
 Look = Callable[[], bool]
-"""Whether the end has been announced. It may block for a second or two; OSError,
-HTTPException and ValueError mean that nobody knows."""
+"""Whether the end has been announced. It may block for a second or two; what it raises means that
+nobody knows."""
 
 log = structlog.get_logger()
 
@@ -226,9 +226,9 @@ class Watcher:
     async def _is_announced(self) -> bool:
         try:
             is_announced = await asyncio.to_thread(self._look)
-        except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
+        except Exception as error:  # noqa: BLE001  another look may know
             if self._knows:
-                log.warning("stop", outcome="notice_unknown", error=str(error))
+                log.warning("stop", outcome="notice_unknown", error=repr(error))
             self._knows = False
             return False
         self._knows = True

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from crawling.notice import Amazon, Azure, Google, Metadata, look_of
+from crawling.notice import Amazon, Azure, Google, Metadata, Watcher, look_of
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 
@@ -171,6 +172,19 @@ def test_a_function_of_ones_own_is_looked_up_by_its_name() -> None:
     found = look_of(load_settings(notice="os.sched_yield"))
     assert found is not None
     assert found[0]() is None
+
+
+async def test_a_look_that_fails_is_repeated() -> None:
+    """Whatever it raises: a defect in somebody's function must not end the watch unnoticed."""
+    looks = iter([AttributeError("a defect"), ValueError("no answer")])
+
+    def look() -> bool:
+        for error in looks:
+            raise error
+        return True
+
+    watcher = Watcher(cast(Any, None), look, 30)
+    assert [await watcher._is_announced() for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
