@@ -46,10 +46,10 @@ def retry_after(response: Response) -> tuple[float, float]:
     asked = _text(response, b"Retry-After")
     if asked.isdecimal() and asked.isascii():
         return min(int(asked[:10]), _LONGEST_S), 0
-    until, site_now = _moment(asked), _moment(_text(response, b"Date"))
-    if until is None:
+    until, site_now = moment(asked), moment(_text(response, b"Date"))
+    if until is None or until <= 0:
         return 0, 0
-    if site_now is None:
+    if site_now is None or site_now <= 0:
         return 0, until
     return min(max(until - site_now, 0), _LONGEST_S), 0
 
@@ -58,7 +58,7 @@ def _text(response: Response, name: bytes) -> str:
     return (response.headers.get(name) or b"").decode("latin-1").strip()
 
 
-def _moment(text: str) -> float | None:
+def moment(text: str) -> float | None:
     """The epoch second of an HTTP date; None for anything else."""
     try:
         moment = parsedate_to_datetime(text)
@@ -66,5 +66,4 @@ def _moment(text: str) -> float | None:
         return None
     # ``-0000`` means UTC as well, but is read as a time without a zone.
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    seconds = (aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
-    return seconds if seconds > 0 else None
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()

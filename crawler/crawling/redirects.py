@@ -6,6 +6,8 @@ a crawl however many pages point to it. It keeps the depth of its source and car
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -16,6 +18,7 @@ from scrapy.utils.response import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from crawling.pages import Page
+from crawling.reactions import moment
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.url import canonical, fingerprint, host_of, seed_url
@@ -32,6 +35,7 @@ _OF_THE_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location"}
 )
 _OF_THE_HOST = frozenset({"authorization", "cookie"})
+_AGE = re.compile(r"-?[0-9]{1,20}")
 _COOKIES_KEPT = 50
 """Cookies of one host on one chain; more is no login but an attack."""
 
@@ -138,11 +142,12 @@ def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]
 
 
 def _is_deletion(attributes: str) -> bool:
-    for attribute in attributes.lower().split(";"):
-        name, _, value = attribute.strip().partition("=")
-        if name == "max-age" and value.strip().lstrip("-").isdigit() and int(value) <= 0:
-            return True
-    return False
+    parts = (each.partition("=") for each in attributes.split(";"))
+    said = {name.strip().lower(): value.strip() for name, _, value in parts}
+    if _AGE.fullmatch(age := said.get("max-age", "")):
+        return int(age) <= 0
+    expires = moment(said.get("expires", ""))
+    return expires is not None and expires < time.time()
 
 
 def _salt(page: Page, hops: int) -> str:

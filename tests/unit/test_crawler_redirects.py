@@ -93,6 +93,29 @@ def test_the_same_page_is_asked_again_with_the_cookie_it_set() -> None:
     assert found.salt is not None
 
 
+@pytest.mark.parametrize(
+    ("attributes", "stays"),
+    [
+        ("Expires=Thu, 01 Jan 1970 00:00:00 GMT", False),
+        ("Path=/; expires=Thu, 01-Jan-1970 00:00:01 GMT", False),
+        ("Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT", True),
+        ("Expires=Fri, 01 Jan 2100 00:00:00 GMT", True),
+        ("Expires=soon", True),
+        ("Max-Age=-1", False),
+        ("Max-Age=--1", True),
+        ("Max-Age=\N{SUPERSCRIPT TWO}", True),
+        ("Max-Age=" + "9" * 5000, True),
+    ],
+)
+def test_a_cookie_is_deleted_as_sites_do_it(attributes: str, *, stays: bool) -> None:
+    """By an age or a date that has passed; nonsense deletes nothing, and costs no page."""
+    page = page_at(HERE, cookies={"old": "1"})
+    cookies = [f"old=2; {attributes}".encode()]
+    found = redirect_of(page, answer(page, 302, Location="/x", Set_Cookie=cookies))
+    assert isinstance(found, Entry)
+    assert found.cookies == ({"old": "2"} if stays else {})
+
+
 def test_another_spelling_of_the_same_page_is_followed() -> None:
     """A site that insists on its order of arguments is obeyed, not deduplicated away."""
     page = page_at("http://a.example/q?a=1&b=2")
