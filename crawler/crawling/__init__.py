@@ -7,9 +7,11 @@ The life of a page here:
 ``holds``        makes a ``pages.Page`` of each; ``slots`` says how many there may be, ``shares``
                  which domains rest because their pages are dear
 ``robots``       lets it pass, ends it, or spends its grant on the robots.txt nobody has yet
+                 (``robots_book`` in the cluster, ``robots_known`` in this process)
 ``to_scrapy``    makes a request of it, the only one there will be for this grant
 ``handler``      is the last gate: ``guard`` vets the address, the grant must be fresh, and the
-                 frontier hears when the request left and how the site reacted (``reactions``)
+                 frontier hears when the request left and how the site reacted (``reactions``);
+                 ``connections`` are kept for the next page, ``downloader`` lets nobody else send
 ``middlewares``  take the response: ``outcome`` decides whether it is for the spider, another
                  attempt, a redirect (``redirects``) or a failure (``failures``)
 ``spiders``      make a result of it and find links (``links``, ``patterns``); ``outlinks`` packs

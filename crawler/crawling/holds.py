@@ -182,6 +182,12 @@ class Holds:
             # No request was written, but the site was asked for a connection.
             self._report(page, received=True, heard=heard)
 
+    def answered(self, page: Page) -> None:
+        """There is a response; one that no site has given if it is a middleware of the user's."""
+        if page.phase.is_download:
+            self._move(page, Phase.RECEIVED)
+            page.received_at = time.time()
+
     def _report(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1

@@ -9,6 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from crawling.downloader import Replaced
 from crawling.endings import Endings
 from crawling.failures import RETRY_CODES, BadStatus, is_retryable, reason_of
 from crawling.holds import GrantExpired, Holds
@@ -16,7 +17,7 @@ from crawling.outlinks import Children
 from crawling.pages import Page
 from crawling.publish import GivenUp
 from crawling.reactions import retry_after
-from crawling.redirects import redirect_of
+from crawling.redirects import redirect_of, sent_elsewhere
 from crawling.shares import BODY_S_PER_BYTE
 from crawling.to_scrapy import page_of
 from crawlstream.boot.settings import Settings
@@ -55,6 +56,7 @@ class Outcomes:
             await self.give_up(page, BadStatus(f"status {response.status}"))
             raise Ended
         page.status = response.status
+        self.holds.answered(page)
         page.cpu_s += len(response.body) * BODY_S_PER_BYTE
         self._count(page, response.status)
         if response.status in RETRY_CODES and self._may_retry(page):
@@ -62,11 +64,8 @@ class Outcomes:
             raise Ended
         refresh_s = self.settings.METAREFRESH_MAXDELAY if self.settings.METAREFRESH_ENABLED else 0
         target = redirect_of(page, response, refresh_s)
-        if isinstance(target, Entry):
-            self._redirect(page, target)
-            raise Ended
         if target is not None:
-            await self.endings.fail(page, target)
+            await self._follow(page, target)
             raise Ended
 
     async def failed(self, failure: Failure) -> None:
@@ -81,7 +80,12 @@ class Outcomes:
             log.debug("release", url=page.hold.entry.url, reason="grant_expired")
             self.holds.release(page)
             return
-        await self.give_up(page, error)
+        if isinstance(error, Replaced) and (target := sent_elsewhere(page, error.request)):
+            await self._follow(page, target)
+        elif isinstance(error, Replaced) and self._may_retry(page):
+            self._retry(page, "asked_again")
+        else:
+            await self.give_up(page, error)
 
     async def give_up(self, page: Page, error: BaseException) -> None:
         """Try a page again whose download failed, or fail it for good."""
@@ -108,7 +112,11 @@ class Outcomes:
         )
         self.holds.requeue(page, delay_ms)
 
-    def _redirect(self, page: Page, target: Entry) -> None:
+    async def _follow(self, page: Page, target: Entry | str) -> None:
+        """End a page whose chain goes on, or ends here for a reason."""
+        if isinstance(target, str):
+            await self.endings.fail(page, target)
+            return
         children = Children(page)
         children.add(target, page.hold.priority, counts=False)
         page.links = children.groups

@@ -13,6 +13,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from urllib.parse import urljoin
 
+from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from scrapy.utils.response import get_meta_refresh
 from w3lib.url import safe_url_string
@@ -54,15 +55,39 @@ def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry |
         status, target = 303, _refreshed(response, chain, refresh_s)
     if target is None:
         return None
+    return _followed(page, _with_method(entry, status), target, _cookies(entry, target, response))
+
+
+def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
+    """The same where a user's middleware asks for another URL, method or body.
+
+    None means that this is no other request than the page's own.
+    """
+    entry, target = page.hold.entry, _usable(page.hold.entry.url, request.url)
+    if target is None:
+        return "invalid_request"
+    body = request.body.decode(errors="replace") or None
+    asked = replace(entry, method=request.method, body=body)
+    if _identity(target, asked) == _identity(entry.url, entry):
+        return None
+    return _followed(page, asked, target, entry.cookies)
+
+
+def _identity(url: str, entry: Entry) -> str:
+    return fingerprint(url, entry.method, (entry.body or "").encode())
+
+
+def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str]) -> Entry | str:
+    """The entry of a target, or why it is not followed."""
+    chain = (*entry.redirect_urls, entry.url)
     if len(chain) > MAX_REDIRECTS:
         return "too_many_redirects"
-    cookies = _cookies(entry, target, response)
     was_here = fingerprint(target) in map(fingerprint, chain)
     if was_here and target in chain and cookies == entry.cookies:
         return "redirect_loop"
     salted = was_here or entry.salt is not None
     followed = replace(
-        _with_method(entry, status),
+        entry,
         url=target,
         origin=None,
         redirect_urls=chain,

@@ -21,6 +21,8 @@ SPIDER_MODULES = [
     *filter(None, os.environ.get("CRAWLSTREAM_SPIDER_MODULES", "").split(",")),
 ]
 """A user's own spiders: importable modules, separated by commas."""
+ADDONS = {"crawling.addon.ClusterAddon": 0}
+"""What follows holds whatever a spider's ``custom_settings`` say."""
 
 # One event loop for everything, the fast one.
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
@@ -31,7 +33,9 @@ ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 # Those that take long are beside: see crawling.slots.
 CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
+CONCURRENT_REQUESTS_PER_IP = 0
 DOWNLOAD_DELAY = 0
+DOWNLOAD_SLOTS: dict[str, Any] = {}
 # A page yields one result as a rule; Scrapy starts so many tasks for each response.
 CONCURRENT_ITEMS = 1
 # Bodies that wait for Kafka; beyond this nothing more is downloaded, and nothing leased.
@@ -52,8 +56,12 @@ DOWNLOAD_HANDLERS: dict[str, Any] = {
     "ftp": None,
     "s3": None,
 }
+DOWNLOADER = "crawling.downloader.GrantedDownloader"
 TWISTED_DNS_RESOLVER = "crawling.guard.GuardedResolver"
 
+# What is granted to this process is of no use to another one, nor to this one later.
+SCHEDULER = "scrapy.core.scheduler.Scheduler"
+JOBDIR = None
 # The local queue holds granted requests for moments: strictly by priority, then in lease order.
 SCHEDULER_PRIORITY_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
 SCHEDULER_MEMORY_QUEUE = "scrapy.squeues.FifoMemoryQueue"
@@ -104,6 +112,8 @@ HTTPPROXY_ENABLED = False
 REDIRECT_ENABLED = False
 METAREFRESH_ENABLED = False
 RETRY_ENABLED = False
+# For middlewares that ask again: they count as we do.
+RETRY_TIMES = CRAWLSTREAM.RETRY_TIMES
 ROBOTSTXT_OBEY = False
 
 _SPIDER = "scrapy.spidermiddlewares"

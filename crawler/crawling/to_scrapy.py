@@ -73,8 +73,9 @@ def _callback(spider: Spider, name: str | None) -> Callable[..., Any] | None:
 
 
 def _meta(hold: Hold) -> dict[str, Any]:
-    """What spiders written for the predecessor look up in ``response.meta``."""
+    """What spiders written for the predecessor look up in ``response.meta``, and middlewares."""
     return {
+        "retry_times": hold.retries,
         "appid": hold.crawl.appid,
         "crawlid": hold.crawl.crawlid,
         "spiderid": hold.crawl.spiderid,
@@ -91,22 +92,34 @@ INHERITED_META = frozenset(
 """Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
 
 
+def agent_of(hold: Hold, default: str) -> str:
+    """What a page's request calls itself, and what its robots.txt is read for."""
+    if hold.entry.headers or hold.profile.headers:
+        return _headers(hold).get("user-agent") or default
+    return hold.profile.useragent or default
+
+
 def _headers(hold: Hold) -> dict[str, str]:
+    """By name in lower case, so that nothing is said twice; what is said last holds."""
     entry, profile = hold.entry, hold.profile
     at_home = profile.site is None or domain_key(host_of(entry.url)) == profile.site
-    headers = dict(profile.headers or {}) if at_home else {}
+    headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
-        headers["User-Agent"] = profile.useragent
+        headers["user-agent"] = profile.useragent
     if entry.parent_url and (referrer := _referrer(entry.parent_url, entry.url[:6])):
-        headers["Referer"] = referrer
+        headers["referer"] = referrer
     if cookie := _cookie(hold, at_home=at_home):
-        headers["Cookie"] = cookie
-    headers.update(entry.headers)
+        headers["cookie"] = cookie
+    headers.update(_lowered(entry.headers))
     return {
         name: value.translate(_NO_CONTROLS)
         for name, value in headers.items()
-        if value and _NAME.fullmatch(name) and name.lower() not in _OURS
+        if value and _NAME.fullmatch(name) and name not in _OURS
     }
+
+
+def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def _cookie(hold: Hold, *, at_home: bool) -> str:

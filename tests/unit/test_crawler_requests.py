@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request, Spider
 
 from crawling.outlinks import Children
-from crawling.to_scrapy import PAGE, page_of, to_scrapy
+from crawling.to_scrapy import PAGE, agent_of, page_of, to_scrapy
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.model.effects import Links
 from crawlstream.model.url import fingerprint
@@ -65,6 +65,33 @@ def test_headers_of_http_itself_and_forgeries_are_left_out() -> None:
     }
     request = to_scrapy(page_at(headers=headers), SomeSpider(), failed)
     assert request.headers.to_unicode_dict() == {"X-Split": "aEvil: 1"}
+
+
+def test_nothing_is_said_twice_however_it_is_spelled() -> None:
+    """The crawl's user agent and cookies stand above its headers, a request's own above all."""
+    profile = Profile(
+        useragent="crawl/1",
+        cookie="k=v",
+        headers={"user-agent": "header/1", "cookie": "x=y", "ACCEPT": "a", "referer": "r"},
+    )
+    page = page_at(profile=profile, headers={"Accept": "b"}, parent_url="http://a.example/")
+    request = to_scrapy(page, SomeSpider(), failed)
+    assert request.headers.to_unicode_dict() == {
+        "User-Agent": "crawl/1",
+        "Cookie": "k=v",
+        "Accept": "b",
+        "Referer": "http://a.example/",
+    }
+
+
+def test_the_agent_of_a_page_is_the_one_that_its_request_names() -> None:
+    """Its own, else the crawl's, else a header of the crawl, else the worker's."""
+    headers = {"user-agent": "header/1"}
+    of_crawl = Profile(headers=headers, useragent="crawl/1")
+    assert agent_of(page_at().hold, "worker/1") == "worker/1"
+    assert agent_of(page_at(profile=Profile(headers=headers)).hold, "worker/1") == "header/1"
+    assert agent_of(page_at(profile=of_crawl).hold, "worker/1") == "crawl/1"
+    assert agent_of(page_at(headers={"User-Agent": "own/1"}).hold, "worker/1") == "own/1"
 
 
 @pytest.mark.parametrize(
