@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 
 import structlog
 from protego import Protego
+from redis.exceptions import RedisError
 from scrapy import Request
 from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
 
+from crawling.downloader import Replaced
 from crawling.failures import TooLarge
 from crawling.holds import START_BY_S, GrantExpired
 from crawling.outcome import Outcomes
@@ -31,12 +33,13 @@ from crawling.robots_book import (
     MAX_BYTES,
     Note,
     RobotsBook,
+    note_instead,
     note_of,
     place_of,
 )
+from crawling.robots_known import KnownRobots
 from crawling.tasks import Tasks
-from crawling.to_scrapy import PAGE
-from crawlstream.boot.settings import Settings
+from crawling.to_scrapy import PAGE, agent_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.url import origin_of
 
@@ -51,8 +54,6 @@ _MAX_LATER = 105
 """Refusals in a row until the host's pages fail: about a day."""
 _LONGEST_DELAY_S = 300.0
 """A longer Crawl-delay is cut to this; so few pages would be no crawl."""
-_PARSED = 2_000
-"""Parsed files remembered in this process."""
 
 log = structlog.get_logger()
 
@@ -65,14 +66,6 @@ class Verdict(Enum):
     UNKNOWN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What this process remembers of an origin; without rules everything is allowed."""
-
-    rules: Protego | None
-    until: float
-
-
 class Robots:
     """Says whether a page may be fetched; buys the robots.txt that nobody has yet."""
 
@@ -82,8 +75,13 @@ class Robots:
         outcomes: Outcomes,
         tasks: Tasks,
         fetch: Callable[[Request], Awaitable[Response]],
+        *,
+        agent: str,
     ) -> None:
-        """``fetch`` downloads what the page in the request's meta pays for."""
+        """``fetch`` downloads what the page in the request's meta pays for.
+
+        ``agent`` is what requests call themselves where a crawl says nothing else.
+        """
         self._book = book
         self._outcomes = outcomes
         self._endings = outcomes.endings
@@ -91,7 +89,8 @@ class Robots:
         self._settings = outcomes.settings
         self._tasks = tasks
         self._fetch = fetch
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._agent = agent
+        self._known = KnownRobots()
         self._under_way: dict[str, asyncio.Event] = {}
 
     def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
@@ -119,15 +118,18 @@ class Robots:
         profile, url = page.hold.profile, page.hold.entry.url
         if not self._must_obey(profile):
             return Verdict.ALLOWED
-        known = self._known.get(origin_of(url))
-        if known is None or known.until < time.monotonic():
+        origin = origin_of(url)
+        if origin not in self._known:
             return Verdict.UNKNOWN
-        if known.rules is None or known.rules.can_fetch(url, self._agent_of(page)):
+        rules = self._known[origin]
+        if rules is None:
             return Verdict.ALLOWED
-        return Verdict.FORBIDDEN
+        with _charged(page):
+            is_allowed = rules.can_fetch(url, self._agent_of(page))
+        return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
 
     def _agent_of(self, page: Page) -> str:
-        return page.hold.profile.useragent or self._settings.USER_AGENT
+        return agent_of(page.hold, self._agent)
 
     def _must_obey(self, profile: Profile) -> bool:
         if profile.obey_robots is None:
@@ -141,16 +143,22 @@ class Robots:
             by_origin[origin_of(page.hold.entry.url)].append(page)
         try:
             notes = await self._book.read(list(by_origin))
-            await asyncio.gather(*map(self._act, by_origin, by_origin.values(), notes))
-        except Exception as error:  # noqa: BLE001  the pages must come to some end
+            await asyncio.gather(*map(self._try, by_origin, by_origin.values(), notes))
+        except RedisError as error:
             log.warning("robots", outcome="unknown", error=repr(error))
         for page in (page for some in by_origin.values() for page in some):
             if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
                 self._holds.release(page, delay_ms=_WAIT_MS)
 
+    async def _try(self, origin: str, pages: list[Page], note: Note) -> None:
+        try:
+            await self._act(origin, pages, note)
+        except Exception as error:  # noqa: BLE001  the pages must come to some end
+            log.warning("robots", outcome="unknown", origin=origin, error=repr(error))
+
     async def _act(self, origin: str, pages: list[Page], note: Note) -> None:
         if note.word in {b"rules", b"open"}:
-            self._remember(origin, note)
+            self._remember(origin, note, pages[0])
         elif note.word == b"later" and note.rests_s > 0:
             await self._put_off(pages, note)
         elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
@@ -176,9 +184,11 @@ class Robots:
     async def _fetch_for(self, page: Page, origin: str, before: Note) -> bool:
         """Spend a page's grant on its robots.txt; whether that asks for pauses."""
         try:
-            response = await self._fetch(_request(place_of(origin, before), page, self._settings))
+            response = await self._fetch(self._request(place_of(origin, before), page))
         except (DownloadCancelledError, TooLarge):
             note = EVERYTHING_FORBIDDEN
+        except Replaced as error:
+            note = note_instead(error.request.url, place_of(origin, before), before)
         except GrantExpired:
             await self._book.forget(origin)
             self._holds.release(page)
@@ -191,6 +201,15 @@ class Robots:
             note = note_of(response, before)
         return await self._publish(origin, note, page)
 
+    def _request(self, url: str, page: Page) -> Request:
+        return Request(
+            url,
+            headers={"User-Agent": self._agent_of(page)},
+            meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
+            priority=page.hold.priority,
+            dont_filter=True,
+        )
+
     async def _publish(self, origin: str, note: Note, page: Page) -> bool:
         """Tell the cluster, wake the pages that wait here, and give the buyer back."""
         await self._book.write(origin, note)
@@ -200,7 +219,7 @@ class Robots:
             return False
         delay_ms = 0
         if note.word != b"moved":
-            delay_ms = _crawl_delay_ms(self._remember(origin, note), self._agent_of(page))
+            delay_ms = _crawl_delay_ms(self._remember(origin, note, page), self._agent_of(page))
         log.info("robots", origin=origin, outcome=note.word.decode(), crawl_delay_ms=delay_ms)
         self._holds.release_buyer(page, delay_ms)
         if not delay_ms and (arrived := self._under_way.get(origin)):
@@ -214,30 +233,25 @@ class Robots:
             else:
                 self._holds.release(page, delay_ms=int(note.rests_s * 1000))
 
-    def _remember(self, origin: str, note: Note) -> Protego | None:
-        rules = note.rules()
-        self._known[origin] = _Known(rules, time.monotonic() + note.left_s)
-        self._known.move_to_end(origin)
-        if len(self._known) > _PARSED:
-            self._known.popitem(last=False)
-        return rules
+    def _remember(self, origin: str, note: Note, page: Page) -> Protego | None:
+        with _charged(page):
+            return self._known.put(origin, note)
+
+
+@contextmanager
+def _charged(page: Page) -> Iterator[None]:
+    """Count the block's CPU time for the share of the page's domain: a file may be dear."""
+    page.cpu_s -= time.thread_time()
+    try:
+        yield
+    finally:
+        page.cpu_s += time.thread_time()
 
 
 def _crawl_delay_ms(rules: Protego | None, agent: str) -> int:
     """The pause between two requests that a file asks an agent to keep; 0: it does not."""
     delay_s = rules.crawl_delay(agent) if rules else None
     return int(min(delay_s, _LONGEST_DELAY_S) * 1000) if delay_s and delay_s > 0 else 0
-
-
-def _request(url: str, page: Page, settings: Settings) -> Request:
-    agent = page.hold.profile.useragent or settings.USER_AGENT
-    return Request(
-        url,
-        headers={"User-Agent": agent},
-        meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
-        priority=page.hold.priority,
-        dont_filter=True,
-    )
 
 
 async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:

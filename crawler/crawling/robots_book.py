@@ -69,15 +69,24 @@ class Note:
         """Seconds until a host that refused may be asked again; the key lives twice the pause."""
         return self.left_s - _pause_s(self.refusals)
 
-    def rules(self) -> Protego | None:
-        """The file, if there is one that can be read; without rules everything is allowed."""
+    def text(self) -> str:
+        """The file; empty if there is none that can be read."""
         if self.word != b"rules":
-            return None
+            return ""
         try:
-            return Protego.parse(zlib.decompress(self.rest).decode("utf-8-sig", "ignore"))
-        except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
-            log.warning("robots", outcome="unreadable", error=str(error)[:200])
-            return None
+            return zlib.decompress(self.rest).decode("utf-8-sig", "ignore")
+        except zlib.error as error:
+            log.warning("robots", outcome="unreadable", error=str(error))
+            return ""
+
+
+def rules_in(text: str) -> Protego | None:
+    """What a file says, if it can be read; without rules everything is allowed."""
+    try:
+        return Protego.parse(text) if text else None
+    except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
+        log.warning("robots", outcome="unreadable", error=str(error)[:200])
+        return None
 
 
 def rules_note(text: bytes) -> Note:
@@ -107,6 +116,16 @@ def note_of(response: Response, before: Note) -> Note:
     if 300 <= status < 400 and (target := _target(response)) and hops < _MAX_HOPS:
         return Note(b"moved %d %s" % (hops + 1, target.encode()), _MOVED_S)
     return Note(b"open", _KEPT_S)
+
+
+def note_instead(url: str, asked: str, before: Note) -> Note:
+    """The same where a user's middleware gives a request for ``url`` back instead of a response.
+
+    The same again means not now; any other is as good as a redirect.
+    """
+    if url == asked:
+        return note_of(Response(asked, status=503), before)
+    return note_of(Response(asked, status=302, headers={"Location": url}), before)
 
 
 def _target(response: Response) -> str | None:

@@ -106,11 +106,10 @@ class Worker:
         self.outcomes = Outcomes(self.endings, self.holds, settings, self._count)
         self.traps = Traps(settings.max_path_segments, settings.max_path_repeats)
         self.blacklist = Blacklist(self._frontier, drops=not settings.SCHEDULER_BACKLOG_BLACKLIST)
-        book = RobotsBook(self._redis, keys)
         self._feeder = Feeder(
             self._frontier,
             self.holds,
-            Robots(book, self.outcomes, self._tasks, self._fetch),
+            self._robots(),
             self._sleeper,
             meter=self._meter,
             worker=self.name,
@@ -119,6 +118,11 @@ class Worker:
         )
         self._exchanging: asyncio.Task[None] | None = None
         self._health = AsyncExitStack()
+
+    def _robots(self) -> Robots:
+        book = RobotsBook(self._redis, self._keys)
+        agent = self._crawler.settings["USER_AGENT"]
+        return Robots(book, self.outcomes, self._tasks, self._fetch, agent=agent)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Worker:

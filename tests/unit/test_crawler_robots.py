@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from scrapy.http import Response
 
-from crawling.robots_book import EVERYTHING_FORBIDDEN, Note, note_of, place_of, rules_note
+from crawling.robots_book import (
+    EVERYTHING_FORBIDDEN,
+    Note,
+    note_instead,
+    note_of,
+    place_of,
+    rules_in,
+    rules_note,
+)
+from crawling.robots_known import MOST_CHARACTERS, MOST_FILES, KnownRobots
 
 ORIGIN = "http://a.com:8080"
 DAY_S = 24 * 3600
@@ -22,7 +31,7 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Response:
 
 def allows(note: Note, path: str) -> bool:
     """Whether everybody may fetch a path."""
-    rules = note.rules()
+    rules = rules_in(note.text())
     return rules is None or rules.can_fetch(ORIGIN + path, "anybody")
 
 
@@ -77,3 +86,40 @@ def test_what_cannot_be_read_allows() -> None:
     """A note that Redis has damaged costs nobody a page."""
     assert allows(Note(b"rules not zlib", 1), "/x")
     assert allows(rules_note(b"\x00" * 1000), "/x")
+
+
+def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
+    """The same file again means not now; nobody is allowed anything by that."""
+    asked = f"{ORIGIN}/robots.txt"
+    assert note_instead(asked, asked, NOTHING).word == b"later"
+    assert note_instead("http://www.a.com/r", asked, NOTHING).word == b"moved"
+    assert note_instead("http://b.com/r", asked, NOTHING).word == b"open"
+
+
+def test_a_process_remembers_what_it_can_bear() -> None:
+    """By number and by size; the first come first to go, and one alone may be of any size."""
+    known, open_to_all = KnownRobots(), Note(b"open", 60)
+    for number in range(MOST_FILES + 1):
+        known.put(str(number), open_to_all)
+    assert "0" not in known
+    assert "1" in known
+    large = rules_note(b"User-agent: *\n" + b"#" * (MOST_CHARACTERS // 10))
+    for number in range(10):
+        known.put(f"large-{number}", large)
+    assert [f"large-{number}" in known for number in (0, 1, 9)] == [False, True, True]
+    assert str(MOST_FILES) not in known
+    known.put("large-9", open_to_all)
+    known.put("last", large)
+    assert "large-1" in known, "what was replaced takes no room"
+
+
+def test_what_a_process_remembers_grows_old() -> None:
+    """With the note that it comes from."""
+    now = [0.0]
+    known = KnownRobots(lambda: now[0])
+    known.put(ORIGIN, rules_note(b"User-agent: *\nDisallow: /"))
+    rules = known[ORIGIN]
+    assert rules is not None
+    assert not rules.can_fetch(f"{ORIGIN}/x", "anybody")
+    now[0] = DAY_S + 1
+    assert ORIGIN not in known

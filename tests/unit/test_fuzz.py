@@ -21,7 +21,7 @@ from scrapy.http import HtmlResponse
 from crawling.guard import AddressRefused, Guard
 from crawling.links import links_of
 from crawling.robots import _crawl_delay_ms
-from crawling.robots_book import rules_note
+from crawling.robots_book import rules_in, rules_note
 from crawlstream.bus.records import Record
 from crawlstream.errors import BadThrottleConfig, InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Profile
@@ -148,7 +148,7 @@ _ROBOTS = mixed(
 def test_any_robots_txt_says_yes_or_no(text: bytes) -> None:
     """A page may be fetched or not, at a pause of at most five minutes, and soon."""
     began = time.perf_counter()
-    rules = rules_note(text).rules()
+    rules = rules_in(rules_note(text).text())
     if rules is not None:
         for path in ("/", "/a" * 20, "/x?" + "a" * 50):
             assert rules.can_fetch(f"http://a.example{path}", "crawlstream") in {True, False}

@@ -1,0 +1,59 @@
+"""The robots.txt files that this process goes by, no more of them than it can bear."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protego import Protego
+
+from crawling.robots_book import Note, rules_in
+
+MOST_FILES = 2_000
+MOST_CHARACTERS = 4 << 20
+"""Of all files together; what is made of them takes up to thirty times their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    rules: Protego | None
+    until: float
+    characters: int
+
+
+class KnownRobots:
+    """Rules by origin, until they are too old; those that came first make room."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._files: OrderedDict[str, _Known] = OrderedDict()
+        self._characters = 0
+
+    def __contains__(self, origin: str) -> bool:
+        """Whether it is known what holds there."""
+        known = self._files.get(origin)
+        return known is not None and known.until >= self._clock()
+
+    def __getitem__(self, origin: str) -> Protego | None:
+        """The rules; without any everything is allowed."""
+        return self._files[origin].rules
+
+    def put(self, origin: str, note: Note) -> Protego | None:
+        """Take over what the cluster knows; a single file may be as large as it is."""
+        text = note.text()
+        known = _Known(rules_in(text), self._clock() + note.left_s, len(text))
+        self._forget(origin)
+        self._files[origin] = known
+        self._characters += known.characters
+        while len(self._files) > 1 and (
+            len(self._files) > MOST_FILES or self._characters > MOST_CHARACTERS
+        ):
+            self._forget(next(iter(self._files)))
+        return known.rules
+
+    def _forget(self, origin: str) -> None:
+        known = self._files.pop(origin, None)
+        if known is not None:
+            self._characters -= known.characters
