@@ -11,6 +11,7 @@ from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.http import Response
 
 from crawling.charset import with_charset
+from crawling.codings import is_packed, unpacked
 from crawling.failures import BadEncoding, TooLarge
 from crawling.outlinks import Children, Outlinks
 from crawling.pages import Page
@@ -64,6 +65,8 @@ class WatchedCompression:
         page: Page | None = request.meta.get(PAGE)
         if page is None or b"Content-Encoding" not in response.headers:
             return response
+        if not is_packed(response):
+            return unpacked(response)
         try:
             with self._recorder.noting(page):
                 return self._inner.process_response(request, response)

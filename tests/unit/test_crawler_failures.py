@@ -21,6 +21,7 @@ from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseNeverReceived
 
 from crawling.charset import with_charset
+from crawling.codings import is_packed, unpacked
 from crawling.failures import BadEncoding, BadStatus, TooLarge, is_retryable, reason_of
 from crawling.guard import AddressRefused
 
@@ -99,3 +100,21 @@ def test_binary_has_no_charset() -> None:
     """What is no text is left alone."""
     response = Response("http://a.example/", body=b"\xff\xfe")
     assert with_charset(response) is response
+
+
+@pytest.mark.parametrize("said", ["utf-8", "none", "identity", "", "text/html", "gzipped"])
+def test_a_coding_that_is_none_is_passed_over(said: str) -> None:
+    """As browsers do: the page is text, and the header stays for who wants to know."""
+    headers: Any = {"Content-Type": "text/html", "Content-Encoding": said}
+    response = Response("http://a.example/", headers=headers, body=b"<a href=/x>")
+    assert not is_packed(response)
+    found = unpacked(response)
+    assert isinstance(found, HtmlResponse)
+    assert found.headers[b"Content-Encoding"] == said.encode()
+
+
+@pytest.mark.parametrize("said", ["gzip", "GZIP", "br, identity", "compress", "x-gzip"])
+def test_a_packed_body_is_known(said: str) -> None:
+    """Also by a coding that nobody here can undo: such a body is no text."""
+    headers: Any = {"Content-Encoding": said}
+    assert is_packed(Response("http://a.example/", headers=headers))
