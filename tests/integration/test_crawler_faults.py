@@ -16,6 +16,8 @@ from support.crawler_site import Answer, CrawlerSite, page, serving
 from support.servers import RunningServer
 from support.waiting import WaitUntil
 
+pytest_plugins = ["support.crawler_fixtures"]
+
 
 @pytest.fixture
 def site() -> Iterator[CrawlerSite]:
@@ -75,8 +77,6 @@ async def test_redis_killed_in_mid_crawl_costs_no_page(
 
 STUCK_SPIDER = """
 from crawling.spiders.base import ClusterSpider
-
-pytest_plugins = ["support.crawler_fixtures"]
 
 class StuckSpider(ClusterSpider):
     name = "stuck"
