@@ -39,8 +39,9 @@ WEB_PORTS = frozenset({80, 443, 8000, 8008, 8080, 8081, 8443, 8888})
 """Ports that web servers listen on; behind others live databases, brokers and consoles."""
 
 _LOOKUP_S = 10.0
-_LOOKUPS_AT_ONCE = 32
-"""Threads that wait for the system's resolver: a few dead names must not stall the rest."""
+_LOOKUPS_AT_ONCE = 128
+"""Threads that wait for the system's resolver, as many as names keep silent at once: it waits 10 s
+or more for each, and behind them names that are well would fail. There are no more than needed."""
 _ANSWER_S = 60.0
 """How long an answer is remembered: spares most lookups, follows a host that moves."""
 _NO_ANSWER_S = 5.0
