@@ -94,7 +94,13 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
         cookies=cookies,
         salt=_salt(page, len(chain)) if salted else None,
     )
-    return followed if host_of(target) == host_of(entry.url) else _abroad(followed)
+    return followed if _is_at_home(target, entry.url) else _abroad(followed)
+
+
+def _is_at_home(target: str, url: str) -> bool:
+    """Whether what identifies the requester may go along: to the same host, no less encrypted."""
+    is_worse = url.startswith("https:") and not target.startswith("https:")
+    return host_of(target) == host_of(url) and not is_worse
 
 
 def _target(url: str, response: Response) -> str | None:
@@ -139,7 +145,7 @@ def _with_method(entry: Entry, status: int) -> Entry:
 
 
 def _abroad(entry: Entry) -> Entry:
-    """On another host, what identifies the requester stays at home."""
+    """Elsewhere nobody learns what identifies the requester."""
     return replace(entry, headers=_without(entry.headers, _OF_THE_HOST), cookies={})
 
 
@@ -149,9 +155,7 @@ def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, 
 
 def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]:
     """What the chain's cookies are for the target: those before, and those set here."""
-    if host_of(target) != host_of(entry.url):
-        return {}
-    if entry.url.startswith("https:") and not target.startswith("https:"):
+    if not _is_at_home(target, entry.url):
         return {}
     cookies = dict(entry.cookies)
     for header in response.headers.getlist(b"Set-Cookie"):

@@ -121,7 +121,7 @@ class Worker:
 
     def _robots(self) -> Robots:
         book = RobotsBook(self._redis, self._keys)
-        agent = self._crawler.settings["USER_AGENT"]
+        agent = self._crawler.settings["USER_AGENT"] or ""
         return Robots(book, self.outcomes, self._tasks, self._fetch, agent=agent)
 
     @classmethod

@@ -170,8 +170,9 @@ def test_abroad_nobody_learns_who_asks() -> None:
 
 
 def test_a_chain_that_leaves_encryption_leaves_its_cookies() -> None:
-    """What was set over https is not sent over http."""
-    page = page_at("https://a.example/", cookies={"a": "1"})
+    """What was set over https is not sent over http, credentials are not either."""
+    headers = {"authorization": "x", "X-Kept": "1"}
+    page = page_at("https://a.example/", cookies={"a": "1"}, headers=headers)
     found = redirect_of(page, answer(page, 302, Location="http://a.example/"))
     assert isinstance(found, Entry)
-    assert found.cookies == {}
+    assert (found.cookies, found.headers) == ({}, {"X-Kept": "1"})
