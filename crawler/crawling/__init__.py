@@ -12,8 +12,9 @@ The life of a page here:
 ``handler``      is the last gate: ``guard`` vets the address, the grant must be fresh, and the
                  frontier hears when the request left and how the site reacted (``reactions``);
                  ``connections`` are kept for the next page, ``downloader`` lets nobody else send
-``middlewares``  take the response: ``outcome`` decides whether it is for the spider, another
-                 attempt, a redirect (``redirects``) or a failure (``failures``)
+``middlewares``  take the response, unpacked (``codings``) and its ``charset`` settled: ``outcome``
+                 decides whether it is for the spider, another attempt, a redirect (``redirects``)
+                 or a failure (``failures``)
 ``spiders``      make a result of it and find links (``links``, ``patterns``); ``outlinks`` packs
                  these for the frontier, without ``traps`` and what the ``blacklist`` holds
 ``publish``      has the record acknowledged by Kafka, its ``bodies`` stored before if need be

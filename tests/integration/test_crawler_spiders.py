@@ -164,6 +164,7 @@ class Meddled(ClusterSpider):
     custom_settings = {
         "DOWNLOADER_MIDDLEWARES": {"meddled.Meddler": 300},
         "ITEM_PIPELINES": {"meddled.Ledger": 300},
+        "USER_AGENT": "meddler/1.0",
         "DOWNLOAD_DELAY": 60,
         "DOWNLOAD_SLOTS": {"127.0.0.1": {"concurrency": 1, "delay": 60}},
     }
@@ -176,23 +177,28 @@ class Meddled(ClusterSpider):
 async def test_what_a_middleware_asks_for_instead_goes_through_the_frontier(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
-    """A spider's own settings and middlewares neither lose a page nor fetch one unpaid."""
+    """A spider's own settings and middlewares lose no page, and fetch none unpaid or forbidden."""
     (tmp_path / "meddled.py").write_text(MEDDLING)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     asked = ("/kept", "/dressed", "/abroad", "/again", "/elsewhere", "/in-time")
     site.pages |= dict.fromkeys([*asked, "/there", "/arrived"], page())
+    site.pages["/robots.txt"] = Answer(b"User-agent: meddler\nDisallow: /not-by-meddlers")
     users = {
         "PYTHONPATH": path,
         "CRAWLSTREAM_SPIDER_MODULES": "meddled",
         "SITE": site.url(""),
         "RETRY_TIMES": "1",
+        "ROBOTSTXT_OBEY": "true",
     }
+    seeds = [site.url(path) for path in (*asked, "/not-by-meddlers")]
     with cluster.worker("meddled", **users):
-        crawl = await cluster.feed(*map(site.url, asked), spiderid="meddled")
+        crawl = await cluster.feed(*seeds, spiderid="meddled")
         state = await cluster.end_of(crawl, timeout_s=60)
     results = {record["url"]: record for record in cluster.results()}
-    assert cluster.failures() == {site.url("/again"): "ignored"}
-    assert (state.done, state.redirected, state.failed) == (5, 2, 1)
+    failures = {site.url("/again"): "ignored", site.url("/not-by-meddlers"): "robots"}
+    assert cluster.failures() == failures
+    assert (state.done, state.redirected, state.failed) == (5, 2, 2)
+    assert {visit.headers["user-agent"] for visit in site.visits} == {"meddler/1.0"}
     assert site.paths().count("/again") == 2
     assert site.paths().count("/in-time") == 2
     assert results[site.url("/in-time")]["attempt"] == 2
