@@ -7,7 +7,8 @@ CrawlstreamError
 ├── Unavailable           back off and try again in place; never drop, never skip
 │   ├── RedisUnavailable
 │   ├── KafkaUnavailable
-│   │   └── NotAcknowledged  (bus.records) repeat exactly the records that it names
+│   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
+│   │   └── NotReached       (bus.connect)
 │   ├── StoreUnavailable      (crawling.bodies)
 │   ├── GivenUp               (crawling.publish) leave the page open: it goes back
 │   └── ZooKeeperUnavailable

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 
 from crawlstream.errors import KafkaUnavailable
@@ -63,7 +63,7 @@ def open_client(
     """Make a kafka-python client over ``network`` and hand out its network client, too.
 
     A constructor that cannot reach Kafka raises, and leaves sockets and a running thread behind
-    in the half-made client: these are closed here. KafkaUnavailable says what went wrong.
+    in the half-made client: these are closed here. NotReached says what went wrong.
     """
     made: list[KafkaNetClient] = []
 
@@ -79,7 +79,17 @@ def open_client(
     except (KafkaError, OSError) as error:
         for client in made:
             client.close()
-        raise KafkaUnavailable(f"Kafka does not answer: {error}") from error
+        raise NotReached(_unreached(options.get("bootstrap_servers", ()), error)) from error
+
+
+def _unreached(hosts: Sequence[str], error: Exception) -> str:
+    """One sentence; that time ran out is all that the client knows, and says nothing new."""
+    why = "" if isinstance(error, KafkaTimeoutError) else f": {error}"
+    return f"Kafka does not answer at {', '.join(hosts)}{why}"
+
+
+class NotReached(KafkaUnavailable):
+    """None of Kafka's brokers could be connected to."""
 
 
 class _Listeners(set[Any]):

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from crawlstream.boot.settings import Settings
+from crawlstream.bus.connect import NotReached
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
@@ -37,7 +38,7 @@ async def open_sink(settings: Settings) -> AsyncIterator[KafkaSink]:
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
             await sink.start()
-    except TimeoutError as error:
+    except (TimeoutError, NotReached) as error:
         await sink.stop()
         raise kafka_is_silent(settings) from error
     try:
@@ -59,7 +60,7 @@ async def ends_of(settings: Settings, *topics: str) -> list[Mapping[int, int]]:
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
             return [await end_offsets(settings.KAFKA_HOSTS, topic) for topic in topics]
-    except TimeoutError as error:
+    except (TimeoutError, NotReached) as error:
         raise kafka_is_silent(settings) from error
 
 

@@ -16,6 +16,7 @@ import orjson
 import typer
 
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.bus.connect import NotReached
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import list_topics
@@ -112,7 +113,7 @@ async def _topics(settings: Settings) -> list[str]:
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
             return list(await list_topics(settings.KAFKA_HOSTS))
-    except TimeoutError as error:
+    except (TimeoutError, NotReached) as error:
         raise kafka_is_silent(settings) from error
 
 

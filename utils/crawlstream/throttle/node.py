@@ -129,9 +129,15 @@ def _session(hosts: Sequence[str]) -> Iterator[_Session]:
         yield session
     except (KazooException, KazooTimeoutError) as error:
         close = _close_in_background
-        raise ZooKeeperUnavailable(f"ZooKeeper does not answer: {error!r}") from error
+        raise ZooKeeperUnavailable(_unanswered(hosts, error)) from error
     finally:
         close(client)
+
+
+def _unanswered(hosts: Sequence[str], error: Exception) -> str:
+    """One sentence; that time ran out is all that the client knows, and says nothing new."""
+    why = "" if isinstance(error, KazooTimeoutError) else f": {error!r}"
+    return f"ZooKeeper does not answer at {', '.join(hosts)}{why}"
 
 
 def _close_in_background(client: Any) -> None:
