@@ -76,7 +76,7 @@ async def run(settings: Settings) -> None:
             async with (
                 serve(
                     settings.metrics_port,
-                    partial(_health, loop, recall),
+                    partial(_health, source, loop, recall),
                     host=settings.metrics_host,
                 ),
                 beside(tally.run(), heartbeat.run(), recall.run()),
@@ -118,6 +118,7 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         working.result()
 
 
-def _health(loop: Loop, recall: Recall) -> Health:
+def _health(source: KafkaSource, loop: Loop, recall: Recall) -> Health:
     is_stuck = loop.pulse.is_stuck or recall.pulse.is_stuck
-    return Health(alive=not is_stuck, waiting_for=loop.pulse.waiting_for)
+    waiting_for = loop.pulse.waiting_for or ("kafka" if source.is_waiting else "")
+    return Health(alive=not is_stuck, waiting_for=waiting_for)

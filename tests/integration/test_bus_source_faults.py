@@ -14,6 +14,7 @@ from kafka.cluster import ClusterMetadata
 from kafka.coordinator.base import MemberState
 from kafka.errors import CorruptRecordError
 
+from crawlstream.bus import reader as reader_module
 from crawlstream.bus import session as session_module
 from crawlstream.bus.records import Batch, NotAcknowledged, Out
 from crawlstream.bus.session import Session
@@ -136,6 +137,26 @@ async def test_a_killed_broker_costs_no_acknowledged_record(
         # A rebalance may wait half a minute for a member that the broker's death has renamed.
         await wait_until(lambda: set(acknowledged) <= set(pipe.ledger.values), timeout_s=90)
     pipe.ledger.assert_each_once()
+
+
+async def test_a_broker_that_is_away_is_told(
+    pipe: Pipe,
+    kafka_server: RunningServer,
+    monkeypatch: pytest.MonkeyPatch,
+    wait_until: WaitUntil,
+) -> None:
+    """A source that waits for Kafka says so while it does, though nothing has failed."""
+    monkeypatch.setattr(reader_module, "SILENT_AFTER_S", 2.0)
+    async with pipe.following() as source:
+        await pipe.send(range(100))
+        await wait_until(lambda: len(pipe.ledger.values) == 100)
+        assert not source.is_waiting
+        kafka_server.kill()
+        try:
+            await wait_until(lambda: source.is_waiting, timeout_s=20)
+        finally:
+            kafka_server.start()
+        await wait_until(lambda: not source.is_waiting, timeout_s=60)
 
 
 async def test_stopping_is_quick_even_while_the_broker_is_frozen(

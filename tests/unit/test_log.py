@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
+
+from crawlstream.boot.log import _Seldom
 
 _SPEAK = """
 import logging, warnings
@@ -16,6 +19,7 @@ log = structlog.get_logger()
 log.info("poll", records=3, odd=object, binary=b"\\xff", lone="\\ud800")
 log.debug("poll", outcome="unseen")
 logging.getLogger("kafka.coordinator").warning("lost %s", "node 1")
+logging.getLogger("kafka.coordinator").warning("lost %s", "node 2")
 logging.getLogger("kafka.coordinator").info("chatter")
 warnings.warn("old call")
 try:
@@ -35,6 +39,24 @@ def test_every_line_is_json_with_the_same_head() -> None:
     assert len(lines) == 4
     assert {line["process"] for line in lines} == {"tester"}
     assert all(line["timestamp"].endswith("Z") and line["level"] for line in lines)
+
+
+def test_a_client_repeats_itself_once_a_minute() -> None:
+    """What a client says with every attempt does not fill the log; all others are heard."""
+    now = 0.0
+    seldom = _Seldom(clock=lambda: now)
+
+    def is_heard(name: str, template: str, *values: object) -> bool:
+        record = logging.LogRecord(name, logging.WARNING, "", 0, template, values, None)
+        return seldom.filter(record)
+
+    assert is_heard("kafka.cluster", "no node %s", 1)
+    assert not is_heard("kafka.cluster", "no node %s", 2)
+    assert is_heard("kafka.cluster", "something else")
+    assert is_heard("kazoo.client", "no node %s", 1)
+    assert all(is_heard("scrapy.core", "page %s", number) for number in range(3))
+    now = 61.0
+    assert is_heard("kafka.cluster", "no node %s", 3)
 
 
 _WARN = """

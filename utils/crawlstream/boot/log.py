@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -43,6 +44,7 @@ def configure(settings: Settings, process: str) -> None:
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
     # One line for every attempt to reach a broker that is away; the bus says once that it waits.
     logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
+    handler.addFilter(_Seldom())
     logging.captureWarnings(capture=True)
 
 
@@ -58,6 +60,34 @@ def configure_for_command() -> None:
     )
     logging.basicConfig(handlers=[logging.NullHandler()])
     logging.captureWarnings(capture=True)
+
+
+class _Seldom(logging.Filter):
+    """Lets a client of a service say the same thing once a minute, not with every attempt.
+
+    A service that is away for a night would wash all else out of logs that are rotated by size.
+    """
+
+    _CLIENTS = ("kafka.", "kazoo.")
+    _PAUSE_S = 60.0
+    _KNOWN_LIMIT = 1000
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said_at: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether this is to be written."""
+        if not record.name.startswith(self._CLIENTS):
+            return True
+        if len(self._said_at) >= self._KNOWN_LIMIT:
+            self._said_at.clear()
+        what, now = (record.name, str(record.msg)), self._clock()
+        if now - self._said_at.get(what, float("-inf")) < self._PAUSE_S:
+            return False
+        self._said_at[what] = now
+        return True
 
 
 class _Sentences:

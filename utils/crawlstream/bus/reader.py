@@ -24,6 +24,8 @@ COMMIT_EVERY_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 HEALTHY_AFTER_S = 30.0
 """A session that lived so long has earned a quick return."""
+SILENT_AFTER_S = 10.0
+"""Without a connection for so long Kafka is waited for; to connect anew takes less."""
 
 log = structlog.get_logger()
 Command = Callable[[Session], None]
@@ -50,6 +52,13 @@ class Reader(threading.Thread):
         self._lock = threading.Lock()
         self._to_commit: dict[int, int] = {}
         self._committed_at = 0.0
+        self._connected_at = time.monotonic()
+        self._is_said = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether Kafka has been away for a while."""
+        return time.monotonic() - self._connected_at > SILENT_AFTER_S
 
     def place(self, partition: int, epoch: int, offset: int | None) -> None:
         """Have a partition read on from ``offset``, None: from its oldest record."""
@@ -95,6 +104,7 @@ class Reader(threading.Thread):
                 self._obey(session)
                 session.announce()
                 self._read(session)
+                self._note(session)
         finally:
             session.close(self._take_commit())
 
@@ -107,6 +117,18 @@ class Reader(threading.Thread):
         if batches:
             self._has_room = False
             self._tell(Arrived(batches))
+
+    def _note(self, session: Session) -> None:
+        """Say once that Kafka is waited for, and once that it is back."""
+        if session.is_connected:
+            self._connected_at = time.monotonic()
+        if self._is_said == self.is_waiting:
+            return
+        self._is_said = self.is_waiting
+        if self._is_said:
+            log.warning("poll", outcome="waiting", error="Kafka does not answer")
+        else:
+            log.info("poll", outcome="kafka_back")
 
     def _obey(self, session: Session) -> None:
         for _ in range(self._inbox.qsize()):

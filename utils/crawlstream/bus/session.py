@@ -123,6 +123,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         self._is_fetching = True
         self._heard_at = time.monotonic()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether any broker is connected to just now."""
+        brokers = self._network.cluster.brokers()
+        return any(self._network.connected(broker.node_id) for broker in brokers)
+
     def subscribe(self) -> None:
         """Ask to be assigned partitions."""
         self._consumer.subscribe([self._topic], listener=self)

@@ -91,6 +91,11 @@ class KafkaSource:
             reader.finish()
             await asyncio.to_thread(reader.join, STOP_TIMEOUT_S)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether Kafka has been away for a while, so that nothing can be read."""
+        return self._reader is not None and self._reader.is_waiting
+
     async def poll(self, timeout_s: float) -> Sequence[Batch]:
         """Next batches, at most one a partition; empty when none arrived within ``timeout_s``."""
         with contextlib.suppress(TimeoutError):
