@@ -14,11 +14,11 @@ import orjson
 import typer
 import yaml
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, ValidationError
-from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
+from crawlstream.cli.console import stdout_console
 from crawlstream.errors import ConfigError, CrawlstreamError
 
 HOURS_A_MONTH = 730
@@ -130,7 +130,7 @@ def cost(
     if as_json:
         sys.stdout.write(orjson.dumps(asdict(found)).decode() + "\n")
     else:
-        Console().print(_shown(found))
+        stdout_console().print(_shown(found))
 
 
 def _shown(found: Cost) -> Table:

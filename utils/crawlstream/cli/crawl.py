@@ -100,7 +100,7 @@ async def _crawl(
 def _results_to(output: Path | None, console: Console) -> Iterator[OnResult]:
     """Where each result goes: a line for people, or the record itself for programs."""
     if output is None:
-        yield lambda _, result: console.print(describe(result))
+        yield lambda _, result: console.print(describe(result), soft_wrap=True)
     elif str(output) == "-":
         yield _writer(sys.stdout.buffer)
     else:

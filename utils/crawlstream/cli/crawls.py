@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import orjson
 import typer
 from redis.exceptions import RedisError
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.cli.console import stdout_console
 from crawlstream.cli.times import ago
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
@@ -78,7 +78,7 @@ def show_crawls(found: Sequence[CrawlState], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(orjson.dumps([_as_json(crawl) for crawl in found]).decode() + "\n")
     elif found:
-        Console().print(_table(found))
+        stdout_console().print(_table(found))
     else:
         sys.stdout.write("No such crawl is remembered.\n")
 
@@ -88,11 +88,14 @@ def _as_json(crawl: CrawlState) -> Mapping[str, Any]:
 
 
 def _table(found: Sequence[CrawlState]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for name in ("crawl", "app", "spider", "run", "state"):
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for name in ("crawl", "app", "spider"):
         table.add_column(name, overflow="fold")
-    for name in ("waits", "in work", "done", "failed", "filtered", "active"):
-        table.add_column(name, justify="right")
+    for name in ("run", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("waits", "in work", "done", "failed", "filtered"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("active", justify="right")
     now = time.time()
     for crawl in found:
         colour = _COLOURS.get(crawl.state, "dim")

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
+from crawlstream.cli.console import stdout_console
 from crawlstream.cli.crawls import read_crawls, show_crawls
 from crawlstream.errors import CrawlstreamError
 
@@ -55,7 +55,7 @@ def _show_one(reply: Mapping[str, Any]) -> None:
             table.add_row(name, _text(value))
     for domain, backlog in reply.get("domains", {}).items():
         table.add_row(f"waiting at {escape(domain)}", _text(backlog))
-    Console().print(table)
+    stdout_console().print(table)
 
 
 def _text(value: object) -> str:

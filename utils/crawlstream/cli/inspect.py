@@ -14,12 +14,12 @@ import orjson
 import typer
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID
+from crawlstream.cli.console import stdout_console
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
@@ -189,7 +189,7 @@ def _show_domain(report: DomainReport, *, as_json: bool) -> None:
             crawl = (band.crawl.crawlid, band.crawl.appid) if band.crawl else ("(ended)", "")
             counts = (str(band.standing), str(band.queued))
             table.add_row(queue.spiderid, queue.place, *crawl, *counts)
-    Console().print(table if report.queues else "Nothing is queued in it.")
+    stdout_console().print(table if report.queues else "Nothing is queued in it.")
     return None
 
 

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.history import Held, everything, held, marks_of
 from crawlstream.cli.ask import ends_of
+from crawlstream.cli.console import stdout_console
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
@@ -103,7 +103,7 @@ def _as_json(outlook: Outlook) -> Mapping[str, object]:
 
 
 def _show(outlook: Outlook) -> None:
-    console = Console(markup=False, highlight=False)
+    console = stdout_console(markup=False, highlight=False)
     console.print(
         f"Were Redis lost now, {outlook.to_read} records would be read again."
         f" {len(outlook.unfinished)} crawls would begin again from their seeds;"

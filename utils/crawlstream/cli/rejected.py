@@ -21,6 +21,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.records import Out
 from crawlstream.bus.tail import read_topic
 from crawlstream.cli.ask import ends_of, open_sink
+from crawlstream.cli.console import stdout_console
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, requests
@@ -182,8 +183,9 @@ def _show_table(items: Sequence[Item], limit: int) -> None:
         return
     table = Table(box=None, header_style="bold")
     table.add_column("id", overflow="fold")
-    for name in ("rejected at", "reason", "why"):
-        table.add_column(name)
+    for name in ("rejected at", "reason"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("why")
     for item in items[-limit:]:
         table.add_row(
             item.id, _time(item.at_ms), item.rejection.reason, "; ".join(item.rejection.errors)
@@ -207,7 +209,7 @@ def _as_json(item: Item, *, with_text: bool) -> dict[str, Any]:
 
 def _plain_console() -> Console:
     """What clients wrote is not markup."""
-    return Console(markup=False, highlight=False)
+    return stdout_console(markup=False, highlight=False)
 
 
 def _time(at_ms: int) -> str:

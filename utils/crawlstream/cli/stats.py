@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
+from crawlstream.cli.console import stdout_console
 from crawlstream.errors import CrawlstreamError
 
 WINDOWS = {
@@ -63,7 +63,7 @@ def stats(
     if as_json:
         sys.stdout.write(orjson.dumps(reply).decode() + "\n")
         return
-    console = Console()
+    console = stdout_console()
     for table in tables(kind, reply):
         console.print(table)
         console.print()

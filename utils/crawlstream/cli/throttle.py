@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.cli.console import stdout_console
 from crawlstream.cli.inspect import cluster_redis
+from crawlstream.errors import ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.scope import KEPT
@@ -231,7 +232,12 @@ def _editor() -> ThrottleEditor:
 
 
 def _run(edit: Coroutine[Any, Any, ThrottleTable]) -> ThrottleTable:
-    return asyncio.run(edit)
+    try:
+        return asyncio.run(edit)
+    except ZooKeeperUnavailable as error:
+        raise ZooKeeperUnavailable(
+            f"{error}: start a cluster with `./crawlstream up -d`, or set ZOOKEEPER_HOSTS"
+        ) from error
 
 
 def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool = False) -> None:
@@ -246,7 +252,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
         shown.add_row(name, *_cells(rule), "blocked" if blocked else "")
     for name in sorted(table.blacklist - rules.keys() if domain is None else ()):
         shown.add_row(name, "", "", "", "", "blocked")
-    Console().print(shown)
+    stdout_console().print(shown)
     for line in explanations(table, domain):
         print(line)
 
