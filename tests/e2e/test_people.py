@@ -41,6 +41,7 @@ async def test_a_person_sees_processes_crawls_and_counters(
         says = (process["version"], process["host"])
         expected = (__version__, socket.gethostname()) if process["kind"] in ours else (None, None)
         assert says == expected, process
+        assert process["condition"] == "ready", process
     assert {process["kind"] for process in status["heard"]} == ours
     assert status["counters"]["residual"] == 0
     assert __version__ in await say("status")

@@ -142,3 +142,41 @@ async def test_whatever_ends_a_start_leaves_nothing_running(
     up.send_signal(how)
     assert await up.wait() == (-how if how is signal.SIGKILL else 130)
     await wait_until(lambda: not _marked(cluster), timeout_s=30, every_s=0.2)
+
+
+_LINGERS = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: open(%r, "w").close())
+time.sleep(3600)
+"""
+
+
+async def test_a_cluster_that_is_being_stopped_is_left_to_finish(tmp_path: Path) -> None:
+    """Neither a second `down` nor an `up` cuts short what a crawler still has to do."""
+    told = tmp_path / "told"
+    environment = _without_kafka(tmp_path, crawling=_LINGERS % str(told))
+    home = tmp_path / "home"
+    cluster = LocalCluster(home, env=environment)
+    cluster.home.prepare()
+    cluster._render()
+    cluster._supervisor.start(
+        {**environment, **cluster.environment(), "CRAWLSTREAM_WORKERS": "1"}, tied=False
+    )
+    await wait_until(lambda: _pids(cluster).get("crawler-1"), timeout_s=10)
+    crawler = psutil.Process(_pids(cluster)["crawler-1"])
+    await asyncio.sleep(1)
+    first = asyncio.create_task(asyncio.to_thread(LocalCluster(home, env=environment).stop))
+    await wait_until(told.exists, timeout_s=20)
+
+    assert cluster.is_running
+    assert cluster.is_stopping
+    with pytest.raises(SetupError, match="is being stopped"):
+        LocalCluster(home, env=environment).start()
+    second = asyncio.create_task(asyncio.to_thread(LocalCluster(home, env=environment).stop))
+    await asyncio.sleep(1)
+    assert crawler.is_running()
+    assert not second.done()
+
+    crawler.kill()
+    assert (await first, await second) == (0, 0)
+    assert cluster.stop() == 0

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from crawlstream.cli import servers
 from crawlstream.cli.home import Home, default_home, find_jars
 from crawlstream.cli.layout import Layout
 from crawlstream.cli.ports import Ports
+from crawlstream.cli.probes import condition
 from crawlstream.cli.readiness import Progress, Readiness
 from crawlstream.cli.supervisor import ProcessInfo, Supervisor
 from crawlstream.errors import SetupError
@@ -90,12 +92,29 @@ class LocalCluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether its supervisord answers."""
+        """Whether its supervisord answers, be it that it is ending all that it runs."""
         return self._supervisor.pid() is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is being stopped: crawlers finish their pages, servers end last."""
+        return self._supervisor.is_stopping
 
     def processes(self) -> Sequence[ProcessInfo]:
         """What runs now, as supervisor sees it."""
         return self._supervisor.processes()
+
+    def conditions(self, processes: Sequence[ProcessInfo]) -> Mapping[str, str]:
+        """What each that runs says of itself, by name: see `probes.condition`."""
+        running = {process.name: process for process in processes if process.pid is not None}
+        if not running:
+            return {}
+        with ThreadPoolExecutor(len(running)) as pool:
+            told = pool.map(self._condition, running.values())
+            return dict(zip(running, told, strict=True))
+
+    def _condition(self, process: ProcessInfo) -> str:
+        return condition(process.kind, self._layout.port_of(process.kind, process.name))
 
     def leftovers(self) -> int:
         """How many processes of this home run, supervisord's or not."""
@@ -103,12 +122,17 @@ class LocalCluster:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the home's lock; SetupError when a cluster runs or starts in it."""
+        """Hold the home's lock; SetupError when a cluster runs, starts or stops in it."""
         with (self.home.run / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise SetupError(f"a cluster is being started in {self.home.path}") from None
+            if self._supervisor.is_stopping:
+                raise SetupError(
+                    f"the cluster in {self.home.path} is being stopped:"
+                    " ./crawlstream down waits until it is"
+                )
             if (pid := self._supervisor.pid()) is not None:
                 raise SetupError(
                     f"a cluster already runs in {self.home.path} (pid {pid}): "

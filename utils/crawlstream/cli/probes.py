@@ -48,6 +48,13 @@ def process_status(port: int, timeout_s: float = 2.0) -> str:
     return "ready" if said.get("status") == "ok" else f"waiting for {said.get('waiting_for')}"
 
 
+def condition(kind: str, port: int) -> str:
+    """What a process of any kind can do now: ``ready``, ``waiting for …`` or ``starting``."""
+    if kind in PROBES:
+        return "ready" if PROBES[kind](port) else "starting"
+    return process_status(port)
+
+
 def is_alive(kind: str, port: int) -> bool:
     """Whether a process does anything at all, though it may not be of use yet.
 

@@ -12,13 +12,14 @@ from typing import Annotated
 
 import typer
 from redis.exceptions import RedisError
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.console import stdout_console
 from crawlstream.cli.retention import retention_warnings
 from crawlstream.cli.supervisor import ProcessInfo
 from crawlstream.cli.times import duration
@@ -31,6 +32,8 @@ _NOT_RUNNING = 3
 """As service managers say it."""
 
 _PATIENCE_S = 3.0
+_START_S = 60.0
+"""After so long a process that does not answer is not starting any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +52,33 @@ class _Told:
         return next((one for one in self.heard if (one.host, one.pid) == place), None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Says:
+    """What the processes say of themselves, and Redis of all."""
+
+    conditions: Mapping[str, str]
+    told: _Told | None
+
+
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """Show the processes of the cluster in CRAWLSTREAM_HOME, and what the frontier holds.
 
+    Each is asked how it is: `waiting for kafka` runs, and goes on as soon as that answers.
     Processes of other machines that work with the same Redis are shown too, as they tell of
     themselves. Exits 3 if no cluster runs here.
     """
     cluster = LocalCluster()
     processes = cluster.processes()
     told, warnings = asyncio.run(_ask_all()) if processes else (None, ())
+    says = _Says(cluster.conditions(processes), told)
     if as_json:
-        print(json.dumps({**_as_json(cluster, processes, told), "warnings": list(warnings)}))
+        print(json.dumps({**_as_json(cluster, processes, says), "warnings": list(warnings)}))
     else:
-        _show(Console(), cluster, processes, told)
+        _show(cluster, processes, says)
         for warning in warnings:
-            Console(markup=False, highlight=False).print(f"warning: {warning}")
+            stdout_console(markup=False, highlight=False).print(f"warning: {warning}")
     if not processes:
         raise typer.Exit(_NOT_RUNNING)
 
@@ -101,11 +114,13 @@ async def _ask() -> _Told | None:
 
 
 def _as_json(
-    cluster: LocalCluster, processes: Sequence[ProcessInfo], told: _Told | None
+    cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Says
 ) -> Mapping[str, object]:
+    told = says.told
     return {
         "home": str(cluster.home.path),
         "running": bool(processes),
+        "stopping": cluster.is_stopping,
         "addresses": cluster.addresses,
         "processes": [
             {
@@ -113,8 +128,9 @@ def _as_json(
                 "kind": process.kind,
                 "pid": process.pid,
                 "state": process.state,
+                "condition": says.conditions.get(process.name),
                 "uptime_s": process.uptime_s,
-                **_says(told.of(process) if told else None),
+                **_itself(told.of(process) if told else None),
             }
             for process in processes
         ],
@@ -123,7 +139,7 @@ def _as_json(
     }
 
 
-def _says(process: Process | None) -> Mapping[str, str | None]:
+def _itself(process: Process | None) -> Mapping[str, str | None]:
     """Null for the servers, which say nothing, and for who was not heard of yet."""
     return {
         "version": process.version if process else None,
@@ -131,28 +147,44 @@ def _says(process: Process | None) -> Mapping[str, str | None]:
     }
 
 
-def _show(
-    console: Console, cluster: LocalCluster, processes: Sequence[ProcessInfo], told: _Told | None
-) -> None:
+def _show(cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Says) -> None:
+    console, told = stdout_console(), says.told
     if not processes:
-        console.print(f"no cluster runs in {cluster.home.path}", highlight=False)
-        if left := cluster.leftovers():
-            console.print(f"{left} processes are left of an earlier one: ./crawlstream down")
+        console.print(_absence(cluster), highlight=False, soft_wrap=True)
         return
     others = list(told.heard) if told else []
     table = Table("process", "state", "pid", "up", "version", "host", box=None, header_style="dim")
     for process in processes:
-        colour = "green" if process.state == "RUNNING" else "red"
-        state, pid = f"[{colour}]{process.state.lower()}[/]", str(process.pid or "")
+        state, pid = _state(process, says.conditions.get(process.name)), str(process.pid or "")
         itself = told.of(process) if told else None
         if itself:
             others.remove(itself)
-        says = (itself.version, itself.host) if itself else ()
-        table.add_row(process.name, state, pid, duration(process.uptime_s), *says)
+        versions = (itself.version, itself.host) if itself else ()
+        table.add_row(process.name, state, pid, duration(process.uptime_s), *versions)
     for other in others:
         table.add_row(*_elsewhere(other))
     console.print(table)
     console.print(_in_words(told.counters if told else None), highlight=False)
+
+
+def _absence(cluster: LocalCluster) -> str:
+    """Why there is nothing to show."""
+    left, home = cluster.leftovers(), cluster.home.path
+    if cluster.is_stopping:
+        return f"the cluster in {home} is being stopped; {left} of its processes still run"
+    more = f"\n{left} processes are left of an earlier one: ./crawlstream down" if left else ""
+    return f"no cluster runs in {home}{more}"
+
+
+def _state(process: ProcessInfo, condition: str | None) -> Text:
+    """In one phrase: what supervisor knows, or what the process says where it runs."""
+    if condition is None or process.state not in {"RUNNING", "STARTING"}:
+        return Text(process.state.lower(), "red")
+    if condition == "ready":
+        return Text("running", "green")
+    if condition == "starting" and process.uptime_s > _START_S:
+        return Text("does not answer", "red")
+    return Text(condition, "yellow")
 
 
 def _elsewhere(process: Process) -> Sequence[str]:

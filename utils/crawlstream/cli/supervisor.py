@@ -26,7 +26,9 @@ MARK = "CRAWLSTREAM_CLUSTER"
 _SERVERS = ("redis", "zookeeper", "kafka")
 _KINDS = (*_SERVERS, "kafka-monitor", "redis-monitor", "crawler", "rest")
 _SETTLED_S = 2.0
-_SHUTDOWN_S = 180
+_SHUTDOWN_STATE = 6
+"""How supervisord refuses every question once it is ending what it runs (xmlrpc.Faults)."""
+_SHUTDOWN_S = 400
 """More than the longest stopwaitsecs of each group in supervisord.conf, one after the other."""
 
 
@@ -83,8 +85,27 @@ class Supervisor:
         """The process id of supervisord, None when none answers."""
         try:
             return cast("int", self._rpc().supervisor.getPID())
-        except (OSError, Fault):
+        except Fault as fault:
+            return self._noted_pid() if fault.faultCode == _SHUTDOWN_STATE else None
+        except OSError:
             return None
+
+    def _noted_pid(self) -> int | None:
+        try:
+            return int((self._home.run / "supervisord.pid").read_text())
+        except (OSError, ValueError):
+            return None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it still answers, but is ending all that it runs."""
+        try:
+            self._rpc().supervisor.getPID()
+        except Fault as fault:
+            return fault.faultCode == _SHUTDOWN_STATE
+        except OSError:
+            return False
+        return False
 
     def processes(self) -> Sequence[ProcessInfo]:
         """What it runs, the health listener left out; empty when none answers."""
