@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 
 from scrapy.crawler import AsyncCrawlerProcess
@@ -16,11 +17,14 @@ from scrapy.settings import Settings
 
 from crawling.bodies import BodyStore
 from crawlstream.boot import log
+from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one crawler; answers the exit code."""
+    for sentence in misspelt(os.environ):
+        sys.stderr.write(f"crawler: {sentence}\n")
     parser = argparse.ArgumentParser(prog="crawling", description=__doc__)
     parser.add_argument("spider", nargs="?", default="link", help="name of the spider (link)")
     name = parser.parse_args(argv).spider
@@ -40,7 +44,12 @@ def main(argv: list[str] | None = None) -> int:
 def _crawl(name: str) -> int:
     settings = Settings()
     settings.setmodule("crawling.settings", priority="project")
-    process = AsyncCrawlerProcess(settings)
+    try:
+        process = AsyncCrawlerProcess(settings)
+    except ImportError as error:
+        if error.name is None or not _is_of_user(error.name):
+            raise
+        return _refuse(f"CRAWLSTREAM_SPIDER_MODULES: {error}; is its folder on PYTHONPATH?")
     from crawling.worker import Worker  # noqa: PLC0415  its imports need the reactor installed
 
     logging.getLogger("scrapy").setLevel(logging.WARNING)
@@ -51,10 +60,16 @@ def _crawl(name: str) -> int:
         return _refuse(f"there is no spider {name!r}; there are: {known}")
     process.crawl(crawler)
     process.start()
-    if process.bootstrap_failed:
-        return 1
-    worker = Worker.of(crawler)
-    return _refuse(worker.refusal) if worker.refusal else int(worker.is_broken)
+    worker = crawler.get_extension(Worker)
+    if worker and worker.refusal:
+        return _refuse(worker.refusal)
+    return int(process.bootstrap_failed or worker is None or worker.is_broken)
+
+
+def _is_of_user(module: str) -> bool:
+    """Whether a module that was not found is what the variable names, or a package around it."""
+    named = os.environ.get("CRAWLSTREAM_SPIDER_MODULES", "").split(",")
+    return any(f"{each}.".startswith(f"{module}.") for each in named)
 
 
 def _refuse(sentence: str) -> int:

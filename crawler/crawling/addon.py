@@ -7,6 +7,8 @@ whatever the project or a spider says, because the frontier has granted it alrea
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from crawlstream.boot import log
+from crawlstream.errors import ConfigError
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -40,7 +43,12 @@ class ClusterAddon:
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
         """Set what a process needs before it has a crawler: the event loop above all."""
-        for name, value in _ours().items():
+        try:
+            ours = _ours()
+        except ConfigError as error:
+            sys.stderr.write(f"crawler: {error}\n")
+            raise SystemExit(2) from error
+        for name, value in ours.items():
             if name in _IF_THE_PROJECT_SAYS_NOTHING:
                 settings.set(name, value, "addon")
             elif name not in _COMPONENTS and name not in _THE_PROJECTS_OWN:
@@ -49,6 +57,7 @@ class ClusterAddon:
     def update_settings(self, settings: BaseSettings) -> None:
         """Add our components to the project's, and switch off what would come between."""
         log.configure(settings["CRAWLSTREAM"], f"crawler-{self._name}")
+        logging.getLogger("scrapy").setLevel(logging.WARNING)
         ours = _ours()
         for name in _COMPONENTS:
             for path, order in ours[name].items():

@@ -8,6 +8,7 @@ that Redis holds for it at the end.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -150,6 +151,8 @@ class Worker:
 
     async def _opened(self, spider: Spider) -> None:
         try:
+            _check(spider)
+            logging.getLogger(spider.name).setLevel(self._settings.LOG_LEVEL)
             await self._open()
         except Exception as error:
             self.is_broken = True
@@ -200,6 +203,9 @@ class Worker:
         await self._health.aclose()
         await self._redis.aclose()
         await self._waiting_redis.aclose()
+        if self.is_broken:
+            # By this `scrapy crawl` knows that it must not end with 0.
+            self._crawler.spider = None
 
     def _break(self) -> None:
         """End, so that a supervisor starts the process anew."""
@@ -295,6 +301,17 @@ class Worker:
         if not self._crawler.engine.running:
             raise GrantExpired
         return await self._crawler.engine.download_async(request)
+
+
+def _check(spider: Spider) -> None:
+    """ConfigError for a spider that would crawl by itself, past the frontier."""
+    from crawling.spiders.base import ClusterSpider  # noqa: PLC0415  it knows the worker
+
+    if not isinstance(spider, ClusterSpider):
+        raise ConfigError(
+            f"{type(spider).__name__} is no spider of the cluster: derive it from"
+            " crawling.spiders.base.ClusterSpider, named before other bases"
+        )
 
 
 def _sink(settings: Settings, spiderid: str) -> KafkaSink:

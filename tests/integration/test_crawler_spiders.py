@@ -252,6 +252,67 @@ async def test_a_project_joins_by_one_line(
     assert sorted(json.loads(line)["url"] for line in prices) == [site.url("/1"), site.url("/2")]
 
 
+ORDINARY_SPIDERS = """
+from scrapy import Spider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from crawling.spiders.base import ClusterSpider
+
+class Plain(Spider):
+    name = "plain"
+    start_urls = ["http://127.0.0.1:1/"]
+
+class Ruled(ClusterSpider, CrawlSpider):
+    name = "ruled"
+    rules = [Rule(LinkExtractor(allow="/item"), callback="parse_item", follow=True)]
+
+    def parse_item(self, response):
+        self.logger.info("seen %s", response.url)
+        yield self.result(response)
+"""
+
+
+def ordinary_project(cluster: CrawlerCluster, folder: Path, spider: str) -> Crawler:
+    """A crawler of a Scrapy project that joins with the spiders it has."""
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = own_settings\n")
+    settings = 'SPIDER_MODULES = ["own_spiders"]\nADDONS = {"crawling.addon.ClusterAddon": 0}\n'
+    (folder / "own_settings.py").write_text(settings)
+    (folder / "own_spiders.py").write_text(ORDINARY_SPIDERS)
+    path = os.pathsep.join(filter(None, (str(folder), cluster.env.get("PYTHONPATH"))))
+    env = {**cluster.env, "PYTHONPATH": path}
+    return Crawler(spider, env, folder / "log.jsonl", scrapy=True)
+
+
+def test_a_spider_that_would_crawl_by_itself_is_refused(
+    cluster: CrawlerCluster, tmp_path: Path
+) -> None:
+    """With a sentence that says what to derive it from, and a status that is not 0."""
+    crawler = ordinary_project(cluster, tmp_path, "plain")
+    with crawler.running():
+        assert crawler.wait() == 1
+    (refusal,) = [e for e in crawler.events() if e.get("level") == "critical"]
+    assert refusal["error"].startswith("Plain is no spider of the cluster: derive it from")
+
+
+async def test_a_crawl_spider_joins_with_its_rules(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """ClusterSpider before CrawlSpider; what it logs is in the log, what Scrapy does is not."""
+    site.pages |= {"/": page("/item/1", "/other"), "/item/1": page("/item/2"), "/item/2": page()}
+    crawler = ordinary_project(cluster, tmp_path, "ruled")
+    with crawler.running():
+        crawl = await cluster.feed(site.url("/"), spiderid="ruled", maxdepth=3)
+        await cluster.end_of(crawl, timeout_s=90)
+        crawler.signal(signal.SIGTERM)
+        assert crawler.wait() == 0
+    items = [site.url("/item/1"), site.url("/item/2")]
+    assert sorted(record["url"] for record in cluster.results()) == items
+    said = [event["event"] for event in crawler.events() if event.get("logger") == "ruled"]
+    assert said == [f"seen {url}" for url in items]
+    assert "Scraped from" not in (tmp_path / "log.jsonl").read_text()
+
+
 async def test_the_wandering_spider_walks_until_it_meets_a_page_again(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:

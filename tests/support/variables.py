@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import AliasChoices
 
-from crawlstream.boot.settings import Settings
+from crawlstream.boot.misspelt import setting_names
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -16,11 +15,7 @@ DOCKER = ROOT / "docker"
 
 def variables() -> frozenset[str]:
     """Every name by which a setting can be set."""
-    names = {"CRAWLSTREAM_SPIDER_MODULES"}
-    for name, field in Settings.model_fields.items():
-        alias = field.validation_alias
-        names |= set(map(str, alias.choices)) if isinstance(alias, AliasChoices) else {name}
-    return frozenset(names)
+    return setting_names() | {"CRAWLSTREAM_SPIDER_MODULES"}
 
 
 def load_yaml(path: Path) -> Any:

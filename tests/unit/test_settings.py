@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.boot.misspelt import misspelt
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.connect import Security, common_options, secure
 from crawlstream.errors import ConfigError
@@ -49,6 +50,16 @@ def test_misspelt_names_are_understood_with_a_warning(monkeypatch: pytest.Monkey
     monkeypatch.delenv("SCHEDULER_ITEM_RETRIES")
     with pytest.warns(UserWarning, match="call it SCHEDULER_ITEM_RETRIES"):
         load_settings()
+
+
+def test_a_name_that_is_nearly_a_setting_is_told() -> None:
+    """Others are no business of ours, and what is set as well needs no hint."""
+    names = ["CRAWLSTREAM_ALOW_NETWORKS", "USER_AGNET", "CRAWLSTREAM_REDIS_PORT", "PATH", "USER"]
+    assert list(misspelt(names)) == [
+        "CRAWLSTREAM_ALOW_NETWORKS is no setting: did you mean CRAWLSTREAM_ALLOW_NETWORKS?",
+        "USER_AGNET is no setting: did you mean USER_AGENT?",
+    ]
+    assert not list(misspelt(["USER_AGNET", "USER_AGENT"]))
 
 
 @pytest.mark.parametrize(

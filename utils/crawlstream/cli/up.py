@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from crawlstream.boot.misspelt import misspelt
 from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.readiness import Progress
 from crawlstream.errors import SetupError
@@ -35,6 +37,8 @@ def up(
     Example: crawlstream up -d --workers 2
     """
     console = Console(stderr=True)
+    for sentence in misspelt(os.environ):
+        console.print(sentence, style="yellow", highlight=False, soft_wrap=True)
     cluster = LocalCluster()
     with _ends_as_interrupt():
         started_at = time.monotonic()
@@ -76,7 +80,7 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     addresses = cluster.addresses
     for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"):
         if name in addresses:
-            console.print(f"  {name}={addresses[name]}", highlight=False)
+            console.print(f"  export {name}={addresses[name]}", highlight=False)
     console.print(f"  http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}", highlight=False)
     console.print("crawl something: ./crawlstream crawl URL", highlight=False)
 
