@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.app import VERBS
@@ -97,3 +99,13 @@ def test_links_of_pages_outside_the_site_lead_somewhere(page: Path) -> None:
     """Files that README and CONTRIBUTING link to exist; mkdocs looks after all other pages."""
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (ROOT / target).exists(), target
+
+
+def test_requests_that_are_fed_in_examples_fit_their_schema() -> None:
+    """Whoever copies one is not refused."""
+    schema = json.loads((ROOT / "utils/crawlstream/wire/schema/scraper.json").read_text())
+    told = "".join(page.read_text(encoding="utf-8") for page in [*PROSE, DOCS / "cli.md"])
+    fed = [json.loads(each) for each in re.findall(r"feed '(\{.*?\})'", told)]
+    assert fed
+    for request in fed:
+        Draft202012Validator(schema).validate(request)

@@ -49,7 +49,7 @@ def feed(
     interrupted says with which --skip it goes on.
     What the cluster refuses comes back on the rejected topic: crawlstream rejected list
 
-    Example: crawlstream feed '{"url": "https://example.com", "appid": "me", "crawlid": "1"}'
+    Example: crawlstream feed '{"url": "https://example.com", "appid": "my-app", "crawlid": "1"}'
     """
     settings, began = load_settings(), time.monotonic()
     with _lines_of(source) as lines, _progress() as show:
