@@ -55,7 +55,7 @@ class Cost:
     """Of Redis' main thread, networking included."""
     script_us: float = 0
     """Inside the operations, by the wall."""
-    calls: int = 0
+    calls: float = 0
     """Commands that clients sent."""
 
 
