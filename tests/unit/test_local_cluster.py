@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.home import Home
+from crawlstream.cli.home import Home, find_jars
 from crawlstream.cli.layout import Layout
 from crawlstream.cli.listener import SILENCES, START_S, Watch
 from crawlstream.cli.ports import Ports, free_block, is_free
@@ -173,3 +173,14 @@ def test_a_missing_program_is_named_with_its_remedy() -> None:
 
 def _free_ports() -> dict[str, str]:
     return replace(Ports.free(), metrics=free_block(40)).variables()
+
+
+def test_a_cluster_within_the_home_finds_the_jars_of_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The door has put them into CRAWLSTREAM_HOME; the demo's own folder is below it."""
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "kafka_2.13-4.0.jar").touch()
+    monkeypatch.delenv("CRAWLSTREAM_JARS", raising=False)
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    assert find_jars(Home(tmp_path / "demo")) == tmp_path / "jars"

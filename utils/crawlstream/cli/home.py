@@ -100,7 +100,8 @@ def find_jars(home: Home | None = None) -> Path:
     """The folder of Kafka's and ZooKeeper's jars; SetupError when nobody has fetched them."""
     given = os.environ.get("CRAWLSTREAM_JARS")
     candidates = [Path(given)] if given else []
-    candidates += [(home or default_home()).path / "jars", repository() / ".crawlstream" / "jars"]
+    homes = [*filter(None, [home]), default_home(), Home(repository() / ".crawlstream")]
+    candidates += [each.path / "jars" for each in homes]
     for folder in candidates:
         if any(folder.glob("kafka_*.jar")):
             return folder.absolute()
