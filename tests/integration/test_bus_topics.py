@@ -15,10 +15,12 @@ from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.bus.topics import (
+    INCOMING_RETENTION_MS,
     TopicShape,
     ensure_topics,
     forget_records,
     list_topics,
+    retention_ms,
     topic_problems,
 )
 from crawlstream.errors import KafkaUnavailable
@@ -98,6 +100,14 @@ async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topic
     problems = await topic_problems(hosts, topics, max_record_bytes=8 * MIB)
     assert len(problems) == len(topics.all())
     assert "max.message.bytes" in problems[0]
+
+
+async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
+    """In milliseconds; for ever is -1, and a topic that is not there is no number."""
+    assert await retention_ms(hosts, topics.incoming) == INCOMING_RETENTION_MS
+    assert await retention_ms(hosts, topics.overflow) == -1
+    with pytest.raises(KafkaUnavailable, match="there is no topic nothing"):
+        await retention_ms(hosts, "nothing")
 
 
 async def test_a_replication_that_cannot_be_had_is_told(hosts: list[str], fresh_name: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
-from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import TopicPartition
 
 from crawlstream.bus.connect import admin
@@ -39,11 +38,6 @@ async def held(hosts: Sequence[str], topic: str, *, group: str) -> dict[int, Hel
     return await asyncio.to_thread(_held, hosts, topic, group)
 
 
-async def retention_ms(hosts: Sequence[str], topic: str) -> int:
-    """How long a topic keeps its records, -1: for ever; KafkaUnavailable as above."""
-    return await asyncio.to_thread(_retention_ms, hosts, topic)
-
-
 async def everything(hosts: Sequence[str], topic: str) -> list[Record]:
     """All records of a small topic; KafkaUnavailable as above."""
     return [r async for r in read_topic(hosts, topic, from_beginning=True, follow=False)]
@@ -60,14 +54,6 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
         except ValueError as error:
             log.warning("recover", outcome="unreadable", error=str(error))
     return marks
-
-
-def _retention_ms(hosts: Sequence[str], topic: str) -> int:
-    key = "retention.ms"
-    asked = [ConfigResource(ConfigResourceType.TOPIC, topic, [key])]
-    with admin(hosts, _CLIENT_ID) as client:
-        configs = client.describe_configs(asked, config_filter="all")["topic"]
-    return int(configs[topic][key]["value"])
 
 
 def _held(hosts: Sequence[str], topic: str, group: str) -> dict[int, Held]:

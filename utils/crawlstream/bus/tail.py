@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -27,12 +27,12 @@ async def end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
 
     KafkaUnavailable if Kafka does not answer or has no such topic.
     """
-    return await asyncio.to_thread(_end_offsets, hosts, topic)
+    return await asyncio.to_thread(_asked, hosts, topic, _Tail.ends)
 
 
 async def offsets_since(hosts: Sequence[str], topic: str, at_ms: int) -> Mapping[int, int]:
     """Offset of the first record with a time from ``at_ms`` on, by partition; errors as above."""
-    return await asyncio.to_thread(_offsets_since, hosts, topic, at_ms)
+    return await asyncio.to_thread(_asked, hosts, topic, lambda tail: tail.since(at_ms))
 
 
 async def read_topic(
@@ -143,19 +143,12 @@ class _Tail:
             self._consumer.close(autocommit=False, timeout_ms=_CLOSE_TIMEOUT_MS)
 
 
-def _end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
+def _asked(
+    hosts: Sequence[str], topic: str, question: Callable[[_Tail], Mapping[int, int]]
+) -> Mapping[int, int]:
     tail = _Tail(hosts, topic)
     try:
         tail.begin(from_beginning=False, offsets=None)
-        return tail.ends()
-    finally:
-        tail.close()
-
-
-def _offsets_since(hosts: Sequence[str], topic: str, at_ms: int) -> Mapping[int, int]:
-    tail = _Tail(hosts, topic)
-    try:
-        tail.begin(from_beginning=False, offsets=None)
-        return tail.since(at_ms)
+        return question(tail)
     finally:
         tail.close()

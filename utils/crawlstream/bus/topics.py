@@ -96,7 +96,7 @@ async def topic_problems(
     hosts: Sequence[str], topics: Topics, *, max_record_bytes: int
 ) -> Sequence[str]:
     """One sentence for each existing topic that cannot hold what will be written to it."""
-    limits = await asyncio.to_thread(_size_limits, hosts, topics.all())
+    limits = await asyncio.to_thread(_numbers, hosts, topics.all(), "max.message.bytes")
     return [
         f"topic {name} holds records of {limit} bytes at most, but they may have"
         f" {max_record_bytes}: raise its max.message.bytes,"
@@ -104,6 +104,17 @@ async def topic_problems(
         for name, limit in limits.items()
         if limit < max_record_bytes
     ]
+
+
+async def retention_ms(hosts: Sequence[str], topic: str) -> int:
+    """How long a topic keeps its records, -1: for ever.
+
+    KafkaUnavailable if Kafka does not answer or has no such topic.
+    """
+    kept = await asyncio.to_thread(_numbers, hosts, [topic], "retention.ms")
+    if topic not in kept:
+        raise KafkaUnavailable(f"there is no topic {topic}")
+    return kept[topic]
 
 
 async def list_topics(hosts: Sequence[str]) -> Sequence[str]:
@@ -183,9 +194,8 @@ def _forget_records(hosts: Sequence[str], before: Mapping[TopicPartition, int]) 
         client.delete_records(before)
 
 
-def _size_limits(hosts: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    """``max.message.bytes`` of those of ``names`` that exist."""
-    key = "max.message.bytes"
+def _numbers(hosts: Sequence[str], names: Sequence[str], key: str) -> dict[str, int]:
+    """One of the settings of those of ``names`` that exist."""
     with admin(hosts, _CLIENT_ID) as client:
         existing = set(client.list_topics())
         asked = [

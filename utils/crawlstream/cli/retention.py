@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from crawlstream.boot.settings import Settings
-from crawlstream.bus.history import Held, everything, held, marks_of, retention_ms
+from crawlstream.bus.history import Held, everything, held, marks_of
+from crawlstream.bus.topics import retention_ms
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
 
