@@ -18,7 +18,6 @@ from enum import Enum, auto
 
 import structlog
 from protego import Protego
-from redis.exceptions import RedisError
 from scrapy import Request
 from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
@@ -144,7 +143,7 @@ class Robots:
         try:
             notes = await self._book.read(list(by_origin))
             await asyncio.gather(*map(self._try, by_origin, by_origin.values(), notes))
-        except RedisError as error:
+        except Exception as error:  # noqa: BLE001  the pages must come to some end
             log.warning("robots", outcome="unknown", error=repr(error))
         for page in (page for some in by_origin.values() for page in some):
             if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
@@ -153,7 +152,7 @@ class Robots:
     async def _try(self, origin: str, pages: list[Page], note: Note) -> None:
         try:
             await self._act(origin, pages, note)
-        except Exception as error:  # noqa: BLE001  the pages must come to some end
+        except Exception as error:  # noqa: BLE001  nor may one origin end the pages of others
             log.warning("robots", outcome="unknown", origin=origin, error=repr(error))
 
     async def _act(self, origin: str, pages: list[Page], note: Note) -> None:
