@@ -97,19 +97,21 @@ def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
 
 
 def test_a_process_remembers_what_it_can_bear() -> None:
-    """By number and by size; the first come first to go, and one alone may be of any size."""
+    """By number and by size; what nobody asked for goes first, and what was replaced is gone."""
     known, open_to_all = KnownRobots(), Note(b"open", 60)
-    for number in range(MOST_FILES + 1):
+    for number in range(MOST_FILES):
         known.put(str(number), open_to_all)
-    assert "0" not in known
-    assert "1" in known
-    large = rules_note(b"User-agent: *\n" + b"#" * (MOST_CHARACTERS // 10))
-    for number in range(10):
+    assert known["0"] is None
+    known.put("last", open_to_all)
+    assert "0" in known
+    assert "1" not in known
+    large = rules_note(b"User-agent: *\n" + b"#" * (MOST_CHARACTERS // 20))
+    for number in range(20):
         known.put(f"large-{number}", large)
-    assert [f"large-{number}" in known for number in (0, 1, 9)] == [False, True, True]
-    assert str(MOST_FILES) not in known
-    known.put("large-9", open_to_all)
-    known.put("last", large)
+    assert [f"large-{number}" in known for number in (0, 1, 19)] == [False, True, True]
+    assert "last" not in known
+    known.put("large-19", open_to_all)
+    known.put("large-20", large)
     assert "large-1" in known, "what was replaced takes no room"
 
 
