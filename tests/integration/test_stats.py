@@ -10,6 +10,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.absent import absence
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats import domains as domains_module
@@ -179,3 +181,17 @@ async def test_a_process_that_falls_silent_is_forgotten(redis: Redis) -> None:
 
     assert await living(redis, KEYS) == []
     assert await redis.zcard(KEYS.processes()) == 0
+
+
+async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
+    """With those that there are; without an answer from Redis nothing is claimed."""
+    place = redis.connection_pool.connection_kwargs
+    settings = load_settings(REDIS_HOST=place["host"], REDIS_PORT=place["port"])
+    await Heartbeat(redis, KEYS, Process(kind="crawler", spider="link")).beat()
+    await Heartbeat(redis, KEYS, Process(kind="rest")).beat()
+
+    assert await absence(settings, "link") == ""
+    assert await absence(settings, "shop") == (
+        "No crawler of the spider 'shop' runs, the crawl waits for one. There are: link"
+    )
+    assert await absence(load_settings(REDIS_PORT=1), "shop") == ""

@@ -18,6 +18,7 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.cli.absent import absence
 from crawlstream.cli.ask import APPID, ask
 from crawlstream.cli.follow import Follower, OnResult, Progress
 from crawlstream.errors import CrawlstreamError
@@ -86,6 +87,8 @@ async def _crawl(
     settings: Settings, name: CrawlKey, requests: list[dict[str, Any]], output: Path | None
 ) -> Progress:
     console = Console(stderr=True)
+    if missing := await absence(settings, name.spiderid):
+        console.print(missing, style="yellow", markup=False, highlight=False, soft_wrap=True)
     with _results_to(output, console) as on_result:
         follower = Follower(settings, name, requests, on_result=on_result)
         try:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.cli.absent import absence
 from crawlstream.cli.ask import APPID, ask, refusal
 from crawlstream.cli.console import stdout_console
 from crawlstream.cli.crawls import read_crawls, show_crawls
@@ -46,6 +47,9 @@ def info(
         sys.stdout.write(orjson.dumps(reply).decode() + "\n")
     else:
         _show_one(reply)
+        is_waiting = reply.get("state") == "running" and reply.get("pending")
+        if is_waiting and (missing := asyncio.run(absence(settings, spider))):
+            sys.stderr.write(f"{missing}\n")
 
 
 def _show_one(reply: Mapping[str, Any]) -> None:

@@ -1,0 +1,33 @@
+"""Whether anybody would crawl: the crawlers of a spider, as they tell of themselves in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.exceptions import RedisError
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import CrawlstreamError
+from crawlstream.stats.heartbeat import living
+
+_PATIENCE_S = 2.0
+
+
+async def absence(settings: Settings, spiderid: str) -> str:
+    """A sentence if no crawler of a spider runs; '' if one does, or if Redis does not answer."""
+    redis = redis_client(settings)
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            heard = await living(redis, settings.keys)
+    except (CrawlstreamError, RedisError, TimeoutError):
+        return ""
+    finally:
+        await redis.aclose()
+    spiders = {process.spider for process in heard if process.kind == "crawler"}
+    if spiderid in spiders:
+        return ""
+    there = ", ".join(sorted(filter(None, spiders))) or "none at all"
+    return (
+        f"No crawler of the spider {spiderid!r} runs, the crawl waits for one. There are: {there}"
+    )
