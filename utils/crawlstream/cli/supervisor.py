@@ -68,7 +68,7 @@ class Supervisor:
     def start(self, environment: Mapping[str, str], *, tied: bool) -> None:
         """Run supervisord in a session of its own; tied, it stops with the calling thread."""
         self._started_at = time.monotonic()
-        argv = (sys.executable, "-m", "supervisor.supervisord", "-c", _conf())
+        argv = (sys.executable, "-m", "crawlstream.cli.supervised", "-c", _conf())
         with (self._home.logs / "supervisord.out").open("wb") as log:
             self._child = subprocess.Popen(
                 argv,
