@@ -71,9 +71,11 @@ class WatchedCompression:
             with self._recorder.noting(page):
                 return self._inner.process_response(request, response)
         except IgnoreRequest as error:
-            raise TooLarge(str(error)) from error
-        except Exception as error:
-            raise BadEncoding(str(error)) from error
+            problem: Exception = TooLarge(str(error))
+        except Exception as error:  # noqa: BLE001  raised below, as another
+            problem = BadEncoding(str(error))
+        # Out here, where the traceback with what was decompressed so far has gone.
+        raise problem
 
 
 class OutlinksMiddleware:

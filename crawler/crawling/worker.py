@@ -39,7 +39,7 @@ from crawling.to_scrapy import to_scrapy
 from crawling.traps import Traps
 from crawlstream.boot import health
 from crawlstream.boot.clients import blocking_redis, redis_client
-from crawlstream.boot.garbage import collect_seldom
+from crawlstream.boot.garbage import collect_seldom, return_large_blocks
 from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
@@ -160,6 +160,7 @@ class Worker:
             log.critical("start", outcome="failed", error=str(error), exc_info=error)
             raise CloseSpider("broken") from error
         collect_seldom()
+        return_large_blocks()
         log.info("start", worker=self.name, spider=spider.name)
 
     async def _open(self) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import os
 import signal
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -153,3 +155,30 @@ def test_garbage_in_cycles_is_found_in_time() -> None:
     while gone() is not None and len(kept) <= 2 * OBJECTS_A_LOOK:
         kept.append([None])
     assert OBJECTS_A_LOOK / 2 < len(kept) <= 2 * OBJECTS_A_LOOK
+
+
+HOLES = """
+import sys
+from crawlstream.boot.garbage import return_large_blocks
+if "return" in sys.argv:
+    return_large_blocks()
+
+def resident_mib():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+
+bytearray(24 << 20)
+large, small, before = [], [], resident_mib()
+for _ in range(40):
+    large.append(b"x" * (3 << 20))
+    small.append(b"x" * 100_000)
+del large
+print(resident_mib() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="as Linux tells it")
+def test_memory_of_large_blocks_goes_back_though_small_ones_lie_between() -> None:
+    """Of 120 MiB in large blocks nothing stays resident when only small ones are in use."""
+    argv = [sys.executable, "-c", HOLES, "return"]
+    told = subprocess.run(argv, check=True, timeout=60, stdout=subprocess.PIPE).stdout
+    assert int(told) < 20
