@@ -5,7 +5,8 @@ The life of a page here:
 ``feeder``       asks the frontier for as many holds as there is room for, and tells it all that
                  happened since: one exchange, again and again
 ``holds``        makes a ``pages.Page`` of each; ``slots`` says how many there may be, ``shares``
-                 which domains rest because their pages are dear
+                 which domains rest because their pages are dear, ``weights`` which bodies wait
+                 because all together are too heavy
 ``robots``       lets it pass, ends it, or spends its grant on the robots.txt nobody has yet
                  (``robots_book`` in the cluster, ``robots_known`` in this process)
 ``to_scrapy``    makes a request of it, the only one there will be for this grant

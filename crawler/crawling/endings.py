@@ -42,6 +42,7 @@ class Endings:
         """The page will have no result: say so in Kafka, then in the frontier."""
         if not page.is_open:
             return
+        self._holds.weights.drop(page)
         hold = page.hold
         event = PageFailed(
             id=page.id,
@@ -80,7 +81,9 @@ class Endings:
     def item_failed(self, response: Any, failure: Failure) -> None:
         """A pipeline raised. If it only gave up waiting for a service, the page stays open."""
         page = _page_behind(response)
-        if page and not isinstance(failure.value, GivenUp):
+        if page and isinstance(failure.value, GivenUp):
+            self._holds.weights.drop(page)
+        elif page:
             _note(page, "item_error", failure)
             self.item_left(response)
 

@@ -8,7 +8,9 @@ that moment. Twisted asks its connection pool for a connection and writes in the
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from weakref import WeakSet, ref
 
 from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.web._newclient import BODY, DONE
@@ -27,6 +30,7 @@ from crawling.holds import GrantExpired, Holds
 from crawling.pages import Page
 from crawling.reactions import heard_from, heard_in
 from crawling.to_scrapy import PAGE
+from crawling.weights import LARGE, Weights
 from crawling.worker import Worker
 from crawlstream.model.throttle import Heard
 
@@ -37,11 +41,43 @@ _PORTS = {"http": 80, "https": 443}
 _LONGEST_HEAD = 256 * 1024
 """Bytes from a request to the first of the response's body, as browsers have it."""
 
-_leaving: ContextVar[Page] = ContextVar("leaving")
+_LONGEST_PAUSE_S = 300.0
+"""A download waits for others so long at most: half the time that a worker may hold a page."""
 
 
 class NotGranted(Exception):
     """No grant of the frontier pays for this request: yield it, and it will be crawled."""
+
+
+class Download:
+    """One request under way, whose clock stands still while others must come in first."""
+
+    __slots__ = ("_left_s", "_transport", "clock", "page")
+
+    def __init__(self, page: Page) -> None:
+        self.page: Page | None = page
+        """None when it is over: its connection may be kept, and the page shall not."""
+        self.clock: asyncio.Timeout | None = None
+        self._transport: Any = None
+        self._left_s = 0.0
+
+    def pause(self, transport: Any) -> None:
+        """Read no more from its connection."""
+        if self.clock is not None and self._transport is None and not self.clock.expired():
+            self._transport = transport
+            self._left_s = (self.clock.when() or 0) - asyncio.get_running_loop().time()
+            self.clock.reschedule(None)
+            transport.pauseProducing()
+
+    def go_on(self) -> None:
+        """Read again, if it is not over."""
+        transport, self._transport = self._transport, None
+        if self.clock is not None and transport is not None:
+            self.clock.reschedule(asyncio.get_running_loop().time() + self._left_s)
+            transport.resumeProducing()
+
+
+_leaving: ContextVar[Download] = ContextVar("leaving")
 
 
 class GatedHandler(HTTP11DownloadHandler):
@@ -54,6 +90,7 @@ class GatedHandler(HTTP11DownloadHandler):
 
         super().__init__(crawler)
         self._holds = Worker.of(crawler).holds
+        self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         self._resolver = GuardedResolver.in_force(crawler, reactor)
         # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
         kept = KeptConnections(reactor, self._pool, allow_files())
@@ -66,17 +103,33 @@ class GatedHandler(HTTP11DownloadHandler):
             raise NotGranted(f"{request} was not granted by the frontier")
         self._holds.set_out(page)
         await self._resolver.resolve(*_goes_to(request))
-        _leaving.set(page)
         heard: Heard | None = None
         try:
-            response = await super().download_request(request)
+            response = await self._in_time(request, Download(page))
             heard = heard_in(response)
-        except Exception as error:
+        except BaseException as error:
             heard = heard_from(error)
+            # Its failure waits for Kafka, and must not carry what had come in.
+            traceback.clear_frames(error.__traceback__)
+            self._holds.weights.drop(page)
             raise
         finally:
             self._holds.receive(page, heard)
         return response
+
+    async def _in_time(self, request: Request, download: Download) -> Response:
+        """Download; DownloadTimeoutError when its own time, without its pauses, is over."""
+        timeout_s = request.meta.get("download_timeout") or self._timeout_s
+        request.meta["download_timeout"] = timeout_s + _LONGEST_PAUSE_S
+        _leaving.set(download)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s) as download.clock:
+                    return await super().download_request(request)
+        finally:
+            request.meta["download_timeout"] = timeout_s
+            download.page = download.clock = None
+        raise DownloadTimeoutError(f"no complete response within {timeout_s} s")
 
 
 def _goes_to(request: Request) -> tuple[str, int]:
@@ -112,12 +165,12 @@ class _Gate:
 
     def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
         """A connection, made or kept; the request is written right after it is given."""
-        page = _leaving.get()
-        return self._pool.getConnection(key, endpoint).addCallback(self._let_go, page, key[0])
+        download = _leaving.get()
+        found = self._pool.getConnection(key, endpoint)
+        return found.addCallback(self._let_go, download, download.page, key[0])
 
-    def _let_go(self, connection: Any, page: Page, scheme: bytes) -> Any:
-        if connection not in self._shaken:
-            connection.dataReceived = _HeadLimit(connection)
+    def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
+        connection.dataReceived = _Limits(connection, download, self._holds.weights)
         try:
             self._holds.depart(page)
         except GrantExpired:
@@ -134,12 +187,14 @@ class _Gate:
         return self._pool.closeCachedConnections()
 
 
-class _HeadLimit:
-    """Stands before a connection's parser, which would take headers and 1xx answers for ever."""
+class _Limits:
+    """Stands before a connection's parser, which would take anything for ever."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, download: Download, weights: Weights) -> None:
         # Weak: a circle would keep the connection until garbage is collected, which is seldom.
         self._connection = ref(connection)
+        self._download = download
+        self._weights = weights
         self._bytes = 0
 
     def __call__(self, data: bytes) -> None:
@@ -148,8 +203,21 @@ class _HeadLimit:
         if connection is None:
             return
         type(connection).dataReceived(connection, data)
+        self._bytes += len(data)
+        if self._bytes <= LARGE:
+            return
         parser = connection._parser  # noqa: SLF001  as with the pool
-        is_in_head = parser is not None and parser.state not in {BODY, DONE}
-        self._bytes = self._bytes + len(data) if is_in_head else 0
-        if self._bytes > _LONGEST_HEAD:
+        if parser is None:
+            return
+        if parser.state in {BODY, DONE}:
+            self._weigh(connection.transport)
+        elif self._bytes > _LONGEST_HEAD:
             connection.transport.abortConnection()
+
+    def _weigh(self, transport: Any) -> None:
+        page = self._download.page
+        if page is not None and page.is_open:
+            self._weights.weigh(page, self._bytes)
+            if not self._weights.may_grow(page):
+                self._download.pause(transport)
+                self._weights.wait(page, self._download.go_on)

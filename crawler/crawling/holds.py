@@ -19,6 +19,7 @@ from scrapy.exceptions import IgnoreRequest
 from crawling.pages import Page, Phase
 from crawling.shares import LOOK_AGAIN_S, Shares
 from crawling.slots import Slots
+from crawling.weights import Weights
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
 from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
@@ -77,6 +78,7 @@ class Holds:
         self._sent: dict[str, Sent] = {}
         self._slots = Slots(slots, clock)
         self._shares = Shares(clock)
+        self.weights = Weights()
         self._most = HOLDS_PER_SLOT * slots
         self.is_crowded = False
         """Whether Redis has no room for links, as far as is known."""
@@ -234,15 +236,10 @@ class Holds:
 
     def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
         """The same, where the grant has bought a robots.txt."""
-        self._end(
-            page,
-            Release(
-                token=page.token,
-                sent_ms=page.sent_ms,
-                robots=True,
-                crawl_delay_ms=crawl_delay_ms,
-            ),
+        release = Release(
+            token=page.token, sent_ms=page.sent_ms, robots=True, crawl_delay_ms=crawl_delay_ms
         )
+        self._end(page, release)
 
     def release_unsent(self, *, sent_too: bool = False) -> None:
         """Give back everything whose request has not left, or all that has not ended."""
@@ -263,6 +260,8 @@ class Holds:
     def _move(self, page: Page, phase: Phase) -> None:
         self._slots.move(page, phase)
         page.phase = phase
+        if not page.is_open:
+            self.weights.drop(page)
 
     # To the frontier and back.
 

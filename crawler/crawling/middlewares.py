@@ -18,6 +18,7 @@ from crawling.pages import Page
 from crawling.recorder import Recorder
 from crawling.robots import ROBOTS
 from crawling.to_scrapy import PAGE, page_of
+from crawling.weights import Weights
 from crawling.worker import Worker
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
@@ -50,26 +51,37 @@ class OutcomeMiddleware:
 class WatchedCompression:
     """Scrapy's decompression, noted by the flight recorder, its errors told apart."""
 
-    def __init__(self, inner: HttpCompressionMiddleware, recorder: Recorder) -> None:
+    def __init__(
+        self, inner: HttpCompressionMiddleware, recorder: Recorder, weights: Weights
+    ) -> None:
         self._inner = inner
         self._recorder = recorder
+        self._weights = weights
         self.process_request = inner.process_request
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> WatchedCompression:
         """Scrapy's way to make one."""
-        return cls(HttpCompressionMiddleware.from_crawler(crawler), Worker.of(crawler).recorder)
+        inner, worker = HttpCompressionMiddleware.from_crawler(crawler), Worker.of(crawler)
+        return cls(inner, worker.recorder, worker.holds.weights)
 
-    def process_response(self, request: Request, response: Response) -> Request | Response:
+    async def process_response(self, request: Request, response: Response) -> Request | Response:
         """Decompress; TooLarge and BadEncoding tell why not."""
         page: Page | None = request.meta.get(PAGE)
         if page is None or b"Content-Encoding" not in response.headers:
             return response
         if not is_packed(response):
             return unpacked(response)
+        await self._weights.turn(page)
+        with self._recorder.noting(page):
+            plain = self._decompress(request, response)
+        if page.is_open and isinstance(plain, Response):
+            self._weights.weigh(page, len(plain.body))
+        return plain
+
+    def _decompress(self, request: Request, response: Response) -> Request | Response:
         try:
-            with self._recorder.noting(page):
-                return self._inner.process_response(request, response)
+            return self._inner.process_response(request, response)
         except IgnoreRequest as error:
             problem: Exception = TooLarge(str(error))
         except Exception as error:  # noqa: BLE001  raised below, as another

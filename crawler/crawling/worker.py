@@ -94,6 +94,7 @@ class Worker:
         self.recorder = Recorder(Path(settings.home) / "recorder", encode_id(self._process.spider))
         self.publisher = Publisher(self._sink, settings)
         self.holds = Holds(settings.CONCURRENT_REQUESTS, self._news)
+        self.holds.weights.take(settings.download_max_bytes)
         spiller = Spiller(
             self._frontier,
             self.publisher,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -54,6 +55,13 @@ class Program:
         """Of its latest start."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def most_resident(self) -> int:
+        """Bytes in RAM that it has had at most since its latest start."""
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        assert found is not None
+        return int(found[1]) * 1024
 
     def is_running(self) -> bool:
         """Whether it lives."""
