@@ -69,6 +69,11 @@ class Outlinks:
 
     urls: Sequence[str]
 
+    def __post_init__(self) -> None:
+        """TypeError for a single URL, whose letters would be followed."""
+        if isinstance(self.urls, str):
+            raise TypeError("Outlinks takes a list of URLs, not one")
+
 
 class Children:
     """The children of one page, grouped as the frontier takes them."""

@@ -67,6 +67,7 @@ async def test_a_users_spider_needs_nothing_but_parse(
 CARELESS_SPIDER = """
 from scrapy.exceptions import CloseSpider
 
+from crawling.outlinks import Outlinks
 from crawling.spiders.base import ClusterSpider
 
 class CarelessSpider(ClusterSpider):
@@ -86,6 +87,12 @@ class CarelessSpider(ClusterSpider):
                 yield response.follow("/y", priority=10**30)
             case "huge":
                 yield response.follow("/x", meta={"a": "x" * 300_000})
+            case "attrs":
+                yield self.result(response, attrs=[1])
+            case "links":
+                yield self.result(response, links=["http://a.example/"])
+            case "outlinks":
+                yield Outlinks("http://a.example/")
             case "raises":
                 raise ValueError("no price")
             case "closes":
@@ -105,6 +112,9 @@ async def test_a_careless_spider_costs_its_own_page_only(
         "item": "item_error: TypeError: dict is no result",
         "handed-to-a-number": 'spider_error: TypeError: meta["spiderid"] of',
         "huge": "spider_error: ValueError: the request for",
+        "attrs": "spider_error: TypeError: attrs of a result are an object",
+        "links": "spider_error: TypeError: links of a result are pairs",
+        "outlinks": "spider_error: TypeError: Outlinks takes a list",
         "raises": "spider_error: ValueError: no price",
         "closes": "spider_error: TypeError: CloseSpider ends no spider",
         "exits": "spider_error: RuntimeError: the spider has called exit(3)",
