@@ -219,6 +219,20 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("environment")
+async def test_a_part_of_a_domain_is_looked_at_for_itself(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A host that a rule has parted from its domain is told, as `throttle show` tells it."""
+    slow = ThrottleRule(hits=1, window_s=99)
+    await bench.rule(ThrottleRule(hits=5, window_s=1), {"shop.example.com": slow})
+    for host in ("shop.example.com", "www.example.com"):
+        assert await asyncio.to_thread(run, ["frontier", "inspect", host, "--json"]) == 0
+    shop, rest = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (shop["domain"], shop["window_s"]) == ("shop.example.com", 99)
+    assert (rest["domain"], rest["window_s"]) == ("example.com", 1)
+
+
+@pytest.mark.usefixtures("environment")
 async def test_what_cannot_be_found_is_a_sentence(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, PageReport, Sighting, Where
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical, domain_key, seed_url
+from crawlstream.throttle.parse import fold
 
 MOST_CRAWLS = 200
 """Crawls that are asked about a page where none is named."""
@@ -79,8 +80,7 @@ def inspect(
         crawl = None if crawlid is None else CrawlKey(spider, appid, crawlid)
         _show_pages(what, asyncio.run(_pages(canonical(seed_url(what)), crawl)), as_json=as_json)
     elif asked is Kind.DOMAIN:
-        domain = domain_key(what.lower().rstrip("."))
-        _show_domain(asyncio.run(_domain(domain)), as_json=as_json)
+        _show_domain(asyncio.run(_domain(fold(what))), as_json=as_json)
     else:
         _show_crawl(asyncio.run(_crawl(CrawlKey(spider, appid, what))), as_json=as_json)
 
@@ -121,9 +121,13 @@ async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
     return [one for one in found if one and (crawl or one.where is not Where.NEVER)]
 
 
-async def _domain(domain: str) -> DomainReport:
+async def _domain(host: str) -> DomainReport:
+    """What is known of the site that a host is counted under."""
     async with cluster_redis() as (redis, keys):
-        return await Inspector(redis, keys).domain(domain)
+        table = await Frontier(redis, keys).rules()
+        return await Inspector(redis, keys).domain(
+            table.site_of(host) if table else domain_key(host)
+        )
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:
