@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from scrapy.http import Response, TextResponse
@@ -9,6 +10,11 @@ from w3lib.encoding import html_body_declared_encoding, http_content_type_encodi
 
 _FALLBACK = "cp1252"
 """What browsers in most places assume, and what clients have always been told."""
+
+_PIECE = 1 << 20
+"""Bytes that are decoded at a time, only to see whether they can be: text may be four times as
+large."""
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
 _OF_THE_WEB = re.compile(
     r"ascii|big5(hkscs)?|cp(125[0-8]|866|874|932|949)|euc_(jp|kr)|gb(18030|2312|k)|hz|johab"
@@ -44,8 +50,11 @@ def _declared(response: TextResponse) -> str | None:
 
 
 def _is_utf8(body: bytes) -> bool:
+    decoder = _Utf8Decoder()
     try:
-        body.decode()
+        for start in range(0, len(body), _PIECE):
+            decoder.decode(body[start : start + _PIECE])
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True

@@ -45,6 +45,9 @@ LONGEST_MARKUP = 2 << 20
 """Characters in which links are looked for. What is made of them takes up to 45 times their size:
 sixteen million of elements would be 540 MB and seconds of CPU."""
 
+_LONGEST_BODY = 4 * LONGEST_MARKUP
+"""Bytes that so many characters take at most."""
+
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
@@ -171,6 +174,7 @@ def _extract(response: Response) -> Iterable[tuple[str, str, bool]]:
 
 def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
     """Each absolute URL that an anchor or area points to, and the element."""
+    response = _beginning(response)
     base = _base_of(response)
     origin = _PLAIN_ORIGIN.match(base)
     # As ``response.selector`` parses, without what a selector takes besides: as long again, twice.
@@ -188,6 +192,13 @@ def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
             url = _resolve(href, base, response)
             if url is not None and url.startswith(_SCHEMES):
                 yield url, element, False
+
+
+def _beginning(response: HtmlResponse) -> HtmlResponse:
+    """The response, without what is surely too much: as text it may take four times its bytes."""
+    if len(response.body) <= _LONGEST_BODY:
+        return response
+    return response.replace(body=response.body[:_LONGEST_BODY])
 
 
 def _markup(response: HtmlResponse) -> str:

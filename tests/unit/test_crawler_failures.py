@@ -84,6 +84,9 @@ def test_a_cycle_of_causes_ends() -> None:
         ("ένα".encode("iso-8859-7"), "text/html; charset=iso-8859-7", "iso8859-7"),
         (b'<meta charset="shift_jis">\x83\x65', "text/html", "cp932"),
         ("x".encode("utf-16"), "text/html", "utf-16-le"),
+        (b"x" * (2**20 - 1) + "ü".encode(), "text/html", "utf-8"),
+        (b"x" * 2**20 + b"\xfc", "text/html", "cp1252"),
+        (b"x" * 2**20 + b"\xc3", "text/html", "cp1252"),
     ],
 )
 def test_an_undeclared_charset_is_what_it_always_was(

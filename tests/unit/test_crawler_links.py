@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
@@ -216,6 +217,19 @@ def test_no_markup_costs_the_page(body: bytes) -> None:
     response = HtmlResponse(URL, body=body, headers={"Content-Type": "text/html"})
     links, _refused = links_of(response, Profile())
     assert isinstance(links, list)
+
+
+def test_the_text_of_a_page_far_too_long_is_not_kept() -> None:
+    """What was read of it for its links goes when they are found."""
+    response = html(f"<a href=/first>{'<br>' * (2 * LONGEST_MARKUP)}")
+    tracemalloc.start()
+    try:
+        links, _refused = links_of(response, Profile())
+        kept, _most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [url for url, _text in links] == ["http://127.0.20.11:28080/first"]
+    assert kept < LONGEST_MARKUP
 
 
 def test_links_are_looked_for_within_a_limit() -> None:
