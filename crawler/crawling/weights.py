@@ -16,9 +16,8 @@ from crawling.pages import Page
 
 LARGE = 128 * 1024
 """Bytes up to which a body is not weighed: most are far smaller."""
-_SHARED = 32 * 1024 * 1024
-_LARGEST_SHARED = 2
-"""What bodies may weigh together, or so many of the largest that a crawler takes."""
+_SHARED = 16 * 1024 * 1024
+"""What bodies may weigh together, or as much as the largest that a crawler takes."""
 _ELDEST = 2
 """So many go on beyond that."""
 _STEP = 64 * 1024
@@ -37,7 +36,7 @@ class Weights:
 
     def take(self, largest: int) -> None:
         """Bodies of up to so many bytes come in."""
-        self._limit = max(_SHARED, _LARGEST_SHARED * largest)
+        self._limit = max(_SHARED, largest)
 
     def weigh(self, page: Page, size: int) -> None:
         """A page's body takes so many bytes now."""

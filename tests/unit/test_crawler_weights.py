@@ -14,7 +14,7 @@ from support.pages import page_at
 MIB = 1 << 20
 LARGEST = 16 * MIB
 CHUNK = 64 * 1024
-LIMIT = 2 * LARGEST + 2 * LARGEST
+LIMIT = LARGEST + 2 * LARGEST
 """What all share, and what the two eldest may take beyond that."""
 
 
