@@ -41,7 +41,7 @@ _HEAD = 4096
 """Scrapy looks for a base element in so many characters, with the comments taken out."""
 _MAY_HAVE_BASE = re.compile(r"<base|<!--", re.IGNORECASE)
 
-LONGEST_MARKUP = 2 << 20
+LONGEST_MARKUP = 1 << 20
 """Characters in which links are looked for. What is made of them takes up to 45 times their size:
 sixteen million of elements would be 540 MB and seconds of CPU."""
 

@@ -16,7 +16,9 @@ LOOKS_AN_AGE = 20
 LARGE_BLOCK = 1 << 20
 """Bytes; what most pages take is in smaller ones, which are handed out again without the system."""
 _KEPT_AT_THE_TOP = 16 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_HEAPS = 2
+"""glibc's own number grows with the cores, and each keeps what its threads have freed."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """As ``malloc.h`` of glibc has them."""
 
 
@@ -38,3 +40,4 @@ def return_large_blocks() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_AT_THE_TOP)
+        mallopt(_M_ARENA_MAX, _HEAPS)
