@@ -11,10 +11,6 @@ local P = KEYS[1]
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
 local now, wall, life, restart, turn, rules_known, sites, scope
 
--- Garbage is looked for when the memory of all scripts is six times, not twice, what was in use: some
--- megabytes of Redis for a tenth of the time of every script.
-collectgarbage('setpause', 600)
-
 local int_texts = {}
 
 -- A whole number as text. To make one is dear, and most come again: times, priorities, counts.
