@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum, auto
 
 import structlog
@@ -75,11 +75,13 @@ class Robots:
         tasks: Tasks,
         fetch: Callable[[Request], Awaitable[Response]],
         *,
+        noting: Callable[[Page], AbstractContextManager[None]],
         agent: str,
     ) -> None:
         """``fetch`` downloads what the page in the request's meta pays for.
 
-        ``agent`` is what requests call themselves where a crawl says nothing else.
+        ``noting`` is the flight recorder's: a file of rules may be dear, or worse. ``agent`` is
+        what requests call themselves where a crawl says nothing else.
         """
         self._book = book
         self._outcomes = outcomes
@@ -88,6 +90,7 @@ class Robots:
         self._settings = outcomes.settings
         self._tasks = tasks
         self._fetch = fetch
+        self._noting = noting
         self._agent = agent
         self._known = KnownRobots()
         self._under_way: dict[str, asyncio.Event] = {}
@@ -123,7 +126,7 @@ class Robots:
         rules = self._known[origin]
         if rules is None:
             return Verdict.ALLOWED
-        with _charged(page):
+        with self._noting(page):
             is_allowed = rules.can_fetch(url, self._agent_of(page))
         return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
 
@@ -233,18 +236,8 @@ class Robots:
                 self._holds.release(page, delay_ms=int(note.rests_s * 1000))
 
     def _remember(self, origin: str, note: Note, page: Page) -> Protego | None:
-        with _charged(page):
+        with self._noting(page):
             return self._known.put(origin, note)
-
-
-@contextmanager
-def _charged(page: Page) -> Iterator[None]:
-    """Count the block's CPU time for the share of the page's domain: a file may be dear."""
-    page.cpu_s -= time.thread_time()
-    try:
-        yield
-    finally:
-        page.cpu_s += time.thread_time()
 
 
 def _crawl_delay_ms(rules: Protego | None, agent: str) -> int:

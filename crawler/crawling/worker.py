@@ -124,7 +124,8 @@ class Worker:
     def _robots(self) -> Robots:
         book = RobotsBook(self._redis, self._keys)
         agent = self._crawler.settings["USER_AGENT"] or ""
-        return Robots(book, self.outcomes, self._tasks, self._fetch, agent=agent)
+        noting = self.recorder.noting
+        return Robots(book, self.outcomes, self._tasks, self._fetch, noting=noting, agent=agent)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Worker:
