@@ -100,6 +100,20 @@ def running_rest(
         yield service
 
 
+@contextmanager
+def rest_beside_monitors(
+    cluster: MonitorCluster, folder: Path, *, wait_s: int
+) -> Iterator[RestProcess]:
+    """A service with both monitors and no crawler; it waits ``wait_s`` seconds for replies."""
+    waits = {"WAIT_FOR_RESPONSE_TIME": str(wait_s)}
+    with (
+        cluster.kafka_monitor(),
+        cluster.redis_monitor(),
+        running_rest(cluster, folder, **waits) as service,
+    ):
+        yield service
+
+
 def _is(state: str, service: RestProcess) -> bool:
     try:
         return service._call("GET", f"/health/{state}", None, {}).status == 200

@@ -13,16 +13,19 @@ from support.monitors import MonitorCluster, Servers
 from support.servers import RunningServer
 
 
+@pytest.fixture(scope="session")
+def servers(
+    redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
+) -> Servers:
+    """What monitors work with."""
+    return Servers(redis_server, kafka_server, zookeeper_server)
+
+
 @pytest.fixture(scope="module")
 def cluster(
-    request: pytest.FixtureRequest,
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> MonitorCluster:
     """The servers, with topics, keys and a node of this module's own."""
-    servers = Servers(redis_server, kafka_server, zookeeper_server)
     home = tmp_path_factory.mktemp("monitors")
     return MonitorCluster(servers, name=request.path.stem, home=home)
 

@@ -18,7 +18,6 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from support.monitors import MonitorCluster, MonitorProcess, Servers
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 APP = "faults"
@@ -78,14 +77,9 @@ class Monitors:
 
 @pytest.fixture
 def cluster(
-    redis_server: RunningServer,
-    kafka_server: RunningServer,
-    zookeeper_server: RunningServer,
-    fresh_name: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    servers: Servers, fresh_name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> MonitorCluster:
     """The servers, with topics of this test's own."""
-    servers = Servers(redis_server, kafka_server, zookeeper_server)
     home = tmp_path_factory.mktemp("monitors")
     return MonitorCluster(servers, name=f"faults{fresh_name}", home=home, partitions=PARTITIONS)
 

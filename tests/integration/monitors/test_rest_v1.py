@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 
 from crawlstream.cli.ports import free_block
 from support.monitors import MonitorCluster
-from support.rest import JSON, RestProcess, running_rest
+from support.rest import JSON, RestProcess, rest_beside_monitors, running_rest
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
@@ -30,11 +30,7 @@ def rest(
 ) -> Iterator[RestProcess]:
     """A service beside both monitors; replies are waited for two seconds."""
     folder = tmp_path_factory.mktemp("rest")
-    with (
-        cluster.kafka_monitor(),
-        cluster.redis_monitor(),
-        running_rest(cluster, folder, WAIT_FOR_RESPONSE_TIME="2") as service,
-    ):
+    with rest_beside_monitors(cluster, folder, wait_s=2) as service:
         yield service
 
 

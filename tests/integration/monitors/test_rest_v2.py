@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaProducer
 
 from support.monitors import MonitorCluster
-from support.rest import RestProcess, running_rest
+from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil
 
 APP = "rest-app"
@@ -26,11 +26,7 @@ def rest(
 ) -> Iterator[RestProcess]:
     """A service beside both monitors, without crawlers: what is fed waits."""
     folder = tmp_path_factory.mktemp("rest")
-    with (
-        cluster.kafka_monitor(),
-        cluster.redis_monitor(),
-        running_rest(cluster, folder, WAIT_FOR_RESPONSE_TIME="50") as service,
-    ):
+    with rest_beside_monitors(cluster, folder, wait_s=50) as service:
         yield service
 
 
