@@ -1,8 +1,8 @@
 """Leases and settles a second by one Redis, batch 100, at a thousand and at a million domains.
 
 A turn costs by the domain, so two things are told apart: how many domains there are, and how many
-entries a turn finds in one. *Deep* domains have more than a turn takes, *shallow* ones have two. The
-drop from the small frontier to the large one is taken at the same depth, in turns of one run.
+entries a turn finds in one. *Deep* domains have more than a turn takes, *shallow* ones have two.
+The drop from the small frontier to the large one is taken at the same depth, in turns of one run.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class Load:
             await self.fill()
         share = BLOCK // WORKERS
         async with measured(self.redis) as cost:
-            await asyncio.gather(
-                *(lease_and_settle(self.redis, f"w{next(self.names)}", share) for _ in range(WORKERS))
-            )
+            workers = (f"w{next(self.names)}" for _ in range(WORKERS))
+            await asyncio.gather(*(lease_and_settle(self.redis, w, share) for w in workers))
         self.left -= BLOCK
         return cost
 

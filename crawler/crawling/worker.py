@@ -43,6 +43,7 @@ from crawlstream.boot.garbage import collect_seldom, return_large_blocks
 from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
+from crawlstream.boot.variables import told
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
@@ -54,6 +55,8 @@ from crawlstream.stats.tally import Tally
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+SHARED = ("RETRY_TIMES", "ROBOTSTXT_OBEY", "SCHEDULER_BACKLOG_BLACKLIST")
+"""Settings by which any crawler of a spider must treat a page alike."""
 BEAT_EVERY_S = 5.0
 RESULTS_LINGER_MS = 160
 """Pages come one by one; nobody waits for one of them but its own settle."""
@@ -76,7 +79,8 @@ class Worker:
         keys = self._keys = settings.keys
         self._crawler = crawler
         self._settings = settings
-        self._process = Process(kind="crawler", spider=crawler.spidercls.name)
+        values = told(settings, *SHARED)
+        self._process = Process(kind="crawler", spider=crawler.spidercls.name, values=values)
         self.name = self._process.name
         self.is_broken = False
         """Whether it ended because one of its parts failed."""
@@ -168,6 +172,7 @@ class Worker:
     async def _open(self) -> None:
         await until_ready("redis", partial(check_redis, self._redis, self._keys))
         await self._frontier.agree(self._settings.throttle_scope)
+        await until_ready("redis", self._heartbeat.join)
         await self._sink.start()
         port, host = self._settings.metrics_port, self._settings.metrics_host
         await self._health.enter_async_context(health.serve(port, self._check, host=host))

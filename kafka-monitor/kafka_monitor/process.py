@@ -18,6 +18,7 @@ from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
+from crawlstream.boot.variables import told
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import ensure_topics
@@ -57,7 +58,10 @@ async def run(settings: Settings) -> None:
     async with redis_client(settings) as redis, _sink(settings) as sink:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
+        process = Process(kind="kafka-monitor", values=told(settings, "max_depth"))
+        heartbeat = Heartbeat(redis, keys, process)
         await frontier.agree(settings.throttle_scope)
+        await until_ready("redis", heartbeat.join, stop=stop)
         rejects = Rejects(sink, topics)
         recovery = Recovery(
             Positions(redis, keys),
@@ -72,7 +76,6 @@ async def run(settings: Settings) -> None:
             intake = Intake(frontier, _router(settings), recovery)
             loop = Loop(source, intake, rejects, recovery=recovery, tally=tally)
             recall = Recall(Overflow(redis, keys), rejects, topics=topics, settings=settings)
-            heartbeat = Heartbeat(redis, keys, Process(kind="kafka-monitor"))
             async with (
                 serve(
                     settings.metrics_port,
@@ -82,7 +85,7 @@ async def run(settings: Settings) -> None:
                 beside(tally.run(), heartbeat.run(), recall.run()),
             ):
                 collect_seldom()
-                log.info("start", node=heartbeat.process.node, topic=topics.incoming)
+                log.info("start", node=process.node, topic=topics.incoming)
                 await _until(stop, loop.run(stop))
     log.info("end")
 

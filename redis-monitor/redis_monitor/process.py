@@ -18,6 +18,7 @@ from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
+from crawlstream.boot.variables import told
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
@@ -42,6 +43,8 @@ from redis_monitor.outbound import Outbound
 from redis_monitor.reaper import Reaper
 from redis_monitor.rules import Rules
 
+SHARED = ("DUPEFILTER_TIMEOUT", "finish_grace", "max_wait", "max_queued_crawl", "max_queued")
+"""Settings by which any of several redis-monitors must end crawls alike."""
 DRAIN_S = 10.0
 """How long the steps at hand may take after a stop; what is cut off is taken over by another."""
 
@@ -82,9 +85,11 @@ async def run(settings: Settings) -> None:
     configure(settings, "redis-monitor")
     stop = Stop()
     async with AsyncExitStack() as stack:
-        process = Process(kind="redis-monitor")
+        process = Process(kind="redis-monitor", values=told(settings, *SHARED))
         plant = await _plant(settings, process.node, stop=stop, stack=stack)
+        heartbeat = Heartbeat(plant.redis, plant.keys, process)
         await plant.frontier.agree(settings.throttle_scope)
+        await until_ready("redis", heartbeat.join, stop=stop)
         rules = _rules(plant)
         duties = [
             _answering(plant),
@@ -95,7 +100,6 @@ async def run(settings: Settings) -> None:
             _looking(plant, rules),
             _forgetting(plant),
         ]
-        heartbeat = Heartbeat(plant.redis, plant.keys, process)
         await stack.enter_async_context(beside(plant.tally.run(), heartbeat.run()))
         health = partial(_health, duties)
         port, host = settings.metrics_port, settings.metrics_host

@@ -310,3 +310,17 @@ async def test_no_request_leaves_that_was_not_granted(
         await cluster.end_of(crawl, timeout_s=90)
     assert site.paths().count("/dropped") == 2
     assert cluster.failures() == {site.url("/dropped"): "connection_lost"}
+
+
+async def test_a_worker_by_other_rules_than_its_equals_does_not_begin(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """It ends with 2 and names both values; the other one goes on."""
+    site.pages |= {"/": page()}
+    with cluster.worker(RETRY_TIMES="1") as worker:
+        crawl = await cluster.feed(site.url("/"))
+        await cluster.end_of(crawl, timeout_s=90)
+        with cluster.worker(RETRY_TIMES="2") as other:
+            assert other.wait() == 2
+        assert "crawler: RETRY_TIMES is 2 here and 1 in crawler:" in other.logged()
+        assert worker.is_running()

@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from crawlstream.boot import settings
 from crawlstream.boot.settings import Settings
+from crawlstream.boot.variables import variables_of
 from crawlstream.cli.app import VERBS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -75,17 +76,11 @@ def settings_tables() -> str:
         rows = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
         for name in names:
             field = Settings.model_fields[name]
-            variables = "<br>".join(f"`{variable}`" for variable in variables_of(name, field))
+            variables = "<br>".join(f"`{variable}`" for variable in variables_of(name))
             row = (variables, _value(field), _default(field), told[name])
             rows.append(f"| {' | '.join(row)} |")
         parts.append(f"## {section}\n\n" + "\n".join(rows))
     return "\n\n".join(parts)
-
-
-def variables_of(name: str, field: FieldInfo) -> list[str]:
-    """The environment variables that set a field, the first one first."""
-    choices = getattr(field.validation_alias, "choices", None)
-    return [str(choice) for choice in choices] if choices else [name]
 
 
 def _source() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from crawlstream.boot.misspelt import setting_names
+from crawlstream.boot.variables import setting_names
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"

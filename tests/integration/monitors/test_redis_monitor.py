@@ -40,6 +40,8 @@ KILLS = int(os.environ.get("MONITOR_KILLS", "2"))
 
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
 NODE = "/scrapy-cluster/crawler/"
+GRACE_S = "0.5"
+"""Of all redis-monitors: one with another grace would not begin beside them."""
 
 ANSWERED = {"uuid", "appid", "server_time"}
 COUNTED = {"total", "plugins", "nodes"}
@@ -73,7 +75,7 @@ def monitor(
         "PYTHONPATH": cluster.python_path(site),
         "KAFKA_APPID_TOPICS": "true",
         "CRAWLSTREAM_METRICS_PORT": str(health_port),
-        "CRAWLSTREAM_FINISH_GRACE": "0.5",
+        "CRAWLSTREAM_FINISH_GRACE": GRACE_S,
         **WIDE_OPEN,
     }
     with cluster.kafka_monitor(), cluster.redis_monitor(**options) as process:
@@ -400,7 +402,7 @@ async def test_monitors_that_die_leave_no_question_open(
 ) -> None:
     """Whatever is asked while one of two monitors is killed again and again is answered."""
     landed = 0
-    with cluster.redis_monitor() as dying:
+    with cluster.redis_monitor(CRAWLSTREAM_FINISH_GRACE=GRACE_S) as dying:
 
         async def is_up(times: int) -> None:
             await wait_until(lambda: dying.starts() == times, timeout_s=90)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
-from pydantic import AliasChoices
-
-from crawlstream.boot.settings import Settings
+from crawlstream.boot.variables import setting_names
 
 _ALIKE = 0.9
 """How alike two names must be, as ``difflib`` measures it: one letter of ten may be wrong."""
@@ -34,12 +32,3 @@ def misspelt(environment: Iterable[str]) -> Iterator[str]:
         candidates = [each for each in settings - present if each[:1] == name[:1]]
         if near := get_close_matches(name, candidates, 1, _ALIKE):
             yield f"{name} is no setting: did you mean {near[0]}?"
-
-
-def setting_names() -> frozenset[str]:
-    """The variables that :class:`Settings` reads."""
-    names: set[str] = set()
-    for name, field in Settings.model_fields.items():
-        alias = field.validation_alias
-        names |= set(map(str, alias.choices)) if isinstance(alias, AliasChoices) else {name}
-    return frozenset(names)

@@ -16,12 +16,12 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from pydantic import AliasChoices
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.boot.variables import setting_names
 from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.crawl import INTERRUPTED, describe, open_results, seed
 from crawlstream.cli.follow import Follower, Progress
@@ -71,10 +71,7 @@ def demo(
 
 def environment_without_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment in which every setting has its default, whatever the user's says."""
-    named = {name for name in environment if name.startswith("CRAWLSTREAM_")}
-    for name, setting in Settings.model_fields.items():
-        alias = setting.validation_alias
-        named |= set(map(str, alias.choices)) if isinstance(alias, AliasChoices) else {name}
+    named = {name for name in environment if name.startswith("CRAWLSTREAM_")} | setting_names()
     kept = {"CRAWLSTREAM_JARS", "CRAWLSTREAM_DEBUG"}
     return {name: value for name, value in environment.items() if name not in named - kept}
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import uuid4
@@ -17,12 +17,15 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream import __version__
+from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys
 
 BEAT_EVERY_S = 5.0
 ALIVE_S = 20
 """How long a process is taken to live after its last beat: three may be lost."""
 
+_VALUE = "="
+"""Begins the fields of a heartbeat that are settings."""
 _INDEX_S = 24 * 3600
 """The index of a cluster that was switched off goes away with this time to live."""
 
@@ -44,6 +47,8 @@ class Process:
     started: float = field(default_factory=time.time)
     """Epoch seconds."""
     version: str = __version__
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Settings that all its equals must have alike, by their variables."""
 
     @property
     def name(self) -> str:
@@ -59,15 +64,29 @@ class Heartbeat:
         self._keys = keys
         self.process = process
 
-    async def beat(self) -> None:
-        """Say it once."""
+    async def join(self) -> None:
+        """Say it for the first time, unless an equal that lives works with other values.
+
+        Of two that join at once Redis decides which one was first, and the other one is refused:
+        ConfigError names both values. Equals are processes of one kind, crawlers of one spider.
+        """
+        before = await self.beat()
+        for other in (await _heard(self._redis, self._keys, before)).values():
+            if other and (disagreement := _disagreement(self.process, other)):
+                await self.retire()
+                raise ConfigError(disagreement)
+
+    async def beat(self) -> Sequence[bytes]:
+        """Say it once; answers the names that were in the index before."""
         key, index = self._keys.process(self.process.name), self._keys.processes()
         async with self._redis.pipeline() as pipe:
+            pipe.zrange(index, 0, -1)
             pipe.hset(key, mapping=_fields(self.process))
             pipe.expire(key, ALIVE_S)
             pipe.zadd(index, {self.process.name: time.time()})
             pipe.expire(index, _INDEX_S)
-            await pipe.execute()
+            before, *_ = await pipe.execute()
+        return cast("list[bytes]", before)
 
     async def retire(self) -> None:
         """Say goodbye, so that an orderly end is seen at once."""
@@ -97,15 +116,40 @@ async def living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
     A process is alive while its own key lives, so no clock of any machine decides.
     """
     indexed = cast("list[bytes]", await redis.zrange(keys.processes(), 0, -1))
-    names = [name.decode() for name in indexed]
-    async with redis.pipeline(transaction=False) as pipe:
-        for name in names:
-            pipe.hgetall(keys.process(name))
-        told = dict(zip(names, await pipe.execute(), strict=True))
-    silent = [name for name, fields in told.items() if not fields]
+    heard = await _heard(redis, keys, indexed)
+    silent = [name for name, process in heard.items() if process is None]
     if silent:
         await redis.zrem(keys.processes(), *silent)
-    return [_process(fields) for fields in told.values() if fields]
+    return [process for process in heard.values() if process]
+
+
+async def _heard(
+    redis: Redis, keys: FrontierKeys, names: Sequence[bytes]
+) -> Mapping[bytes, Process | None]:
+    """What these processes tell of themselves; None of those that are silent."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.hgetall(keys.process(name.decode()))
+        told = await pipe.execute()
+    heard = zip(names, told, strict=True)
+    return {name: _process(fields) if fields else None for name, fields in heard}
+
+
+def _disagreement(ours: Process, other: Process) -> str:
+    """What an equal has otherwise; empty if nothing, or if they are no equals."""
+    if (ours.kind, ours.spider) != (other.kind, other.spider):
+        return ""
+    differences = [
+        f"{variable} is {value} here and {other.values[variable]} in {other.name}"
+        for variable, value in ours.values.items()
+        if other.values.get(variable, value) != value
+    ]
+    if not differences:
+        return ""
+    return (
+        f"{'; '.join(differences)}: give every {ours.kind} the same, and to change it, end those"
+        " that run before others are started"
+    )
 
 
 def _fields(process: Process) -> dict[Any, Any]:
@@ -117,6 +161,7 @@ def _fields(process: Process) -> dict[Any, Any]:
         "pid": process.pid,
         "started": process.started,
         "version": process.version,
+        **{_VALUE + variable: value for variable, value in process.values.items()},
     }
 
 
@@ -130,4 +175,5 @@ def _process(fields: dict[bytes, bytes]) -> Process:
         pid=int(told["pid"]),
         started=float(told["started"]),
         version=told["version"],
+        values={name[1:]: value for name, value in told.items() if name.startswith(_VALUE)},
     )
