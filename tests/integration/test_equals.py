@@ -60,6 +60,19 @@ async def test_an_equal_that_fell_silent_decides_nothing(redis: Redis) -> None:
     await heartbeat(redis, RETRY_TIMES="5").join()
 
 
+async def test_a_full_redis_can_still_be_joined(redis: Redis) -> None:
+    """What drains it must be able to start; what differs from those that live is refused still."""
+    first = heartbeat(redis, RETRY_TIMES="3")
+    await first.join()
+    await redis.config_set("maxmemory", "1mb")
+    try:
+        await heartbeat(redis, RETRY_TIMES="3").join()
+        with pytest.raises(ConfigError):
+            await heartbeat(redis, RETRY_TIMES="5").join()
+    finally:
+        await redis.config_set("maxmemory", "0")
+
+
 async def test_of_those_that_join_at_once_one_decides(redis: Redis) -> None:
     """However they interleave, all that stay have the same value."""
     for _ in range(20):

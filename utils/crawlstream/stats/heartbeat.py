@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.asyncio.client import Pipeline
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from crawlstream import __version__
 from crawlstream.errors import ConfigError
@@ -70,27 +71,37 @@ class Heartbeat:
         Of two that join at once Redis decides which one was first, and the other one is refused:
         ConfigError names both values. Equals are processes of one kind, crawlers of one spider.
         """
-        before = await self.beat()
+        index = self._keys.processes()
+        try:
+            async with self._redis.pipeline() as pipe:
+                pipe.zrange(index, 0, -1)
+                self._say(pipe)
+                before, *_ = await pipe.execute()
+        except OutOfMemoryError:
+            # What drains a full Redis must be able to start.
+            before = await self._redis.zrange(index, 0, -1)
         for other in (await _heard(self._redis, self._keys, before)).values():
             if other and (disagreement := _disagreement(self.process, other)):
                 await self.retire()
                 raise ConfigError(disagreement)
 
-    async def beat(self) -> Sequence[bytes]:
-        """Say it once; answers the names that were in the index before."""
-        key, index = self._keys.process(self.process.name), self._keys.processes()
+    async def beat(self) -> None:
+        """Say it once."""
         async with self._redis.pipeline() as pipe:
-            pipe.zrange(index, 0, -1)
-            pipe.hset(key, mapping=_fields(self.process))
-            pipe.expire(key, ALIVE_S)
-            pipe.zadd(index, {self.process.name: time.time()})
-            pipe.expire(index, _INDEX_S)
-            before, *_ = await pipe.execute()
-        return cast("list[bytes]", before)
+            self._say(pipe)
+            await pipe.execute()
+
+    def _say(self, pipe: Pipeline) -> None:
+        key, index = self._keys.process(self.process.name), self._keys.processes()
+        pipe.hset(key, mapping=_fields(self.process))
+        pipe.expire(key, ALIVE_S)
+        pipe.zadd(index, {self.process.name: time.time()})
+        pipe.expire(index, _INDEX_S)
 
     async def retire(self) -> None:
         """Say goodbye, so that an orderly end is seen at once."""
-        async with self._redis.pipeline() as pipe:
+        # A full Redis takes no transactions, whatever is in them.
+        async with self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(self._keys.process(self.process.name))
             pipe.zrem(self._keys.processes(), self.process.name)
             await pipe.execute()
