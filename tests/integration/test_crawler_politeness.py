@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from collections import Counter
 from dataclasses import replace
@@ -150,7 +151,7 @@ async def test_links_into_blocked_domains_wait_or_are_filtered_as_the_operator_w
     blocked = [site.url(f"/{n}", host="127.0.0.2") for n in range(3)]
     site.pages |= {"/": page("/there", *blocked), "/there": page(*blocked)}
     await cluster.set_rules(WIDE_OPEN, {}, blacklist=frozenset({"127.0.0.2"}))
-    with cluster.worker():
+    with cluster.worker() as worker:
         kept = await cluster.feed(site.url("/"), crawlid="kept", maxdepth=2)
 
         async def all_wait() -> bool:
@@ -158,6 +159,8 @@ async def test_links_into_blocked_domains_wait_or_are_filtered_as_the_operator_w
             return (state.done, state.queued) == (2, 3)
 
         await wait_until(all_wait)
+        worker.signal(signal.SIGTERM)
+        assert worker.wait() == 0
     with cluster.worker(SCHEDULER_BACKLOG_BLACKLIST="false"):
         crawl = await cluster.feed(site.url("/"), crawlid="dropped", maxdepth=2)
         state = await cluster.end_of(crawl, timeout_s=90)
