@@ -5,6 +5,9 @@ robots.txt and gives the page back. Other pages of the host wait for the answer 
 grants last, and are given back after that. A host that cannot be reached at all is the page's own
 failure, so a dead host ends its pages by name and soon. A Crawl-delay is told to the frontier with
 the buyer's return, and lowers the rate of the whole domain.
+
+What takes long, reading a large file or judging by it, is done beside the event loop, one at a
+time: heartbeats and the pages of other hosts go on. Its domain is charged for the time.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum, auto
+from typing import TypeVar
 
 import structlog
-from protego import Protego
 from scrapy import Request
 from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
@@ -37,6 +40,7 @@ from crawling.robots_book import (
     place_of,
 )
 from crawling.robots_known import KnownRobots
+from crawling.robots_rules import LIGHT_CHARACTERS, Rules, rules_in
 from crawling.tasks import Tasks
 from crawling.to_scrapy import PAGE, agent_of
 from crawlstream.model.crawl import Profile
@@ -51,10 +55,11 @@ _WAIT_MS = 500
 """Pause of a page that meets a fetch under way."""
 _MAX_LATER = 105
 """Refusals in a row until the host's pages fail: about a day."""
-_LONGEST_DELAY_S = 300.0
-"""A longer Crawl-delay is cut to this; so few pages would be no crawl."""
 
 log = structlog.get_logger()
+
+
+T = TypeVar("T")
 
 
 class Verdict(Enum):
@@ -63,6 +68,7 @@ class Verdict(Enum):
     ALLOWED = auto()
     FORBIDDEN = auto()
     UNKNOWN = auto()
+    """Or it takes too long to say."""
 
 
 class Robots:
@@ -94,26 +100,27 @@ class Robots:
         self._agent = agent
         self._known = KnownRobots()
         self._under_way: dict[str, asyncio.Event] = {}
+        self._reading, self._judging = asyncio.Lock(), asyncio.Lock()
 
     def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
         """Let pages through that may be fetched, now or once that is known; end the others."""
         unknown = []
         for page in pages:
             verdict = self.verdict(page)
-            if verdict is Verdict.ALLOWED:
-                let_through(page)
-            elif verdict is Verdict.FORBIDDEN:
-                self._endings.fail_soon(page, "robots")
-            else:
+            if verdict is Verdict.UNKNOWN:
                 unknown.append(page)
+            else:
+                self._end(page, verdict, let_through)
         if unknown:
             self._tasks.spawn(self._screen_later(unknown, let_through))
 
-    async def _screen_later(
-        self, pages: Sequence[Page], let_through: Callable[[Page], None]
-    ) -> None:
-        await self._find_out(pages)
-        self.screen([page for page in pages if page.phase is Phase.WAITING], let_through)
+    def _end(self, page: Page, verdict: Verdict, let_through: Callable[[Page], None]) -> None:
+        if verdict is Verdict.ALLOWED:
+            let_through(page)
+        elif verdict is Verdict.FORBIDDEN:
+            self._endings.fail_soon(page, "robots")
+        else:
+            self._holds.release(page, delay_ms=_WAIT_MS)
 
     def verdict(self, page: Page) -> Verdict:
         """What can be said at once."""
@@ -126,8 +133,10 @@ class Robots:
         rules = self._known[origin]
         if rules is None:
             return Verdict.ALLOWED
+        if not rules.is_light:
+            return Verdict.UNKNOWN
         with self._noting(page):
-            is_allowed = rules.can_fetch(url, self._agent_of(page))
+            is_allowed = rules.allow(url, self._agent_of(page))
         return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
 
     def _agent_of(self, page: Page) -> str:
@@ -138,29 +147,64 @@ class Robots:
             return self._settings.ROBOTSTXT_OBEY
         return profile.obey_robots or not self._settings.allow_ignore_robots
 
-    async def _find_out(self, pages: Iterable[Page]) -> None:
-        """Make the verdict of some pages known; pages for which it stays unknown are ended."""
+    async def _screen_later(
+        self, pages: Sequence[Page], let_through: Callable[[Page], None]
+    ) -> None:
+        """The same for pages of which nothing could be said at once; no origin waits for others."""
         by_origin: dict[str, list[Page]] = defaultdict(list)
         for page in pages:
             by_origin[origin_of(page.hold.entry.url)].append(page)
         try:
             notes = await self._book.read(list(by_origin))
-            await asyncio.gather(*map(self._try, by_origin, by_origin.values(), notes))
         except Exception as error:  # noqa: BLE001  the pages must come to some end
             log.warning("robots", outcome="unknown", error=repr(error))
-        for page in (page for some in by_origin.values() for page in some):
-            if page.is_open and self.verdict(page) is Verdict.UNKNOWN:
-                self._holds.release(page, delay_ms=_WAIT_MS)
+            for page in pages:
+                self._end(page, Verdict.UNKNOWN, let_through)
+            return
+        await asyncio.gather(
+            *(
+                self._screen_origin(origin, some, note, let_through)
+                for (origin, some), note in zip(by_origin.items(), notes, strict=True)
+            )
+        )
 
-    async def _try(self, origin: str, pages: list[Page], note: Note) -> None:
+    async def _screen_origin(
+        self, origin: str, pages: list[Page], note: Note, let_through: Callable[[Page], None]
+    ) -> None:
         try:
-            await self._act(origin, pages, note)
+            if origin not in self._known:
+                await self._act(origin, pages, note)
         except Exception as error:  # noqa: BLE001  nor may one origin end the pages of others
             log.warning("robots", outcome="unknown", origin=origin, error=repr(error))
+        for page in pages:
+            if page.phase is Phase.WAITING:
+                await self._judge(page, let_through)
+            elif page.is_open:
+                self._holds.release(page, delay_ms=_WAIT_MS)
+
+    async def _judge(self, page: Page, let_through: Callable[[Page], None]) -> None:
+        verdict = self.verdict(page)
+        if verdict is Verdict.UNKNOWN:
+            verdict = await self._judged_beside(page)
+        if page.phase is Phase.WAITING:
+            self._end(page, verdict, let_through)
+
+    async def _judged_beside(self, page: Page) -> Verdict:
+        """UNKNOWN as well where the page's grant ran out while it waited for its turn."""
+        url, agent = page.hold.entry.url, self._agent_of(page)
+        origin = origin_of(url)
+        async with self._judging:
+            if origin not in self._known or _left_s(page) <= 0:
+                return Verdict.UNKNOWN
+            rules = self._known[origin]
+            if rules is None:
+                return Verdict.ALLOWED
+            is_allowed = await _beside(page, lambda: rules.allow(url, agent))
+        return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
 
     async def _act(self, origin: str, pages: list[Page], note: Note) -> None:
         if note.word in {b"rules", b"open"}:
-            self._remember(origin, note, pages[0])
+            await self._remember(origin, note, pages[0])
         elif note.word == b"later" and note.rests_s > 0:
             await self._put_off(pages, note)
         elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
@@ -221,7 +265,8 @@ class Robots:
             return False
         delay_ms = 0
         if note.word != b"moved":
-            delay_ms = _crawl_delay_ms(self._remember(origin, note, page), self._agent_of(page))
+            rules = await self._remember(origin, note, page)
+            delay_ms = rules.crawl_delay_ms(self._agent_of(page)) if rules else 0
         log.info("robots", origin=origin, outcome=note.word.decode(), crawl_delay_ms=delay_ms)
         self._holds.release_buyer(page, delay_ms)
         if not delay_ms and (arrived := self._under_way.get(origin)):
@@ -235,15 +280,37 @@ class Robots:
             else:
                 self._holds.release(page, delay_ms=int(note.rests_s * 1000))
 
-    def _remember(self, origin: str, note: Note, page: Page) -> Protego | None:
-        with self._noting(page):
-            return self._known.put(origin, note)
+    async def _remember(self, origin: str, note: Note, page: Page) -> Rules | None:
+        text = note.text()
+        if len(text) <= LIGHT_CHARACTERS:
+            with self._noting(page):
+                return self._known.put(origin, rules_in(text), note.left_s)
+        async with self._reading:
+            if origin in self._known:
+                return self._known[origin]
+            rules = await _beside(page, lambda: rules_in(text))
+            return self._known.put(origin, rules, note.left_s)
 
 
-def _crawl_delay_ms(rules: Protego | None, agent: str) -> int:
-    """The pause between two requests that a file asks an agent to keep; 0: it does not."""
-    delay_s = rules.crawl_delay(agent) if rules else None
-    return int(min(delay_s, _LONGEST_DELAY_S) * 1000) if delay_s and delay_s > 0 else 0
+async def _beside(page: Page, work: Callable[[], T]) -> T:
+    """Do something in a thread, at the page's expense.
+
+    The flight recorder cannot note it, for it notes one page at a time; what a file may be is
+    bounded, so that it ends no process.
+    """
+
+    def timed() -> tuple[T, float]:
+        began = time.thread_time()
+        return work(), time.thread_time() - began
+
+    answer, took_s = await asyncio.to_thread(timed)
+    page.cpu_s += took_s
+    return answer
+
+
+def _left_s(page: Page) -> float:
+    """Seconds until a page's grant runs out."""
+    return page.hold.issued_at + START_BY_S - time.monotonic()
 
 
 async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import urljoin
 
 import structlog
-from protego import Protego
 from redis.asyncio import Redis
 from redis.exceptions import WatchError
 from scrapy.http import Response
@@ -78,15 +77,6 @@ class Note:
         except zlib.error as error:
             log.warning("robots", outcome="unreadable", error=str(error))
             return ""
-
-
-def rules_in(text: str) -> Protego | None:
-    """What a file says, if it can be read; without rules everything is allowed."""
-    try:
-        return Protego.parse(text) if text else None
-    except Exception as error:  # noqa: BLE001  whatever a hostile file does to the parser
-        log.warning("robots", outcome="unreadable", error=str(error)[:200])
-        return None
 
 
 def rules_note(text: bytes) -> Note:

@@ -7,9 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from protego import Protego
-
-from crawling.robots_book import Note, rules_in
+from crawling.robots_rules import Rules
 
 MOST_FILES = 20_000
 MOST_CHARACTERS = 4 << 20
@@ -19,9 +17,12 @@ their size, and is parsed again for the next page of a host whose file had to go
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    rules: Protego | None
+    rules: Rules | None
     until: float
-    characters: int
+
+    @property
+    def characters(self) -> int:
+        return self.rules.size if self.rules else 0
 
 
 class KnownRobots:
@@ -37,15 +38,14 @@ class KnownRobots:
         known = self._files.get(origin)
         return known is not None and known.until >= self._clock()
 
-    def __getitem__(self, origin: str) -> Protego | None:
-        """The rules; without any everything is allowed."""
+    def __getitem__(self, origin: str) -> Rules | None:
+        """The rules; without any everything is allowed. KeyError: nothing is known."""
         self._files.move_to_end(origin)
         return self._files[origin].rules
 
-    def put(self, origin: str, note: Note) -> Protego | None:
-        """Take over what the cluster knows; a single file may be as large as it is."""
-        text = note.text()
-        known = _Known(rules_in(text), self._clock() + note.left_s, len(text))
+    def put(self, origin: str, rules: Rules | None, left_s: float) -> Rules | None:
+        """Take over what holds for some seconds; a single file may be as large as it is."""
+        known = _Known(rules, self._clock() + left_s)
         self._forget(origin)
         self._files[origin] = known
         self._characters += known.characters
@@ -53,7 +53,7 @@ class KnownRobots:
             len(self._files) > MOST_FILES or self._characters > MOST_CHARACTERS
         ):
             self._forget(next(iter(self._files)))
-        return known.rules
+        return rules
 
     def _forget(self, origin: str) -> None:
         known = self._files.pop(origin, None)

@@ -13,10 +13,10 @@ from crawling.robots_book import (
     note_instead,
     note_of,
     place_of,
-    rules_in,
     rules_note,
 )
 from crawling.robots_known import MOST_CHARACTERS, MOST_FILES, KnownRobots
+from crawling.robots_rules import MOST_RULES, rules_in, weight_of
 
 ORIGIN = "http://a.com:8080"
 DAY_S = 24 * 3600
@@ -32,7 +32,7 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Response:
 def allows(note: Note, path: str) -> bool:
     """Whether everybody may fetch a path."""
     rules = rules_in(note.text())
-    return rules is None or rules.can_fetch(ORIGIN + path, "anybody")
+    return rules is None or rules.allow(ORIGIN + path, "anybody")
 
 
 def test_a_file_is_kept_for_a_day() -> None:
@@ -98,30 +98,61 @@ def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
 
 def test_a_process_remembers_what_it_can_bear() -> None:
     """By number and by size; what nobody asked for goes first, and what was replaced is gone."""
-    known, open_to_all = KnownRobots(), Note(b"open", 60)
+    known = KnownRobots()
     for number in range(MOST_FILES):
-        known.put(str(number), open_to_all)
+        known.put(str(number), None, 60)
     assert known["0"] is None
-    known.put("last", open_to_all)
+    known.put("last", None, 60)
     assert "0" in known
     assert "1" not in known
-    large = rules_note(b"User-agent: *\n" + b"#" * (MOST_CHARACTERS // 20))
+    large = rules_in("User-agent: *\n" + "#" * (MOST_CHARACTERS // 20))
     for number in range(20):
-        known.put(f"large-{number}", large)
+        known.put(f"large-{number}", large, 60)
     assert [f"large-{number}" in known for number in (0, 1, 19)] == [False, True, True]
     assert "last" not in known
-    known.put("large-19", open_to_all)
-    known.put("large-20", large)
+    known.put("large-19", None, 60)
+    known.put("large-20", large, 60)
     assert "large-1" in known, "what was replaced takes no room"
+
+
+def group(agents: int, rules: int) -> str:
+    """A file of one group."""
+    names = "".join(f"User-agent: {number}\n" for number in range(agents))
+    return names + "".join(f"Disallow: /{number}\n" for number in range(rules))
+
+
+def test_a_short_file_that_stands_for_many_rules_takes_the_room_of_those() -> None:
+    """Each agent has all the rules of its group."""
+    short, usual = rules_in(group(100, 500)), rules_in(group(1, 500))
+    assert short is not None
+    assert usual is not None
+    assert short.size > 10 * len(group(100, 500))
+    assert usual.size == len(group(1, 500))
+
+
+@pytest.mark.parametrize("text", [group(1000, 30_000), "user-agent: *\nallow: /*" + "*a" * 200_000])
+def test_a_file_with_more_rules_than_can_be_borne_forbids_everything(text: str) -> None:
+    """The first would be 30 million rules, of several gigabytes."""
+    rules = rules_in(text)
+    assert rules is not None
+    assert not rules.allow(f"{ORIGIN}/x", "anybody")
+    assert rules.is_light
+
+
+def test_as_many_rules_as_the_largest_file_can_hold_for_everybody_are_borne() -> None:
+    """And hundreds of groups, or hundreds of agents that share some rules."""
+    everybody = ("User-agent: *\n" + "Allow:/\n" * 70_000)[: 500 * 1024]
+    groups = "\n".join(group(1, 30).replace("agent: 0", f"agent: {n}") for n in range(900))
+    for text in (everybody, groups, group(800, 50)):
+        assert weight_of(text) < MOST_RULES
+        assert rules_in(text) is not None
 
 
 def test_what_a_process_remembers_grows_old() -> None:
     """With the note that it comes from."""
     now = [0.0]
     known = KnownRobots(lambda: now[0])
-    known.put(ORIGIN, rules_note(b"User-agent: *\nDisallow: /"))
-    rules = known[ORIGIN]
-    assert rules is not None
-    assert not rules.can_fetch(f"{ORIGIN}/x", "anybody")
+    known.put(ORIGIN, rules_in("User-agent: *\nDisallow: /"), DAY_S)
+    assert ORIGIN in known
     now[0] = DAY_S + 1
     assert ORIGIN not in known

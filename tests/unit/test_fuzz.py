@@ -12,16 +12,18 @@ import socket
 import time
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from protego import Protego
 from scrapy.http import HtmlResponse
 
 from crawling.guard import AddressRefused, Guard
 from crawling.links import links_of
-from crawling.robots import _crawl_delay_ms
-from crawling.robots_book import rules_in, rules_note
+from crawling.robots_book import rules_note
+from crawling.robots_rules import rules_in, weight_of
 from crawlstream.bus.records import Record
 from crawlstream.errors import BadThrottleConfig, InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Profile
@@ -151,9 +153,30 @@ def test_any_robots_txt_says_yes_or_no(text: bytes) -> None:
     rules = rules_in(rules_note(text).text())
     if rules is not None:
         for path in ("/", "/a" * 20, "/x?" + "a" * 50):
-            assert rules.can_fetch(f"http://a.example{path}", "crawlstream") in {True, False}
-    assert 0 <= _crawl_delay_ms(rules, "crawlstream") <= 300_000
+            assert rules.allow(f"http://a.example{path}", "crawlstream") in {True, False}
+        assert 0 <= rules.crawl_delay_ms("crawlstream") <= 300_000
     assert time.perf_counter() - began < SLOW_S
+
+
+_GROUPS = st.lists(
+    st.sampled_from(
+        [
+            "User-agent: a", "user agent b", "USERAGENT:c", "User-agent : d*", "user e", "userx: 1",
+            "user#agent: f", "# User-agent: g", "Disallow: /a", "Disalow: /b$", "disallow:",
+            "allow /c*", "allowed /d", "allow: x/index.html", "Sitemap: s", "host: h",
+            "Crawl-delay: 1", "noindex: /", "", "\u2028User-agent: i", "\tuser-agent:\xa0j",
+        ]
+    )
+)  # fmt: skip
+
+
+@fuzz
+@given(_GROUPS)
+def test_no_robots_txt_holds_many_more_rules_than_it_weighs(lines: list[str]) -> None:
+    """Whatever Protego takes for an agent or the end of a group; by eight at the most."""
+    text = "\n".join(lines)
+    groups: Any = Protego.parse(text)._user_agents.values()
+    assert sum(len(group._rules) for group in groups) <= 8 * weight_of(text)
 
 
 # The rules in ZooKeeper.
