@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import orjson
-
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
+from crawlstream.wire.tables import read_table
 from rest_service.envelope import Refused
 from rest_service.inputs import parse_json
 
@@ -71,28 +69,7 @@ def _as_crawl(raw: bytes, limits: RequestLimits) -> CrawlRequest:
 
 
 def _rows(body: bytes) -> Iterator[Mapping[str, Any]]:
-    """Rows of a table whose first row names the fields; empty cells are absent."""
     try:
-        table = csv.DictReader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True)
-        for row in table:
-            if None in row:
-                raise Refused(400, _BAD, cause=f"line {table.line_num} has too many cells")
-            yield {name: _cell(name, text) for name, text in row.items() if text}
-    except UnicodeDecodeError as error:
-        raise Refused(400, _BAD, cause="it is not UTF-8") from error
-    except csv.Error as error:
+        yield from read_table(io.BytesIO(body))
+    except InvalidRequest as error:
         raise Refused(400, _BAD, cause=str(error)) from error
-
-
-def _cell(name: str, text: str) -> Any:
-    """A cell by the type of its field: numbers and objects as JSON, lists by their spaces."""
-    field = requests.SCRAPER.schema.properties.get(name, {})
-    shape, types = field.get("$ref", "").rpartition("/")[2], field.get("type", ())
-    if shape == "texts":
-        return text.split()
-    if shape != "pairs" and ("string" in types or not types):
-        return text
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text

@@ -70,3 +70,14 @@ def test_a_table_is_fed(
     assert run(["feed", str(file)]) == 0
     assert capsys.readouterr().out == f"Fed 2 requests into {fresh_name}.incoming.\n"
     assert fed(hosts, Topics(fresh_name).incoming) == ["1", "2"]
+
+
+def test_a_table_with_a_bad_row_says_where(
+    hosts: list[str], fresh_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half a quotation is refused, though it could be read as a cell that holds all the rest."""
+    file = tmp_path / "seeds.csv"
+    file.write_text('url,appid,crawlid\nhttp://a.example/,app,1\n"http://b.example/,app,2\n')
+    assert run(["feed", str(file)]) == 1
+    assert "line 3: unexpected end of data" in capsys.readouterr().err
+    assert fed(hosts, Topics(fresh_name).incoming) == []

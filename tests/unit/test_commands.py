@@ -10,7 +10,7 @@ import pytest
 from crawlstream.bus.records import Record
 from crawlstream.cli.ask import as_record, refusal
 from crawlstream.cli.dump import View, render
-from crawlstream.cli.feed import read_requests, read_table
+from crawlstream.cli.feed import read_requests
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
 
@@ -102,28 +102,3 @@ def test_replies_that_refuse_say_why() -> None:
     assert refusal({"action": "rejected", "errors": ["a", "b"]}) == "a; b"
     assert refusal({"error": "no such crawl"}) == "no such crawl"
     assert refusal({"action": "stop", "total_purged": 0}) is None
-
-
-def test_a_table_is_read_as_crawl_requests() -> None:
-    """The first row names the fields; numbers and lists are JSON, text stays text."""
-    text = (
-        "\ufeffurl,crawlid,maxdepth,allowed_domains,cookie\r\n"
-        'http://a.example/?x=1,007,2,"[""a.example""]",\r\n'
-        '"http://b.example/a,b",8,deep,,k=v\r\n'
-    )
-    assert list(read_table(text.encode().splitlines(keepends=True))) == [
-        {
-            "url": "http://a.example/?x=1",
-            "crawlid": "007",
-            "maxdepth": 2,
-            "allowed_domains": ["a.example"],
-        },
-        {"url": "http://b.example/a,b", "crawlid": "8", "maxdepth": "deep", "cookie": "k=v"},
-    ]
-
-
-def test_a_torn_table_is_refused_by_its_row() -> None:
-    """A row with too many or too few cells is named."""
-    for row in ("a,b,c", "a"):
-        with pytest.raises(CrawlstreamError, match="row 2 "):
-            list(read_table([b"url,crawlid\n", row.encode()]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,8 +17,9 @@ from rich.console import Console
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.ask import as_record, open_sink
-from crawlstream.errors import CrawlstreamError, KafkaUnavailable
-from crawlstream.wire.requests import SCRAPER
+from crawlstream.errors import CrawlstreamError, InvalidRequest, KafkaUnavailable
+from crawlstream.model.request import Refusal
+from crawlstream.wire.tables import read_table
 
 _BATCH = 1000
 """Requests between two acknowledgements; as many may be fed twice by who goes on after a fault."""
@@ -45,8 +45,8 @@ def feed(
     """Feed requests: crawls, actions, stats, zookeeper.
 
     A file holds one JSON object a line, or one JSON document: an object, or an array of them; or
-    it is a table (CSV) of crawl requests whose first row names the fields. A feed that is
-    interrupted says with which --skip it goes on.
+    it is a table (CSV) of crawl requests whose first row names the fields: lists are separated by
+    spaces or JSON, objects are JSON. A feed that is interrupted says with which --skip it goes on.
     What the cluster refuses comes back on the rejected topic: crawlstream rejected list
 
     Example: crawlstream feed '{"url": "https://example.com", "appid": "my-app", "crawlid": "1"}'
@@ -106,7 +106,7 @@ async def _feed(
                 await sink.send(batch)
                 fed += len(batch)
                 show(fed)
-        except (_NotARequestError, KafkaUnavailable, asyncio.CancelledError) as error:
+        except (InvalidRequest, KafkaUnavailable, asyncio.CancelledError) as error:
             why = str(error) or "interrupted"
             raise CrawlstreamError(f"{why}{_go_on(fed, skip)}") from error
     return fed
@@ -118,10 +118,6 @@ def _go_on(fed: int, skip: int) -> str:
     return f"; {fed} requests before it were fed: go on with --skip {fed + skip}"
 
 
-class _NotARequestError(CrawlstreamError):
-    """What was given is not a request."""
-
-
 def read_requests(lines: Iterable[bytes]) -> Iterator[Request]:
     """One request a line; if the first line is only a beginning, all lines are one document."""
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
@@ -130,7 +126,7 @@ def read_requests(lines: Iterable[bytes]) -> Iterator[Request]:
             document = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             if number > 1:
-                raise _NotARequestError(f"line {number} is not JSON: {error}") from error
+                raise _not_json(f"line {number} is not JSON: {error}") from error
             document = _whole(b"".join([line, *(rest for _, rest in numbered)]))
         yield from _objects(document, number)
 
@@ -139,37 +135,17 @@ def _whole(text: bytes) -> object:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _NotARequestError(
-            f"this is neither JSON nor one JSON object a line: {error}"
-        ) from error
+        raise _not_json(f"this is neither JSON nor one JSON object a line: {error}") from error
+
+
+def _not_json(problem: str) -> InvalidRequest:
+    return InvalidRequest(Refusal.NOT_JSON, [problem])
 
 
 def _objects(document: object, line: int) -> Iterator[Request]:
     """The requests of one document."""
     for request in document if isinstance(document, list) else [document]:
         if not isinstance(request, dict):
-            raise _NotARequestError(f"line {line} holds something else than a JSON object")
+            problem = f"line {line} holds something else than a JSON object"
+            raise InvalidRequest(Refusal.NOT_AN_OBJECT, [problem])
         yield request
-
-
-def read_table(lines: Iterable[bytes]) -> Iterator[Request]:
-    """One crawl request a row of CSV; the first row names the fields, an empty cell is absent.
-
-    Numbers, lists and objects are written as JSON; text stays text.
-    """
-    rows = csv.DictReader(line.decode("utf-8-sig", "surrogateescape") for line in lines)
-    for number, row in enumerate(rows, 2):
-        if None in row or None in row.values():
-            raise _NotARequestError(f"row {number} has another number of cells than the first")
-        yield {name: _cell(name, text) for name, text in row.items() if text}
-
-
-def _cell(name: str, text: str) -> object:
-    kinds = SCRAPER.schema.properties.get(name, {}).get("type", "other")
-    if "string" in kinds:
-        return text
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        # The cluster says what is wrong with it.
-        return text

@@ -31,6 +31,8 @@ class Schema:
         Draft202012Validator.check_schema(schema)
         self.title: str = schema.get("title", "")
         self.properties: Mapping[str, Any] = schema.get("properties", {})
+        self.shapes: Mapping[str, Any] = schema.get("$defs", {})
+        """What several properties have in common, by name."""
         self._validator = _Validator(schema)
         self.fits: Callable[[Any], bool] = compile_schema(schema) or self._validator.is_valid
         """Whether a value is of this kind."""

@@ -1,0 +1,108 @@
+"""Tables of crawl requests: one reading, whichever door they come in by."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.request import RequestLimits
+from crawlstream.wire.tables import read_table
+from rest_service.envelope import Refused
+from rest_service.seeds import CSV, read_seeds
+
+
+def rows(text: str | bytes) -> list[Mapping[str, Any]]:
+    """The objects of a table."""
+    return list(read_table(io.BytesIO(text.encode() if isinstance(text, str) else text)))
+
+
+def cell(name: str, text: str) -> object:
+    """What one cell is read as."""
+    table = io.StringIO()
+    csv.writer(table).writerows([["url", name], ["u", text]])
+    (row,) = rows(table.getvalue())
+    return row[name]
+
+
+def test_a_table_is_read_as_crawl_requests() -> None:
+    """The first row names the fields; numbers and objects are JSON, text stays text."""
+    text = (
+        "\ufeffurl,crawlid,maxdepth,attrs,cookie\r\n"
+        'http://a.example/?x=1,007,2,"{""a"": 12345678901234567890123}",\r\n'
+        '"http://b.example/a,b",8,deep,,k=v\r\n'
+        "\r\n"
+        'http://c.example/,"two\nlines"\r\n'
+    )
+    assert rows(text) == [
+        {
+            "url": "http://a.example/?x=1",
+            "crawlid": "007",
+            "maxdepth": 2,
+            "attrs": {"a": 12345678901234567890123},
+        },
+        {"url": "http://b.example/a,b", "crawlid": "8", "maxdepth": "deep", "cookie": "k=v"},
+        {"url": "http://c.example/", "crawlid": "two\nlines"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("a.example", ["a.example"]),
+        ("a.example  b.example", ["a.example", "b.example"]),
+        ('["a.example", "b c"]', ["a.example", "b c"]),
+        ("[]", []),
+        ("[0-9]+ x", ["[0-9]+", "x"]),
+        ("[1]", ["[1]"]),
+        ("2024", ["2024"]),
+        ("null", None),
+    ],
+)
+def test_a_list_is_json_or_words(text: str, texts: object) -> None:
+    """What is no list of texts is words, as an expression that only looks like JSON."""
+    for name in ("allowed_domains", "allow_regex", "deny_extensions"):
+        assert cell(name, text) == texts
+
+
+@pytest.mark.parametrize(
+    "name", ["appid", "useragent", "cookie", "body", "uuid", "method", "no_field"]
+)
+def test_text_stays_text(name: str) -> None:
+    """Whatever it looks like: an app may be called 123."""
+    for text in ("123", "true", "[]", "null"):
+        assert cell(name, text) == text
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (b"url,crawlid\nu,1\nu,2,3\n", "line 3: it has more cells than the first"),
+        (b"url,crawlid\nu,1\nu,\xff\n", "line 3: it is not UTF-8"),
+        (b"url,url\nu,v\n", "line 1: url is there twice"),
+        (b'url,crawlid\n"u"x,1\n', "line 2: ',' expected"),
+        (b'url,crawlid\nu,"1\nu,2\n', "line 3: unexpected end of data"),
+        (b"url\ru\r", "line 1: new-line character"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_its_line(table: bytes, problem: str) -> None:
+    """By the same words at every door; half a quotation swallows no rows."""
+    with pytest.raises(InvalidRequest) as refused:
+        rows(table)
+    assert str(refused.value).startswith(problem)
+    with pytest.raises(Refused) as answered:
+        read_seeds(table, CSV, RequestLimits())
+    assert str(answered.value.details["cause"]) == str(refused.value)
+
+
+def test_a_table_over_http_is_fed_as_it_is_read() -> None:
+    """Both doors hand the same objects on."""
+    table = b'url,appid,crawlid,deny_regex\nhttp://a.example,app,1,"[""x""]"\nb.example,app,1,x y\n'
+    seeds = read_seeds(table, CSV, RequestLimits())
+    assert [orjson.loads(seed.raw) for seed in seeds] == rows(table.decode())
+    assert [seed.request.deny_regex for seed in seeds] == [("x",), ("x", "y")]

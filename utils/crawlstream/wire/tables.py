@@ -1,0 +1,77 @@
+"""Crawl requests as a table (CSV), as people keep them."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.request import Refusal
+from crawlstream.wire import jsontext
+from crawlstream.wire.requests import SCRAPER
+
+
+def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
+    """The object of each row; the first row names the fields, an empty or missing cell is absent.
+
+    Text stays text. A list is JSON, or words between spaces; everything else is JSON, and what is
+    none is left to the schema. Whether a row is a request is not asked here. InvalidRequest says
+    at which line what is no table.
+    """
+    table = csv.DictReader(_decoded(lines), strict=True)
+    try:
+        if twice := _named_twice(table.fieldnames or ()):
+            raise _torn(1, f"{twice} is there twice")
+        for row in table:
+            if None in row:
+                raise _torn(table.reader.line_num, "it has more cells than the first")
+            yield {name: _cell(name, text) for name, text in row.items() if text}
+    except csv.Error as error:
+        raise _torn(table.reader.line_num, str(error)) from error
+
+
+def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(Refusal.NOT_UTF8, [f"line {number}: it is not UTF-8"]) from error
+
+
+def _named_twice(names: Iterable[str]) -> str:
+    """A field that two columns are for; columns without a name may be empty."""
+    (name, times), *_ = [*Counter(filter(None, names)).most_common(1), ("", 0)]
+    return name if times > 1 else ""
+
+
+def _torn(line: int, problem: str) -> InvalidRequest:
+    return InvalidRequest(Refusal.BAD_REQUEST, [f"line {line}: {problem}"])
+
+
+def _cell(name: str, text: str) -> object:
+    kinds = _KINDS.get(name, ("string",))
+    if "string" in kinds:
+        return text
+    try:
+        value = jsontext.loads(text.encode())
+    except (ValueError, RecursionError):
+        return text.split() if "array" in kinds else text
+    if "array" in kinds and value is not None and not _is_texts(value):
+        return text.split()
+    return value
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _types(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    """What values of a field may be; text where its rule does not say."""
+    shape = rule.get("$ref", "").rpartition("/")[2]
+    found = rule.get("type") or SCRAPER.schema.shapes.get(shape, {}).get("type") or "string"
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+_KINDS = {name: _types(rule) for name, rule in SCRAPER.schema.properties.items()}
