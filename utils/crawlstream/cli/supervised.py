@@ -21,7 +21,7 @@ from supervisor.loggers import Handler, RotatingFileHandler
 from supervisor.process import Subprocess
 from supervisor.states import ProcessStates
 
-YOUNG_S = 20
+YOUNG_S = 10
 """What ends of itself within so long has failed; what has lived longer has a clean record."""
 PAUSES_S = (0, 1, 2, 4, 8, 16, 30)
 """Before a process is started anew, by its failures in a row. A startretries above the last of
