@@ -1,9 +1,10 @@
 """The guard: which addresses this crawler may connect to.
 
-It sits in the reactor's name resolver, and Twisted's endpoints ask that resolver for literal
-addresses too; so pages, redirects, robots.txt and whatever a spider fetches through Scrapy pass
-it, and only addresses that passed are ever connected to. A name that changes its answer between
-check and connect (DNS rebinding) gains nothing: the answer that was checked is the one used.
+It sits in the reactor's name resolver, which Twisted's endpoints ask for literal addresses too, and
+:mod:`crawling.endpoints` asks it itself; so pages, redirects, robots.txt and whatever a spider
+fetches through Scrapy pass it, and only addresses that passed are ever connected to. A name that
+changes its answer between check and connect (DNS rebinding) gains nothing: the answer that was
+checked is the one used.
 
 The table lists what IANA calls special, not what ``ipaddress`` calls private: that one lets
 through multicast, a cloud's metadata behind carrier-grade NAT, and several of the ways to write

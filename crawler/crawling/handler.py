@@ -25,6 +25,7 @@ from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
 
 from crawling.connections import KeptConnections, allow_files
+from crawling.endpoints import Straight
 from crawling.guard import GuardedResolver
 from crawling.holds import GrantExpired, Holds
 from crawling.pages import Page
@@ -94,7 +95,7 @@ class GatedHandler(HTTP11DownloadHandler):
         self._resolver = GuardedResolver.in_force(crawler, reactor)
         # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
         kept = KeptConnections(reactor, self._pool, allow_files())
-        self._pool = cast(HTTPConnectionPool, _Gate(kept, self._holds))
+        self._pool = cast(HTTPConnectionPool, _Gate(kept, self._resolver, self._holds))
 
     async def download_request(self, request: Request) -> Response:
         """Send one request; GrantExpired, AddressRefused, or what Scrapy's handler raises."""
@@ -158,15 +159,16 @@ class _Gate:
 
     persistent = True
 
-    def __init__(self, pool: Any, holds: Holds) -> None:
+    def __init__(self, pool: Any, resolver: GuardedResolver, holds: Holds) -> None:
         self._pool = pool
+        self._resolver = resolver
         self._holds = holds
         self._shaken: WeakSet[Any] = WeakSet()
 
     def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
         """A connection, made or kept; the request is written right after it is given."""
         download = _leaving.get()
-        found = self._pool.getConnection(key, endpoint)
+        found = self._pool.getConnection(key, Straight(endpoint, self._resolver))
         return found.addCallback(self._let_go, download, download.page, key[0])
 
     def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
