@@ -125,7 +125,7 @@ class CrawlerSite:
 def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
     """One whole request and when its last byte came; None at the end of the connection."""
     request, at = b"", 0.0
-    while not _is_whole(request):
+    while not is_whole(request):
         data, notes, _flags, _peer = visitor.recvmsg(65536, 256)
         if not data:
             return None
@@ -137,7 +137,8 @@ def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
     return request, at
 
 
-def _is_whole(request: bytes) -> bool:
+def is_whole(request: bytes) -> bool:
+    """Whether a request has arrived with its body."""
     head, end, body = request.partition(b"\r\n\r\n")
     _, _, length = head.lower().partition(b"content-length:")
     return bool(end) and len(body) >= int(length.split(b"\r\n")[0] or 0)
