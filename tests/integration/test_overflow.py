@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from random import Random
 
 import structlog
@@ -20,6 +21,7 @@ from redis.asyncio import Redis
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.frontier.scripts import source_of
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
@@ -29,6 +31,12 @@ from support.frontier_audit import audit, left_over
 from support.servers import RunningServer
 from support.spilling import recalling
 
+OPERATIONS = [
+    file.name.removesuffix(".lua")
+    for file in (files("crawlstream.frontier") / "lua").iterdir()
+    if file.name.endswith(".lua")
+]
+"""Redis keeps their texts, which are as much as all of a small one."""
 MEMORY = int(float(os.environ.get("OVERFLOW_MB", "1.5")) * 2**20)
 TIMES = 10
 ROOMY = 20 * 2**20
@@ -145,7 +153,9 @@ async def recall_with_deaths(redis: Redis, kafka_hosts: str, topics: Topics) -> 
 
 @asynccontextmanager
 async def capped(redis: Redis) -> AsyncIterator[None]:
-    """For the length of the block Redis has so much room."""
+    """For the length of the block Redis has so much room for data, whatever ran in it before."""
+    for operation in OPERATIONS:
+        await redis.script_load(source_of(operation))
     limit = (await redis.config_get("maxmemory"))["maxmemory"] or 0
     used = (await redis.info("memory"))["used_memory"]
     await redis.config_set("maxmemory", used + MEMORY)
