@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kafka.admin import KafkaAdminClient, NewPartitions
 from kazoo.client import KazooClient
 
 from chaos.blows import BACK_S, Blow, Fault, Reach, Strike, held
 from chaos.guests import die_at_a_step, err_in_time, freeze_past_deadline, join_and_leave
 from chaos.stage import REDIS_BYTES, Stage
+from crawlstream.keys import FrontierKeys
 
 # Processes.
 
@@ -163,6 +165,55 @@ async def fill_redis(reach: Reach) -> Blow:
     return Blow(f"redis at {100 / share:.0f} %")
 
 
+_STEP = """
+if redis.call('HEXISTS', KEYS[1], 'wall') == 1 then
+  redis.call('HINCRBY', KEYS[1], 'wall', ARGV[1])
+end
+"""
+"""To the frontier, its memory of Redis' clock put back is that clock set forwards."""
+
+
+async def step_clock_of_redis(reach: Reach) -> Blow:
+    """Redis' clock is set forwards and back, by a millisecond up to an hour, again and again."""
+    stage, keys = reach.stage, FrontierKeys()
+    in_flight = await held(reach)
+    steps = reach.chance.randint(2, 60 if reach.is_long else 20)
+    for _ in range(steps):
+        far = reach.chance.choice([1, 100, 1_000, 5_000, 9_999, 3_600_000])
+        await stage.redis.eval(_STEP, 1, keys.meta(), str(far * _sign(reach)))
+        await asyncio.sleep(reach.between(0, 0.4))
+    return Blow(f"{steps} steps", in_flight)
+
+
+def _sign(reach: Reach) -> int:
+    return reach.chance.choice([-1, 1])
+
+
+_MOST_PARTITIONS = 12
+
+
+async def add_partitions(reach: Reach) -> Blow:
+    """``incoming`` gets one more partition: what is fed from now on spreads in another way."""
+    stage = reach.stage
+    async with stage.turns["partitions"]:
+        count = await stage.by_hand("partitions", _add_a_partition, stage)
+    return Blow(f"{count} partitions", has_struck=count <= _MOST_PARTITIONS)
+
+
+def _add_a_partition(stage: Stage) -> int:
+    """How many there are then, or would be one too many."""
+    topic = stage.settings.topics.incoming
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{stage.servers['kafka'].port}")
+    try:
+        (known,) = admin.describe_topics([topic])
+        count = len(known["partitions"]) + 1
+        if count <= _MOST_PARTITIONS:
+            admin.create_partitions({topic: NewPartitions(total_count=count)})
+        return count
+    finally:
+        admin.close()
+
+
 # The network.
 
 
@@ -256,6 +307,8 @@ FAULTS: Mapping[str, Fault] = {
         Fault("power-cut", "Redis loses what it wrote in its last moments", cut_power_of_redis),
         Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
         Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),
+        Fault("step-clock", "Redis' clock set forwards and back", step_clock_of_redis),
+        Fault("add-partitions", "one more partition of incoming", add_partitions),
         Fault("break-rules", "ZooKeeper's node emptied or broken, and mended", break_rules),
         Fault("die-at-step", "a crawler dies between two steps of a page", die_at_a_step),
         Fault(

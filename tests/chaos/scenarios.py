@@ -235,8 +235,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "feed",
-            "kafka-monitor killed during many requests, and rebalances",
-            partial(feed_much, _named("kill-kafka-monitor", "rebalance")),
+            "kafka-monitor killed during many requests, rebalances, more partitions",
+            partial(feed_much, _named("kill-kafka-monitor", "rebalance", "add-partitions")),
             # Some seeds always wait: a crawl without work is over, and the next seed begins anew.
             rate=1,
         ),
@@ -255,7 +255,10 @@ SCENARIOS: Mapping[str, Scenario] = {
             _in_turn("kill-zookeeper", "freeze-zookeeper", "break-rules"),
         ),
         Scenario(
-            "clocks", "clocks of crawlers an hour off", _in_turn("wrong-clock"), shortest_s=25
+            "clocks",
+            "clocks of crawlers an hour off, Redis' clock set forwards and back",
+            _in_turn("wrong-clock", "step-clock"),
+            shortest_s=25,
         ),
         Scenario("memory", "Redis at maxmemory", _in_turn("fill-redis")),
         Scenario("poison", "a page that kills its worker", eat_poison),

@@ -31,7 +31,7 @@ BRIEF = ("crawler-steps", "feed", "stop", "poison")
 IN_TURN = (
     "kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "kill-redis", "kill-kafka",
     "kill-zookeeper", "freeze-kafka", "power-cut", "empty-redis", "fill-redis", "break-rules",
-    "mute-redis", "half-open-kafka",
+    "mute-redis", "half-open-kafka", "step-clock", "add-partitions",
 )  # fmt: skip
 
 
