@@ -16,8 +16,9 @@ The life of a page here:
 ``middlewares``  take the response, unpacked (``codings``) and its ``charset`` settled: ``outcome``
                  decides whether it is for the spider, another attempt, a redirect (``redirects``)
                  or a failure (``failures``)
-``spiders``      make a result of it and find links (``links``, ``patterns``); ``outlinks`` packs
-                 these for the frontier, without ``traps`` and what the ``blacklist`` holds
+``spiders``      make a result of it and find links (``links``, with their ``link_texts``, through
+                 ``filters`` and ``patterns``); ``outlinks`` packs these for the frontier, without
+                 ``traps`` and what the ``blacklist`` holds
 ``publish``      has the record acknowledged by Kafka, its ``bodies`` stored before if need be
 ``endings``      then owes its end to the frontier, with the links, or ``spill`` sees them to Kafka
 
