@@ -22,7 +22,8 @@ from crawling.pages import Page
 from crawling.reactions import moment
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
-from crawlstream.model.url import canonical, fingerprint, host_of, seed_url
+from crawlstream.model.credentials import NAMES, may_follow
+from crawlstream.model.url import canonical, fingerprint, seed_url
 
 MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
@@ -35,7 +36,6 @@ _STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
 _OF_THE_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location"}
 )
-_OF_THE_HOST = frozenset({"authorization", "cookie"})
 _AGE = re.compile(r"-?[0-9]{1,20}")
 _COOKIES_KEPT = 50
 """Cookies of one host on one chain; more is no login but an attack."""
@@ -94,13 +94,7 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
         cookies=cookies,
         salt=_salt(page, len(chain)) if salted else None,
     )
-    return followed if _is_at_home(target, entry.url) else _abroad(followed)
-
-
-def _is_at_home(target: str, url: str) -> bool:
-    """Whether what identifies the requester may go along: to the same host, no less encrypted."""
-    is_worse = url.startswith("https:") and not target.startswith("https:")
-    return host_of(target) == host_of(url) and not is_worse
+    return followed if may_follow(target, entry.url) else _abroad(followed)
 
 
 def _target(url: str, response: Response) -> str | None:
@@ -146,7 +140,7 @@ def _with_method(entry: Entry, status: int) -> Entry:
 
 def _abroad(entry: Entry) -> Entry:
     """Elsewhere nobody learns what identifies the requester."""
-    return replace(entry, headers=_without(entry.headers, _OF_THE_HOST), cookies={})
+    return replace(entry, headers=_without(entry.headers, NAMES), cookies={})
 
 
 def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
@@ -155,7 +149,7 @@ def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, 
 
 def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]:
     """What the chain's cookies are for the target: those before, and those set here."""
-    if not _is_at_home(target, entry.url):
+    if not may_follow(target, entry.url):
         return {}
     cookies = dict(entry.cookies)
     for header in response.headers.getlist(b"Set-Cookie"):

@@ -1,7 +1,7 @@
 """From a hold to the request that Scrapy downloads.
 
 Whatever a request carries is bound to somebody: user agent and cookies to the crawl, cookies and
-extra headers to the registrable domain of its seed as well, cookies of a redirect to one host.
+extra headers to the own domain of its seed as well, cookies of a redirect to one host.
 Nothing outlives the request in a jar of the process, so nothing leaks between crawls.
 """
 
@@ -18,7 +18,7 @@ from scrapy.spidermiddlewares.referer import DefaultReferrerPolicy
 
 from crawling.pages import Page
 from crawlstream.model.crawl import Hold
-from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.credentials import covers
 
 PAGE = "crawlstream"
 """Key in ``request.meta`` under which the page travels through Scrapy."""
@@ -102,7 +102,7 @@ def agent_of(hold: Hold, default: str) -> str:
 def _headers(hold: Hold) -> dict[str, str]:
     """By name in lower case, so that nothing is said twice; what is said last holds."""
     entry, profile = hold.entry, hold.profile
-    at_home = profile.site is None or domain_key(host_of(entry.url)) == profile.site
+    at_home = profile.site is None or covers(profile.site, entry.url)
     headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["user-agent"] = profile.useragent
