@@ -45,7 +45,7 @@ from twisted.internet import error as net
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseFailed
 
-from crawling.guard import AddressRefused
+from crawling.addresses import AddressRefused
 
 RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses that are tried again before they are taken for the page's answer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
@@ -103,7 +103,8 @@ class GatedHandler(HTTP11DownloadHandler):
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
         self._holds.set_out(page)
-        await self._resolver.resolve(*_goes_to(request))
+        for host, port in _places(request):
+            await self._resolver.resolve(host, port)
         heard: Heard | None = None
         try:
             response = await self._in_time(request, Download(page))
@@ -133,15 +134,13 @@ class GatedHandler(HTTP11DownloadHandler):
         raise DownloadTimeoutError(f"no complete response within {timeout_s} s")
 
 
-def _goes_to(request: Request) -> tuple[str, int]:
-    """Host and port that the connection for a request is made to."""
-    proxy = request.meta.get("proxy")
-    url = (
-        urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        if proxy
-        else urlparse_cached(request)
-    )
-    return url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
+def _places(request: Request) -> Iterator[tuple[str, int]]:
+    """Hosts and ports that a request reaches: its target, and a middleware's proxy on the way."""
+    urls = [urlparse_cached(request)]
+    if proxy := request.meta.get("proxy"):
+        urls.append(urlsplit(proxy if "://" in proxy else f"http://{proxy}"))
+    for url in urls:
+        yield url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
 
 
 def _after_pending_writes(call: Callable[[Page], None], page: Page) -> None:

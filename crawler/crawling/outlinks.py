@@ -20,7 +20,7 @@ from scrapy.settings import Settings
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 
 from crawling.pages import Page
-from crawling.to_scrapy import INHERITED_META, PAGE
+from crawling.to_scrapy import INHERITED_META, OF_THE_DOWNLOADER, PAGE
 from crawling.traps import NO_TRAPS, Traps
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
@@ -48,6 +48,7 @@ _looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
 _SCRAPYS = frozenset(
     {
         PAGE,
+        *OF_THE_DOWNLOADER,
         "depth",
         "download_latency",
         "download_slot",

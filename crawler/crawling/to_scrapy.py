@@ -57,7 +57,7 @@ def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Reques
         method=entry.method,
         headers=_headers(hold),
         body=entry.body,
-        meta={**entry.meta, **_meta(hold), PAGE: page},
+        meta={**_of_spider(entry.meta), **_meta(hold), PAGE: page},
         priority=hold.priority,
         dont_filter=True,
     )
@@ -90,6 +90,16 @@ INHERITED_META = frozenset(
     {"appid", "crawlid", "spiderid", "attrs", "priority", "curdepth", "maxdepth"}
 )
 """Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
+
+
+OF_THE_DOWNLOADER = frozenset({"_auth_proxy", "proxy"})
+"""Keys by which a middleware chooses the way of one download; nothing that is stored may."""
+
+
+def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:
+    if OF_THE_DOWNLOADER.isdisjoint(meta):
+        return meta
+    return {key: value for key, value in meta.items() if key not in OF_THE_DOWNLOADER}
 
 
 def agent_of(hold: Hold, default: str) -> str:

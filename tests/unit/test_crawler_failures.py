@@ -20,10 +20,10 @@ from twisted.python.failure import Failure
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseNeverReceived
 
+from crawling.addresses import AddressRefused
 from crawling.charset import with_charset
 from crawling.codings import codings_of, unpacked
 from crawling.failures import BadEncoding, BadStatus, TooLarge, is_retryable, reason_of
-from crawling.guard import AddressRefused
 
 
 def untyped(kind: Any) -> Any:

@@ -141,7 +141,14 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
     page = page_at()
     spider = SomeSpider()
     children = Children(page)
-    copied = {"download_latency": 1, "depth": 4, "retry_times": 2, PAGE: page, "appid": "x"}
+    copied = {
+        "proxy": "http://10.0.0.1:3128",
+        "download_latency": 1,
+        "depth": 4,
+        "retry_times": 2,
+        PAGE: page,
+        "appid": "x",
+    }
     request = Request(
         "http://a.example/y#f",
         spider.parse_item,
@@ -172,6 +179,14 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
         cookies={"c": "1"},
         meta={"mine": [1]},
     )
+
+
+def test_a_stored_request_cannot_choose_its_way() -> None:
+    """Whatever has stored it: a proxy is a middleware's choice, for one download."""
+    page = page_at(meta={"proxy": "http://10.0.0.1:3128", "_auth_proxy": "x", "mine": 1})
+    meta = to_scrapy(page, SomeSpider(), failed).meta
+    assert meta["mine"] == 1
+    assert not {"proxy", "_auth_proxy"} & meta.keys()
 
 
 def test_undeduplicated_requests_are_the_same_again_when_their_page_is() -> None:

@@ -215,7 +215,12 @@ class Settings(Scope):
     allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
         (), validation_alias=_new("ALLOW_NETWORKS")
     )
-    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same."""
+    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, on every
+    port, by every client and from every link."""
+    deny_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
+        (), validation_alias=_new("DENY_NETWORKS")
+    )
+    """Address ranges that are never connected to, whatever is allowed besides."""
     finish_grace: float = Field(
         3, validation_alias=AliasChoices("CRAWLSTREAM_FINISH_GRACE", "FINISH_GRACE"), ge=0
     )

@@ -23,7 +23,7 @@ NAMES = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 def scope_of(url: str) -> str:
-    """The scope of what is given for a canonical or seed URL: its own domain; ``https://`` if so."""
+    """The scope of a canonical or seed URL: its own domain, after ``https://`` if it is so."""
     domain = _own_domain(host_of(url))
     return f"{_SECURE}{domain}" if url.startswith(_SECURE) else domain
 
