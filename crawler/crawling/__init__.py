@@ -11,7 +11,8 @@ The life of a page here:
                  (``robots_book`` in the cluster, ``robots_known`` in this process)
 ``to_scrapy``    makes a request of it, the only one there will be for this grant
 ``handler``      is the last gate: ``guard`` vets the address (``addresses``), the grant must be
-                 fresh, and the frontier hears when the request left and how the site reacted (``reactions``);
+                 fresh, the server be who it says where that matters (``trust``), and the frontier
+                 hears when the request left and how the site reacted (``reactions``);
                  ``connections`` are kept for the next page, ``downloader`` lets nobody else send
 ``middlewares``  take the response, unpacked (``codings``) and its ``charset`` settled: ``outcome``
                  decides whether it is for the spider, another attempt, a redirect (``redirects``)

@@ -112,7 +112,7 @@ def agent_of(hold: Hold, default: str) -> str:
 def _headers(hold: Hold) -> dict[str, str]:
     """By name in lower case, so that nothing is said twice; what is said last holds."""
     entry, profile = hold.entry, hold.profile
-    at_home = profile.site is None or covers(profile.site, entry.url)
+    at_home = _is_at_home(hold)
     headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["user-agent"] = profile.useragent
@@ -126,6 +126,18 @@ def _headers(hold: Hold) -> dict[str, str]:
         for name, value in headers.items()
         if value and _NAME.fullmatch(name) and name not in _OURS
     }
+
+
+def _is_at_home(hold: Hold) -> bool:
+    """Whether what the seed was given to carry may go where the page is."""
+    return hold.profile.site is None or covers(hold.profile.site, hold.entry.url)
+
+
+def carries_cookies(hold: Hold) -> bool:
+    """Whether a page's request has other cookies than those that its own server has set."""
+    if hold.entry.cookies and not hold.entry.redirect_urls:
+        return True
+    return bool(hold.profile.cookie or hold.profile.cookies) and _is_at_home(hold)
 
 
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:

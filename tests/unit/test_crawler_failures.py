@@ -15,6 +15,7 @@ from scrapy.exceptions import (
     ResponseDataLossError,
 )
 from scrapy.http import HtmlResponse, Response
+from service_identity import VerificationError
 from twisted.internet import error as net
 from twisted.python.failure import Failure
 from twisted.web._newclient import ParseError
@@ -50,6 +51,12 @@ def wrapped(cause: Exception) -> Exception:
         (wrapped(net.ConnectionDone()), "connection_lost", True),
         (ResponseDataLossError("x"), "connection_lost", True),
         (wrapped(SSL.Error([])), "tls", True),
+        (
+            wrapped(SSL.Error([("SSL routines", "", "certificate verify failed")])),
+            "certificate",
+            False,
+        ),
+        (wrapped(VerificationError([])), "certificate", False),
         (wrapped(untyped(ParseError)("x", b"")), "bad_response", True),
         (wrapped(ValueError("conflicting Content-Length headers")), "bad_response", True),
         (BadStatus("x"), "bad_response", True),

@@ -194,6 +194,9 @@ class Settings(Scope):
     """Attempts at a page after the first one."""
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
     """Seconds that a response may take."""
+    DOWNLOAD_VERIFY_CERTIFICATES: bool | None = None
+    """Whether certificates of sites must hold; default: where a request carries cookies, headers of
+    a client's own, or a body."""
     ROBOTSTXT_OBEY: bool = True
     """Whether robots.txt is obeyed."""
     SCHEDULER_BACKLOG_BLACKLIST: bool = True

@@ -11,6 +11,7 @@ Politeness counts by another measure (``model.url.domain_key``): to a server, al
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from crawlstream.model.url import SUFFIXES, host_of
@@ -20,6 +21,20 @@ _SECURE = "https://"
 
 NAMES = frozenset({"authorization", "cookie", "proxy-authorization"})
 """Headers that identify whoever sends them, in lower case."""
+
+_HARMLESS = frozenset(
+    {
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control",
+        "content-type", "dnt", "if-modified-since", "if-none-match", "pragma", "priority", "range",
+        "referer", "upgrade-insecure-requests", "user-agent",
+    }
+)  # fmt: skip
+"""Headers that every browser sends to everybody; so are all of ``sec-*``."""
+
+
+def identify(names: Iterable[str]) -> bool:
+    """Whether headers (names in lower case) may tell a server who asks: any that we do not know."""
+    return any(name not in _HARMLESS and not name.startswith("sec-") for name in names)
 
 
 def scope_of(url: str) -> str:
