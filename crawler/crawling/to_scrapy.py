@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
-from scrapy.spidermiddlewares.referer import DefaultReferrerPolicy
 
+from crawling import referrers
 from crawling.pages import Page
 from crawlstream.model.crawl import Hold
 from crawlstream.model.credentials import covers
@@ -29,15 +28,6 @@ _OURS = frozenset({"connection", "content-length", "host", "te", "transfer-encod
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NO_CONTROLS = dict.fromkeys((*range(32), 127))
 """Control characters end a header, or reach the wire; neither is a header's business."""
-
-_PARENTS_REMEMBERED = 4096
-_policy = DefaultReferrerPolicy()
-
-
-@lru_cache(_PARENTS_REMEMBERED)
-def _referrer(parent_url: str, scheme: str) -> str | None:
-    """What a request of a scheme (``http:/``, ``https:``) tells of the page that led to it."""
-    return _policy.referrer(parent_url, scheme)
 
 
 def page_of(carrier: Request | Response) -> Page:
@@ -116,7 +106,7 @@ def _headers(hold: Hold) -> dict[str, str]:
     headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["user-agent"] = profile.useragent
-    if entry.parent_url and (referrer := _referrer(entry.parent_url, entry.url[:6])):
+    if entry.parent_url and (referrer := referrers.usual(entry.parent_url, entry.url)):
         headers["referer"] = referrer
     if cookie := _cookie(hold, at_home=at_home):
         headers["cookie"] = cookie
