@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
 
@@ -12,10 +14,18 @@ _CODINGS = frozenset(
 """IANA's registry, but for ``identity``."""
 
 
-def is_packed(response: Response) -> bool:
-    """Whether its header names a coding."""
+MOST_CODINGS = 2
+"""So many on top of each other are somebody's mistake; each more is unpacked to full size."""
+
+
+def codings_of(response: Response) -> Sequence[bytes]:
+    """What its header says was done to the body; empty: nothing, or nothing that has a name.
+
+    One name that IANA knows makes the others count as well.
+    """
     said = b",".join(response.headers.getlist(b"Content-Encoding")).lower()
-    return not _CODINGS.isdisjoint(map(bytes.strip, said.split(b",")))
+    names = [name for each in said.split(b",") if (name := each.strip()) not in {b"", b"identity"}]
+    return () if _CODINGS.isdisjoint(names) else names
 
 
 def unpacked(response: Response) -> Response:

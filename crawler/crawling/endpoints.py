@@ -17,7 +17,8 @@ from twisted.internet.endpoints import (
     _WrapperEndpoint,
 )
 
-from crawling.guard import AddressRefused, GuardedResolver
+from crawling.addresses import AddressRefused
+from crawling.guard import GuardedResolver
 
 # ruff: noqa: SLF001  where an endpoint leads is told nowhere else; test_crawler_endpoints.py watches
 

@@ -9,6 +9,7 @@ code                     retry meaning
 ``timeout``              yes   no complete response within DOWNLOAD_TIMEOUT
 ``connection_lost``      yes   the connection broke before the response was complete
 ``tls``                  yes   no encrypted connection came about
+``certificate``          no    the server must prove who it is, and its certificate does not hold
 ``bad_response``         yes   what came back is not HTTP
 ``bad_encoding``         no    the body cannot be decompressed
 ``too_large``            no    the body, decompressed, is larger than DOWNLOAD_MAXSIZE
@@ -40,17 +41,19 @@ from scrapy.exceptions import (
     ResponseDataLossError,
     UnsupportedURLSchemeError,
 )
-from service_identity import VerificationError
 from twisted.internet import error as net
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseFailed
 
-from crawling.guard import AddressRefused
+from crawling.addresses import AddressRefused
+from crawling.trust import is_untrusted
 
 RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses that are tried again before they are taken for the page's answer."""
 
-FINAL = frozenset({"address_refused", "bad_encoding", "ignored", "invalid_request", "too_large"})
+FINAL = frozenset(
+    {"address_refused", "bad_encoding", "certificate", "ignored", "invalid_request", "too_large"}
+)
 """Reasons that another attempt would meet again."""
 
 
@@ -73,7 +76,7 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
     ((CannotResolveHostError, net.DNSLookupError), "dns"),
     ((DownloadConnectionRefusedError, net.ConnectionRefusedError), "refused"),
     ((DownloadTimeoutError, net.TCPTimedOutError, net.TimeoutError, TimeoutError), "timeout"),
-    ((SSL.Error, VerificationError), "tls"),
+    (SSL.Error, "tls"),
     ((ParseError, BadStatus), "bad_response"),
     (DownloadCancelledError, "too_large"),
     ((ResponseDataLossError, net.ConnectionLost, net.ConnectionDone), "connection_lost"),
@@ -88,6 +91,8 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
 def reason_of(error: BaseException) -> str:
     """The code of a download that raised."""
     causes = list(_causes(error))
+    if any(map(is_untrusted, causes)):
+        return "certificate"
     for kinds, reason in _REASONS:
         if any(isinstance(cause, kinds) for cause in causes):
             return reason

@@ -1,14 +1,10 @@
-"""The guard: which addresses this crawler may connect to.
+"""The guard at its post: no connection but to addresses that :mod:`crawling.addresses` lets pass.
 
 It sits in the reactor's name resolver, which Twisted's endpoints ask for literal addresses too, and
 :mod:`crawling.endpoints` asks it itself; so pages, redirects, robots.txt and whatever a spider
 fetches through Scrapy pass it, and only addresses that passed are ever connected to. A name that
 changes its answer between check and connect (DNS rebinding) gains nothing: the answer that was
 checked is the one used.
-
-The table lists what IANA calls special, not what ``ipaddress`` calls private: that one lets
-through multicast, a cloud's metadata behind carrier-grade NAT, and several of the ways to write
-an IPv4 address as IPv6.
 """
 
 from __future__ import annotations
@@ -19,9 +15,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import CannotResolveHostError
@@ -29,15 +24,13 @@ from twisted.internet import address
 from twisted.internet.interfaces import IHostnameResolver, IHostResolution
 from zope.interface import implementer
 
-from crawlstream.boot.settings import Network
+from crawling.addresses import Address, AddressRefused, Guard, Interfaces
+from crawling.metrics import ADDRESSES_REFUSED
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-Address = IPv4Address | IPv6Address
-
-WEB_PORTS = frozenset({80, 443, 8000, 8008, 8080, 8081, 8443, 8888})
-"""Ports that web servers listen on; behind others live databases, brokers and consoles."""
+    from crawlstream.boot.settings import Settings
 
 _LOOKUP_S = 10.0
 _LOOKUPS_AT_ONCE = 128
@@ -48,78 +41,6 @@ _ANSWER_S = 60.0
 _NO_ANSWER_S = 5.0
 _ANSWERS = 10_000
 
-_SPECIAL = tuple(
-    ip_network(text)
-    for text in (
-        "0.0.0.0/8",  # this network; the kernel takes it for loopback
-        "10.0.0.0/8",
-        "100.64.0.0/10",  # carrier-grade NAT, and a cloud's metadata
-        "127.0.0.0/8",
-        "169.254.0.0/16",  # link-local, and most clouds' metadata
-        "172.16.0.0/12",
-        "192.0.0.0/24",  # protocol assignments, and a cloud's metadata
-        "192.0.2.0/24",
-        "192.31.196.0/24",
-        "192.52.193.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "192.175.48.0/24",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-        "::/8",  # unspecified, loopback, IPv4 in disguise
-        "100::/64",
-        "2001::/23",  # Teredo and other protocol assignments
-        "2001:db8::/32",
-        "2002::/16",  # 6to4: any IPv4 address in disguise
-        "2620:4f:8000::/48",
-        "3fff::/20",
-        "5f00::/16",
-        "fc00::/7",
-        "fe80::/10",
-        "fec0::/10",
-        "ff00::/8",
-    )
-)
-_DISGUISES = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-"""IPv6 ranges whose last 32 bits are the IPv4 address that a connection ends at."""
-
-
-class AddressRefused(Exception):
-    """The address or port is none that this crawler may connect to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Decides about addresses and ports; ``opened`` are the ranges that the operator allows."""
-
-    opened: tuple[Network, ...] = ()
-
-    def vet(self, addresses: Sequence[Address], port: int) -> list[Address]:
-        """The addresses of one name that may be connected to; AddressRefused tells why none.
-
-        One internal address among public ones refuses the name: that is how rebinding looks. In
-        a range that the operator opened every port is open, and the name's other addresses are
-        passed over (``localhost`` has two).
-        """
-        plain = [_undisguised(each) for each in addresses]
-        opened = [each for each in plain if any(each in network for network in self.opened)]
-        if opened:
-            return opened
-        for each in plain:
-            if _is_special(each):
-                raise AddressRefused(f"{each} is not a public address")
-        if port not in WEB_PORTS:
-            raise AddressRefused(f"port {port} is not a web port")
-        return plain
-
-
-@lru_cache(_ANSWERS)
-def _is_special(each: Address) -> bool:
-    return any(each in network for network in _SPECIAL)
-
 
 @lru_cache(_ANSWERS)
 def _literal(host: str) -> Address | None:
@@ -128,12 +49,6 @@ def _literal(host: str) -> Address | None:
         return ip_address(host)
     except ValueError:
         return None
-
-
-def _undisguised(each: Address) -> Address:
-    if isinstance(each, IPv6Address) and any(each in network for network in _DISGUISES):
-        return IPv4Address(int(each) & 0xFFFFFFFF)
-    return each
 
 
 class GuardedResolver:
@@ -149,7 +64,9 @@ class GuardedResolver:
     @classmethod
     def from_crawler(cls, crawler: Crawler, reactor: Any) -> GuardedResolver:
         """Scrapy calls this with its process, which has settings as a crawler has."""
-        return cls(Guard(crawler.settings["CRAWLSTREAM"].allow_networks), reactor)
+        settings: Settings = crawler.settings["CRAWLSTREAM"]
+        guard = Guard(settings.allow_networks, settings.deny_networks, Interfaces())
+        return cls(guard, reactor)
 
     @classmethod
     def in_force(cls, crawler: Crawler, reactor: Any) -> GuardedResolver:
@@ -180,7 +97,11 @@ class GuardedResolver:
     def _vet(self, host: str, found: Sequence[Address], port: int) -> Sequence[Address]:
         if not found:
             raise CannotResolveHostError(f"no address found for {host!r}")
-        return self._guard.vet(found, port)
+        try:
+            return self._guard.vet(found, port)
+        except AddressRefused as error:
+            ADDRESSES_REFUSED.labels(error.kind).inc()
+            raise
 
     async def _ask(self, host: str) -> Sequence[Address]:
         try:

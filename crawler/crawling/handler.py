@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import ParseResult, urlparse
 from weakref import WeakSet, ref
 
 from scrapy import Request
@@ -23,7 +23,9 @@ from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
+from twisted.web.iweb import IPolicyForHTTPS
 
+from crawling import trust
 from crawling.connections import KeptConnections, allow_files
 from crawling.endpoints import Straight
 from crawling.guard import GuardedResolver
@@ -31,12 +33,15 @@ from crawling.holds import GrantExpired, Holds
 from crawling.pages import Page
 from crawling.reactions import heard_from, heard_in
 from crawling.to_scrapy import PAGE
+from crawling.trust import Trust
 from crawling.weights import LARGE, Weights
 from crawling.worker import Worker
 from crawlstream.model.throttle import Heard
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from crawlstream.boot.settings import Settings
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_HEAD = 256 * 1024
@@ -53,11 +58,13 @@ class NotGranted(Exception):
 class Download:
     """One request under way, whose clock stands still while others must come in first."""
 
-    __slots__ = ("_left_s", "_transport", "clock", "page")
+    __slots__ = ("_left_s", "_transport", "clock", "must_prove", "page")
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, *, must_prove: bool) -> None:
         self.page: Page | None = page
         """None when it is over: its connection may be kept, and the page shall not."""
+        self.must_prove = must_prove
+        """Whether the server's certificate must hold."""
         self.clock: asyncio.Timeout | None = None
         self._transport: Any = None
         self._left_s = 0.0
@@ -92,6 +99,11 @@ class GatedHandler(HTTP11DownloadHandler):
         super().__init__(crawler)
         self._holds = Worker.of(crawler).holds
         self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        settings: Settings = crawler.settings["CRAWLSTREAM"]
+        self._verifies = settings.DOWNLOAD_VERIFY_CERTIFICATES
+        self._contextFactory = cast(
+            IPolicyForHTTPS, Trust(self._contextFactory, lambda: _leaving.get().must_prove)
+        )
         self._resolver = GuardedResolver.in_force(crawler, reactor)
         # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
         kept = KeptConnections(reactor, self._pool, allow_files())
@@ -103,10 +115,12 @@ class GatedHandler(HTTP11DownloadHandler):
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
         self._holds.set_out(page)
-        await self._resolver.resolve(*_goes_to(request))
+        for host, port in _places(request):
+            await self._resolver.resolve(host, port)
         heard: Heard | None = None
         try:
-            response = await self._in_time(request, Download(page))
+            must_prove = trust.must_prove(request, page.hold, self._verifies)
+            response = await self._in_time(request, Download(page, must_prove=must_prove))
             heard = heard_in(response)
         except BaseException as error:
             heard = heard_from(error)
@@ -133,15 +147,13 @@ class GatedHandler(HTTP11DownloadHandler):
         raise DownloadTimeoutError(f"no complete response within {timeout_s} s")
 
 
-def _goes_to(request: Request) -> tuple[str, int]:
-    """Host and port that the connection for a request is made to."""
-    proxy = request.meta.get("proxy")
-    url = (
-        urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        if proxy
-        else urlparse_cached(request)
-    )
-    return url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
+def _places(request: Request) -> Iterator[tuple[str, int]]:
+    """Hosts and ports that a request reaches: its target, and a middleware's proxy on the way."""
+    urls: list[ParseResult] = [urlparse_cached(request)]
+    if proxy := request.meta.get("proxy"):
+        urls.append(urlparse(proxy if "://" in proxy else f"http://{proxy}"))
+    for url in urls:
+        yield url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
 
 
 def _after_pending_writes(call: Callable[[Page], None], page: Page) -> None:
@@ -168,6 +180,8 @@ class _Gate:
     def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
         """A connection, made or kept; the request is written right after it is given."""
         download = _leaving.get()
+        # A server that has proved nothing is not trusted later, on a connection that was kept.
+        key = (*key, download.must_prove)
         found = self._pool.getConnection(key, Straight(endpoint, self._resolver))
         return found.addCallback(self._let_go, download, download.page, key[0])
 

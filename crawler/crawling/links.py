@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from typing import Any
-from urllib.parse import ParseResult, urljoin, urlparse
+from urllib.parse import urljoin, urlparse
 
 import structlog
 from lxml import etree
@@ -25,8 +25,11 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import canonicalize_url, safe_url_string
 
+from crawling.filters import Extensions, HostSet
+from crawling.link_texts import LinkTexts
 from crawling.patterns import OutOfTime, Patience, Patterns
 from crawlstream.model.crawl import Profile
+from crawlstream.model.url import MAX_URL_LENGTH
 
 _SCHEMES = ("http://", "https://", "file://", "ftp://")
 """What Scrapy lists; only the first two are followed."""
@@ -51,7 +54,12 @@ _LONGEST_BODY = 4 * LONGEST_MARKUP
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
-_text_of: Any = etree.XPath("string()")
+MOST_LINKS = 10_000
+"""Different addresses that are looked at in one page."""
+MOST_URL_CHARACTERS = 1 << 20
+"""What they may be long together. A base makes each of them as long as it likes."""
+_LONGEST_HREF = 16 * MAX_URL_LENGTH
+"""Longer ones are not even resolved: no crawl could follow them."""
 
 log = structlog.get_logger()
 
@@ -69,9 +77,8 @@ class LinkRules:
         self._allow = Patterns(allow or ())
         self._deny = Patterns(deny or ())
         self._patience = Patience()
-        self._domains = tuple(_domain_rule(each) for each in domains or ())
-        denied = IGNORED_EXTENSIONS if extensions is None else extensions
-        self._extensions = tuple(f".{each}" for each in denied)
+        self._domains = HostSet(domains or ())
+        self._extensions = Extensions(IGNORED_EXTENSIONS if extensions is None else extensions)
 
     def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
         """For each URL of a page why the expressions leave it out; None where they do not."""
@@ -100,11 +107,11 @@ class LinkRules:
         A plain URL ends with its path.
         """
         if is_plain and not self._domains:
-            return "extension" if url.lower().endswith(self._extensions) else None
+            return "extension" if self._extensions.end(url) else None
         parts = urlparse(url)
-        if self._domains and not any(_is_within(parts, *each) for each in self._domains):
+        if self._domains and not self._domains.covers(parts):
             return "domain"
-        return "extension" if parts.path.lower().endswith(self._extensions) else None
+        return "extension" if self._extensions.end(parts.path) else None
 
 
 def rules_of(profile: Profile) -> LinkRules:
@@ -119,21 +126,6 @@ def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
     return LinkRules(*filters)
 
 
-def _domain_rule(text: str) -> tuple[str, int | None]:
-    """``host`` or ``host:port``; a host without a port means any."""
-    host, _, port = text.strip().lower().rpartition(":")
-    if host and port.isdigit() and (":" not in host or host.endswith("]")):
-        return host.strip("[]"), int(port)
-    return text.strip().lower().strip("[]").removesuffix("."), None
-
-
-def _is_within(parts: ParseResult, domain: str, port: int | None) -> bool:
-    host = (parts.hostname or "").removesuffix(".")
-    if host != domain and not host.endswith(f".{domain}"):
-        return False
-    return port is None or port == (parts.port or (443 if parts.scheme == "https" else 80))
-
-
 def links_of(response: Response, profile: Profile) -> tuple[list[tuple[str, str]], Counter[str]]:
     """URL and text of the links that a crawl follows, and how many it does not, by reason.
 
@@ -142,7 +134,7 @@ def links_of(response: Response, profile: Profile) -> tuple[list[tuple[str, str]
     rules = rules_of(profile)
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
-    links = list(_extract(response))
+    links = list(_extract(response, refused))
     refusals = rules.refusals([url for url, _text, _is_plain in links])
     for (url, text, is_plain), refusal in zip(links, refusals, strict=True):
         try:
@@ -157,41 +149,51 @@ def links_of(response: Response, profile: Profile) -> tuple[list[tuple[str, str]
     return list(found.items()), refused
 
 
-def _extract(response: Response) -> Iterable[tuple[str, str, bool]]:
+def _extract(response: Response, refused: Counter[str]) -> Iterable[tuple[str, str, bool]]:
     """Each link once: its URL, its text, and whether the URL is plain."""
     if not isinstance(response, HtmlResponse):
         return
     seen = set()
     try:
-        for url, element, is_plain in _resolved(response):
+        response = _beginning(response)
+        markup = _markup(response)
+        texts = LinkTexts(len(markup))
+        # As ``response.selector`` parses, without what a selector takes besides.
+        anchors = create_root_node(markup, etree.HTMLParser).iter("a", "area")
+        for url, element, is_plain in _resolved(response, anchors):
             if url not in seen:
                 seen.add(url)
-                text = _text_of(element) if len(element) else element.text
-                yield url, text or "", is_plain
+                yield url, texts.of(element), is_plain
+        if left := sum(each.get("href") is not None for each in anchors):
+            refused["too_many"] += left
+            log.warning("parse", outcome="links_cut", url=response.url, links=left)
     except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
         log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
 
 
-def _resolved(response: HtmlResponse) -> Iterator[tuple[str, Any, bool]]:
-    """Each absolute URL that an anchor or area points to, and the element."""
-    response = _beginning(response)
+def _resolved(response: HtmlResponse, anchors: Iterator[Any]) -> Iterator[tuple[str, Any, bool]]:
+    """Each absolute URL that an anchor or area points to, and the element; not without end."""
     base = _base_of(response)
     origin = _PLAIN_ORIGIN.match(base)
-    # As ``response.selector`` parses, without what a selector takes besides: as long again, twice.
-    root = create_root_node(_markup(response), etree.HTMLParser)
-    for element in root.iter("a", "area"):
+    hrefs: set[str] = set()
+    room = MOST_URL_CHARACTERS
+    for element in anchors:
         href = element.get("href")
-        if href is None:
+        if href is None or href in hrefs:
             continue
+        hrefs.add(href)
         href = strip_html5_whitespace(href)
-        if _PLAIN_URL.fullmatch(href):
-            yield href, element, True
-        elif origin and _PLAIN_PATH.fullmatch(href):
-            yield origin[0] + href, element, True
-        else:
+        url: str | None = href
+        is_plain = _PLAIN_URL.fullmatch(href) is not None
+        if not is_plain and origin and _PLAIN_PATH.fullmatch(href):
+            url, is_plain = origin[0] + href, True
+        elif not is_plain:
             url = _resolve(href, base, response)
-            if url is not None and url.startswith(_SCHEMES):
-                yield url, element, False
+        if url is not None and (is_plain or url.startswith(_SCHEMES)):
+            yield url, element, is_plain
+            room -= len(url)
+        if room < 0 or len(hrefs) == MOST_LINKS:
+            return
 
 
 def _beginning(response: HtmlResponse) -> HtmlResponse:
@@ -220,6 +222,8 @@ def _base_of(response: HtmlResponse) -> str:
 
 def _resolve(href: str, base: str, response: HtmlResponse) -> str | None:
     """The long way, as Scrapy goes it; None where it leads nowhere."""
+    if len(href) > _LONGEST_HREF:
+        return None
     try:
         quoted = safe_url_string(urljoin(base, href), encoding=response.encoding)
         return urljoin(response.url, quoted)

@@ -47,6 +47,12 @@ REFUSALS = Counter(
     "that broke).",
     ["spider", "kind"],
 )
+ADDRESSES_REFUSED = Counter(
+    "crawlstream_addresses_refused",
+    "Requests for which no connection was made, by why: `special` (a private, reserved or metadata "
+    "address), `denied` (`CRAWLSTREAM_DENY_NETWORKS`), `own` (this machine's), `port`.",
+    ["why"],
+)
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",
     "Time of one call to the frontier, which settles and leases.",

@@ -11,7 +11,7 @@ from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.http import Response
 
 from crawling.charset import with_charset
-from crawling.codings import is_packed, unpacked
+from crawling.codings import MOST_CODINGS, codings_of, unpacked
 from crawling.failures import BadEncoding, TooLarge
 from crawling.outlinks import Children, Outlinks
 from crawling.pages import Page
@@ -25,6 +25,9 @@ from crawlstream.model.result import CrawlResult
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+_LINK = 200
+"""Bytes that a link of a result takes, about."""
 
 
 class OutcomeMiddleware:
@@ -70,8 +73,11 @@ class WatchedCompression:
         page: Page | None = request.meta.get(PAGE)
         if page is None or b"Content-Encoding" not in response.headers:
             return response
-        if not is_packed(response):
+        codings = codings_of(response)
+        if not codings:
             return unpacked(response)
+        if len(codings) > MOST_CODINGS:
+            raise BadEncoding(f"{len(codings)} codings on top of each other")
         await self._weights.turn(page)
         with self._recorder.noting(page):
             plain = self._decompress(request, response)
@@ -116,11 +122,18 @@ class OutlinksMiddleware:
                     self._take(each, response, children)
                 elif each is not None:
                     page.items += 1
+                    self._weigh(page, each)
                     yield each
         finally:
             page.links = self._worker.blacklist.screen(page, children.groups)
         failpoint("after_parse")
         self._worker.endings.parsed(page)
+
+    def _weigh(self, page: Page, item: Any) -> None:
+        """A result that waits for Kafka is its body, and its links beside it."""
+        if isinstance(item, CrawlResult) and page.is_open:
+            size = len(item.body) + len(item.links) * _LINK
+            self._worker.holds.weights.weigh(page, size)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """A page cannot end the process: others would meet it, and end as well."""

@@ -16,11 +16,10 @@ from typing import Any
 
 from scrapy import Request
 from scrapy.http import Response
-from scrapy.settings import Settings
-from scrapy.spidermiddlewares.referer import RefererMiddleware
 
+from crawling import referrers
 from crawling.pages import Page
-from crawling.to_scrapy import INHERITED_META, PAGE
+from crawling.to_scrapy import INHERITED_META, OF_THE_DOWNLOADER, PAGE
 from crawling.traps import NO_TRAPS, Traps
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
@@ -48,6 +47,7 @@ _looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
 _SCRAPYS = frozenset(
     {
         PAGE,
+        *OF_THE_DOWNLOADER,
         "depth",
         "download_latency",
         "download_slot",
@@ -120,7 +120,7 @@ class Children:
             parent_url=response.url,
             callback=_name_of(request),
             method=request.method,
-            headers=_headers_of(request) | referrers(response)(url),
+            headers=referrers_of(response)(url) | _headers_of(request),
             body=request.body.decode() or None,
             cookies=_cookies_of(request),
             meta=_meta_of(request),
@@ -247,7 +247,7 @@ def _is_json(value: object) -> bool:
 
 def _encoder(response: Response, depth: int, callback: str | None) -> Callable[[str], bytes]:
     """How a link of a page is stored: the short way where it has no more than its URL."""
-    parent, referrer_of = response.url, referrers(response)
+    parent, referrer_of = response.url, referrers_of(response)
     if callback is None and referrer_of is _as_usual:
         return partial(encode_link, depth=depth, parent=parent.encode())
     return lambda url: encode_entry(
@@ -261,22 +261,19 @@ def _encoder(response: Response, depth: int, callback: str | None) -> Callable[[
     )
 
 
-def referrers(response: Response) -> Callable[[str], dict[str, str]]:
+def referrers_of(response: Response) -> Callable[[str], dict[str, str]]:
     """The header by which a child's referrer differs from what it is told anyway."""
-    if b"Referrer-Policy" not in response.headers:
+    policy = referrers.policy_of(response.headers.getlist(b"Referrer-Policy"))
+    if policy is referrers.usual:
         return _as_usual
+    page = response.url
 
     def by_policy(url: str) -> dict[str, str]:
-        policy = _policies().policy(response, Request(url))
-        return {"Referer": policy.referrer(response.url, url) or ""}
+        referrer = policy(page, url)
+        return {} if referrer == referrers.usual(page, url) else {"Referer": referrer}
 
     return by_policy
 
 
 def _as_usual(_url: str) -> dict[str, str]:
     return {}
-
-
-@lru_cache(1)
-def _policies() -> RefererMiddleware:
-    return RefererMiddleware(Settings())

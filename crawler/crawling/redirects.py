@@ -18,11 +18,13 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.utils.response import get_meta_refresh
 from w3lib.url import safe_url_string
 
+from crawling import referrers
 from crawling.pages import Page
 from crawling.reactions import moment
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
-from crawlstream.model.url import canonical, fingerprint, host_of, seed_url
+from crawlstream.model.credentials import NAMES, may_follow
+from crawlstream.model.url import canonical, fingerprint, seed_url
 
 MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
@@ -35,10 +37,15 @@ _STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
 _OF_THE_BODY = frozenset(
     {"content-type", "content-length", "content-encoding", "content-language", "content-location"}
 )
-_OF_THE_HOST = frozenset({"authorization", "cookie"})
 _AGE = re.compile(r"-?[0-9]{1,20}")
 _COOKIES_KEPT = 50
 """Cookies of one host on one chain; more is no login but an attack."""
+_COOKIES_READ = 100
+"""Headers of one response that are looked at."""
+_LONGEST_COOKIE = 4096
+"""Bytes of its name and value, as browsers have it, and of its attributes that are read."""
+_ALL_COOKIES = 8192
+"""Characters of all together: servers refuse longer header lines."""
 
 
 def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry | str | None:
@@ -94,13 +101,20 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
         cookies=cookies,
         salt=_salt(page, len(chain)) if salted else None,
     )
-    return followed if _is_at_home(target, entry.url) else _abroad(followed)
+    followed = _with_referrer(followed)
+    return followed if may_follow(target, entry.url) else _abroad(followed)
 
 
-def _is_at_home(target: str, url: str) -> bool:
-    """Whether what identifies the requester may go along: to the same host, no less encrypted."""
-    is_worse = url.startswith("https:") and not target.startswith("https:")
-    return host_of(target) == host_of(url) and not is_worse
+def _with_referrer(entry: Entry) -> Entry:
+    """A Referer that its page's policy allowed for another URL tells the target no more than usual.
+
+    It stays shortened for the rest of the chain.
+    """
+    said = {name: value for name, value in entry.headers.items() if name.lower() == "referer"}
+    if not any(said.values()):
+        return entry
+    shorter = {name: referrers.usual(value, entry.url) for name, value in said.items()}
+    return replace(entry, headers={**entry.headers, **shorter})
 
 
 def _target(url: str, response: Response) -> str | None:
@@ -146,7 +160,7 @@ def _with_method(entry: Entry, status: int) -> Entry:
 
 def _abroad(entry: Entry) -> Entry:
     """Elsewhere nobody learns what identifies the requester."""
-    return replace(entry, headers=_without(entry.headers, _OF_THE_HOST), cookies={})
+    return replace(entry, headers=_without(entry.headers, NAMES), cookies={})
 
 
 def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
@@ -155,19 +169,24 @@ def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, 
 
 def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]:
     """What the chain's cookies are for the target: those before, and those set here."""
-    if not _is_at_home(target, entry.url):
+    if not may_follow(target, entry.url):
         return {}
     cookies = dict(entry.cookies)
-    for header in response.headers.getlist(b"Set-Cookie"):
-        pair, _, attributes = header.decode("utf-8", "replace").partition(";")
-        name, has_value, value = pair.strip().partition("=")
+    for header in response.headers.getlist(b"Set-Cookie")[:_COOKIES_READ]:
+        pair, _, attributes = header.partition(b";")
+        name, has_value, value = pair.decode("utf-8", "replace").strip().partition("=")
         if not has_value or not name:
             continue
-        if _is_deletion(attributes):
+        if _is_deletion(attributes[:_LONGEST_COOKIE].decode("latin-1")):
             cookies.pop(name, None)
-        elif name in cookies or len(cookies) < _COOKIES_KEPT:
-            cookies[name] = value
+        elif len(pair) <= _LONGEST_COOKIE and _has_room(kept := {**cookies, name: value}):
+            cookies = kept
     return cookies
+
+
+def _has_room(cookies: Mapping[str, str]) -> bool:
+    characters = sum(len(name) + len(value) for name, value in cookies.items())
+    return len(cookies) <= _COOKIES_KEPT and characters <= _ALL_COOKIES
 
 
 def _is_deletion(attributes: str) -> bool:

@@ -1,7 +1,7 @@
 """From a hold to the request that Scrapy downloads.
 
 Whatever a request carries is bound to somebody: user agent and cookies to the crawl, cookies and
-extra headers to the registrable domain of its seed as well, cookies of a redirect to one host.
+extra headers to the own domain of its seed as well, cookies of a redirect to one host.
 Nothing outlives the request in a jar of the process, so nothing leaks between crawls.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
-from scrapy.spidermiddlewares.referer import DefaultReferrerPolicy
 
+from crawling import referrers
 from crawling.pages import Page
 from crawlstream.model.crawl import Hold
-from crawlstream.model.url import domain_key, host_of
+from crawlstream.model.credentials import covers
 
 PAGE = "crawlstream"
 """Key in ``request.meta`` under which the page travels through Scrapy."""
@@ -29,15 +28,6 @@ _OURS = frozenset({"connection", "content-length", "host", "te", "transfer-encod
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NO_CONTROLS = dict.fromkeys((*range(32), 127))
 """Control characters end a header, or reach the wire; neither is a header's business."""
-
-_PARENTS_REMEMBERED = 4096
-_policy = DefaultReferrerPolicy()
-
-
-@lru_cache(_PARENTS_REMEMBERED)
-def _referrer(parent_url: str, scheme: str) -> str | None:
-    """What a request of a scheme (``http:/``, ``https:``) tells of the page that led to it."""
-    return _policy.referrer(parent_url, scheme)
 
 
 def page_of(carrier: Request | Response) -> Page:
@@ -57,7 +47,7 @@ def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Reques
         method=entry.method,
         headers=_headers(hold),
         body=entry.body,
-        meta={**entry.meta, **_meta(hold), PAGE: page},
+        meta={**_of_spider(entry.meta), **_meta(hold), PAGE: page},
         priority=hold.priority,
         dont_filter=True,
     )
@@ -92,6 +82,16 @@ INHERITED_META = frozenset(
 """Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
 
 
+OF_THE_DOWNLOADER = frozenset({"_auth_proxy", "proxy"})
+"""Keys by which a middleware chooses the way of one download; nothing that is stored may."""
+
+
+def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:
+    if OF_THE_DOWNLOADER.isdisjoint(meta):
+        return meta
+    return {key: value for key, value in meta.items() if key not in OF_THE_DOWNLOADER}
+
+
 def agent_of(hold: Hold, default: str) -> str:
     """What a page's request calls itself, and what its robots.txt is read for."""
     if hold.entry.headers or hold.profile.headers:
@@ -102,11 +102,11 @@ def agent_of(hold: Hold, default: str) -> str:
 def _headers(hold: Hold) -> dict[str, str]:
     """By name in lower case, so that nothing is said twice; what is said last holds."""
     entry, profile = hold.entry, hold.profile
-    at_home = profile.site is None or domain_key(host_of(entry.url)) == profile.site
+    at_home = _is_at_home(hold)
     headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["user-agent"] = profile.useragent
-    if entry.parent_url and (referrer := _referrer(entry.parent_url, entry.url[:6])):
+    if entry.parent_url and (referrer := referrers.usual(entry.parent_url, entry.url)):
         headers["referer"] = referrer
     if cookie := _cookie(hold, at_home=at_home):
         headers["cookie"] = cookie
@@ -116,6 +116,18 @@ def _headers(hold: Hold) -> dict[str, str]:
         for name, value in headers.items()
         if value and _NAME.fullmatch(name) and name not in _OURS
     }
+
+
+def _is_at_home(hold: Hold) -> bool:
+    """Whether what the seed was given to carry may go where the page is."""
+    return hold.profile.site is None or covers(hold.profile.site, hold.entry.url)
+
+
+def carries_cookies(hold: Hold) -> bool:
+    """Whether a page's request has other cookies than those that its own server has set."""
+    if hold.entry.cookies and not hold.entry.redirect_urls:
+        return True
+    return bool(hold.profile.cookie or hold.profile.cookies) and _is_at_home(hold)
 
 
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:

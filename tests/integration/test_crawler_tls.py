@@ -72,3 +72,55 @@ async def test_a_site_that_cannot_show_who_it_is_fails_by_name(
             state = await cluster.end_of(crawl, timeout_s=90)
         assert cluster.failures() == {nobody.url("/"): "tls"}
     assert (state.done, state.failed) == (2, 1)
+
+
+async def test_secrets_are_sent_to_no_server_that_cannot_prove_who_it_is(
+    cluster: CrawlerCluster, secret: TlsSite
+) -> None:
+    """Not over a connection either that was kept from a request without any."""
+    secret.pages |= {path: page() for path in ("/open", "/cookie", "/header", "/language")}
+    urls = {path: secret.url(path) for path in secret.pages}
+    with cluster.worker():
+        first = await cluster.feed(urls["/open"], crawlid="open")
+        await cluster.end_of(first, timeout_s=90)
+        crawls = [
+            await cluster.feed(urls["/cookie"], crawlid="cookie", cookies={"a": "1"}),
+            await cluster.feed(urls["/header"], crawlid="header", headers={"X-Api-Key": "1"}),
+            await cluster.feed(urls["/language"], crawlid="lang", headers={"Accept-Language": "l"}),
+        ]
+        for crawl in crawls:
+            await cluster.end_of(crawl, timeout_s=90)
+    assert cluster.failures() == dict.fromkeys((urls["/cookie"], urls["/header"]), "certificate")
+    assert counted(cluster.results()) == {urls["/open"]: 1, urls["/language"]: 1}
+    assert {visit.path for visit in secret.visits} == {"/open", "/language"}
+
+
+async def test_a_certificate_that_holds_is_for_its_own_name(
+    cluster: CrawlerCluster, secret: TlsSite, tmp_path: Path
+) -> None:
+    """Signed by whom the machine trusts, and for the host that was asked."""
+    secret.pages |= {"/a": page(), "/b": page()}
+    good, other = secret.url("/a"), secret.url("/b", host="127.0.0.2")
+    with cluster.worker(SSL_CERT_FILE=str(tmp_path / "site.pem")):
+        crawl = await cluster.feed(good, other, cookie="secret=1")
+        await cluster.end_of(crawl, timeout_s=90)
+    assert counted(cluster.results()) == {good: 1}
+    assert cluster.failures() == {other: "certificate"}
+
+
+@pytest.mark.parametrize("verifies", ["true", "false"])
+async def test_the_operator_decides_about_certificates(
+    cluster: CrawlerCluster, secret: TlsSite, verifies: str
+) -> None:
+    """Always, or never, whatever a request carries."""
+    secret.pages |= {"/a": page(), "/b": page()}
+    with cluster.worker(DOWNLOAD_VERIFY_CERTIFICATES=verifies):
+        crawls = [
+            await cluster.feed(secret.url("/a"), crawlid="bare"),
+            await cluster.feed(secret.url("/b"), crawlid="carries", cookie="secret=1"),
+        ]
+        for crawl in crawls:
+            await cluster.end_of(crawl, timeout_s=90)
+    urls = {secret.url("/a"), secret.url("/b")}
+    assert set(cluster.failures()) == (urls if verifies == "true" else set())
+    assert set(counted(cluster.results())) == (urls if verifies == "false" else set())

@@ -20,6 +20,7 @@ from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
+from crawlstream.model.credentials import scope_of
 from crawlstream.model.effects import IntakeBatch, Seed
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
@@ -97,7 +98,7 @@ class CrawlerCluster:
                     priority=priority,
                     fingerprint=fingerprint(url),
                     entry=encode_entry(entry),
-                    profile=Profile(seed_url=url, site=domain, **profile),
+                    profile=Profile(seed_url=url, site=scope_of(url), **profile),
                 )
             )
         end = self._offset + len(seeds)

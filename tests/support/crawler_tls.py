@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -17,9 +18,11 @@ from cryptography.x509.oid import NameOID
 
 from support.crawler_site import CrawlerSite, Page, is_whole
 
+_ADDRESS = ip_address("127.0.0.1")
+
 
 def make_certificate(folder: Path) -> Path:
-    """A key and its own certificate, in one file: as a site has it that nobody vouches for."""
+    """A key and its own certificate for 127.0.0.1, in one file; nobody else vouches for it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "site.example")])
     now = dt.datetime.now(dt.UTC)
@@ -31,6 +34,7 @@ def make_certificate(folder: Path) -> Path:
         .serial_number(1)
         .not_valid_before(now - dt.timedelta(days=2))
         .not_valid_after(now + dt.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(_ADDRESS)]), critical=False)
         .sign(key, hashes.SHA256())
     )
     plain = serialization.NoEncryption()

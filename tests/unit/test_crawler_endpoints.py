@@ -18,8 +18,9 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from crawling.addresses import Guard
 from crawling.endpoints import Straight
-from crawling.guard import Guard, GuardedResolver, _HostnameResolver
+from crawling.guard import GuardedResolver, _HostnameResolver
 
 NAME = "known.example"
 ONE = {"IPv4": ["8.8.8.8"], "IPv6": ["2606:4700::1111"]}

@@ -15,15 +15,16 @@ from scrapy.exceptions import (
     ResponseDataLossError,
 )
 from scrapy.http import HtmlResponse, Response
+from service_identity import VerificationError
 from twisted.internet import error as net
 from twisted.python.failure import Failure
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseNeverReceived
 
+from crawling.addresses import AddressRefused
 from crawling.charset import with_charset
-from crawling.codings import is_packed, unpacked
+from crawling.codings import codings_of, unpacked
 from crawling.failures import BadEncoding, BadStatus, TooLarge, is_retryable, reason_of
-from crawling.guard import AddressRefused
 
 
 def untyped(kind: Any) -> Any:
@@ -50,6 +51,12 @@ def wrapped(cause: Exception) -> Exception:
         (wrapped(net.ConnectionDone()), "connection_lost", True),
         (ResponseDataLossError("x"), "connection_lost", True),
         (wrapped(SSL.Error([])), "tls", True),
+        (
+            wrapped(SSL.Error([("SSL routines", "", "certificate verify failed")])),
+            "certificate",
+            False,
+        ),
+        (wrapped(VerificationError([])), "certificate", False),
         (wrapped(untyped(ParseError)("x", b"")), "bad_response", True),
         (wrapped(ValueError("conflicting Content-Length headers")), "bad_response", True),
         (BadStatus("x"), "bad_response", True),
@@ -110,7 +117,7 @@ def test_a_coding_that_is_none_is_passed_over(said: str) -> None:
     """As browsers do: the page is text, and the header stays for who wants to know."""
     headers: Any = {"Content-Type": "text/html", "Content-Encoding": said}
     response = Response("http://a.example/", headers=headers, body=b"<a href=/x>")
-    assert not is_packed(response)
+    assert not codings_of(response)
     found = unpacked(response)
     assert isinstance(found, HtmlResponse)
     assert found.headers[b"Content-Encoding"] == said.encode()
@@ -120,4 +127,4 @@ def test_a_coding_that_is_none_is_passed_over(said: str) -> None:
 def test_a_packed_body_is_known(said: str) -> None:
     """Also by a coding that nobody here can undo: such a body is no text."""
     headers: Any = {"Content-Encoding": said}
-    assert is_packed(Response("http://a.example/", headers=headers))
+    assert codings_of(Response("http://a.example/", headers=headers))

@@ -8,10 +8,12 @@ from ipaddress import ip_address, ip_network
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 from scrapy.exceptions import CannotResolveHostError
 
 from crawling import guard as guard_module
-from crawling.guard import AddressRefused, Guard, GuardedResolver
+from crawling.addresses import AddressRefused, Guard, Interfaces
+from crawling.guard import GuardedResolver
 
 INTERNAL = (
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.1.2.3",
@@ -22,10 +24,14 @@ INTERNAL = (
     "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "100::1",
     "2001::1", "2001:0:7f00:1::", "2001:db8::1", "2002:7f00:1::", "2002:a00:1::1", "fc00::1",
     "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1", "3fff::1", "5f00::1",
+    "168.63.129.16", "161.26.0.10", "166.8.1.1", "::ffff:168.63.129.16", "64:ff9b::a83f:8110",
+    "4000::1", "1::1", "100:0:0:1::1", "e000::1", "2606:4700::5efe:7f00:1",
+    "2606:4700::200:5efe:a00:1",
 )  # fmt: skip
 PUBLIC = (
     "1.1.1.1", "8.8.8.8", "93.184.216.34", "172.15.255.255", "172.32.0.1", "192.167.1.1",
-    "223.255.255.255", "2606:4700::1111", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::808:808",
+    "223.255.255.255", "168.63.129.17", "166.12.0.1", "2606:4700::1111", "2a00:1450::1",
+    "::ffff:8.8.8.8", "64:ff9b::808:808",
 )  # fmt: skip
 
 
@@ -57,8 +63,49 @@ def test_one_internal_answer_refuses_the_name() -> None:
 
 
 def test_what_was_vetted_is_what_is_connected_to() -> None:
-    """A disguised address is connected to in its plain form."""
+    """A mapped address in its plain form, one for a NAT64 as it is: there may be no IPv4."""
     assert Guard().vet([ip_address("::ffff:8.8.8.8")], 80) == [ip_address("8.8.8.8")]
+    assert Guard().vet([ip_address("64:ff9b::808:808")], 80) == [ip_address("64:ff9b::808:808")]
+
+
+@pytest.mark.parametrize(
+    "text", ["8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "10.8.0.1", "2606:4700::1"]
+)
+def test_a_denied_range_wins_over_an_opened_one(text: str) -> None:
+    """However the address is written, and whatever else its name leads to."""
+    denied = ("8.8.0.0/16", "10.8.0.0/16", "2606:4700::/32")
+    guard = Guard((ip_network("0.0.0.0/0"), ip_network("::/0")), tuple(map(ip_network, denied)))
+    with pytest.raises(AddressRefused) as refused:
+        guard.vet([ip_address("1.1.1.1"), ip_address(text)], 80)
+    assert refused.value.kind == "denied"
+    assert guard.vet([ip_address("1.1.1.1")], 6379)
+
+
+def test_the_machines_own_addresses_are_closed_unless_they_are_opened() -> None:
+    """Whatever its number, what listens here trusts whoever comes from here."""
+    own = frozenset({ip_address("8.8.4.4"), ip_address("2606:4700::2")})
+    for text in ("8.8.4.4", "::ffff:8.8.4.4", "2606:4700::2"):
+        with pytest.raises(AddressRefused, match="this machine"):
+            Guard(own=lambda: own).vet([ip_address(text)], 80)
+    assert Guard((ip_network("8.8.4.4/32"),), own=lambda: own).vet([ip_address("8.8.4.4")], 80)
+    assert ip_address("127.0.0.1") in Interfaces()()
+
+
+def refusals(kind: str) -> float:
+    """How many were counted so far."""
+    return REGISTRY.get_sample_value("crawlstream_addresses_refused_total", {"why": kind}) or 0
+
+
+async def test_refusals_are_counted_by_reason() -> None:
+    """One for each request that was refused."""
+    guard = Guard(denied=(ip_network("9.9.9.9/32"),), own=lambda: {ip_address("8.8.4.4")})
+    resolver = GuardedResolver(guard, reactor=None)
+    asked = {"special": "10.0.0.1", "denied": "9.9.9.9", "own": "8.8.4.4", "port": "1.1.1.1"}
+    before = {kind: refusals(kind) for kind in asked}
+    for kind, text in asked.items():
+        with pytest.raises(AddressRefused):
+            await resolver.resolve(text, 22 if kind == "port" else 80)
+    assert {kind: refusals(kind) - before[kind] for kind in asked} == dict.fromkeys(asked, 1)
 
 
 @pytest.mark.parametrize("port", [22, 25, 2181, 5432, 6379, 9092, 27017])

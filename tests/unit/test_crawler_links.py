@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import os
+import re
 import tracemalloc
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,9 @@ from hypothesis import strategies as st
 from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 from scrapy.linkextractors import LinkExtractor
 
-from crawling.links import LONGEST_MARKUP, links_of
+from crawling.filters import HostSet
+from crawling.link_texts import ALL_TEXTS, LONGEST_TEXT
+from crawling.links import LONGEST_MARKUP, MOST_LINKS, MOST_URL_CHARACTERS, links_of
 from crawlstream.model.crawl import Profile
 from support.crawler_pages import HOPELESS_BASE, shaped_page
 
@@ -85,9 +89,23 @@ _HREFS = st.one_of(
         ["", "#", "mailto:x", "http://[", "http://a.example:port/", "//c.example:8080/x"]
     ),
 )
-_TEXTS = st.sampled_from(
-    ["text", "", " a&amp;b ", "<b>bold</b> text", "a<!-- c -->b", "<br>", "&#0;x"]
-)
+_TEXTS = st.lists(
+    st.sampled_from(
+        [
+            "text",
+            " a&amp;b ",
+            "<b>bold</b>",
+            "<!-- c -->",
+            "<br>",
+            "&#0;x",
+            "<i><b>deep</b>er</i>",
+            "<?p i?>",
+            "<area href=/in>",
+            "<b><a href=/below>",
+        ]
+    ),
+    max_size=3,
+).map("".join)
 _BASES = st.sampled_from(
     [
         "",
@@ -120,7 +138,7 @@ _FILTERS = st.fixed_dictionaries(
 
 
 def scrapys(response: HtmlResponse, filters: dict[str, Any]) -> list[tuple[str, str]]:
-    """What Scrapy's own extractor finds."""
+    """What Scrapy's own extractor finds, but for the ends of texts that are too long."""
     extractor = LinkExtractor(
         allow=filters.get("allow_regex") or (),
         deny=filters.get("deny_regex") or (),
@@ -128,7 +146,7 @@ def scrapys(response: HtmlResponse, filters: dict[str, Any]) -> list[tuple[str, 
         deny_extensions=filters.get("deny_extensions"),
         canonicalize=True,
     )
-    return [(link.url, link.text) for link in extractor.extract_links(response)]
+    return [(link.url, link.text[:LONGEST_TEXT]) for link in extractor.extract_links(response)]
 
 
 @settings(max_examples=GENERATED, deadline=None)
@@ -201,6 +219,106 @@ def test_a_bare_host_matches_any_port_and_its_subdomains(rule: str, url: str, pa
     """With a port, only that port."""
     links, _refused = links_of(html(f"<a href='{url}'>x</a>"), Profile(allowed_domains=(rule,)))
     assert bool(links) is passes
+
+
+_RULES = st.sampled_from(
+    [
+        "a.example",
+        "b.a.example",
+        "A.example.",
+        "a.example:80",
+        "b.a.example:8080",
+        "[::1]:80",
+        "::1",
+        "example",
+        ".a.example",
+        "",
+        ":80",
+        "a.example:x",
+        "127.0.0.1",
+    ]
+)
+_LED_TO = st.builds(
+    "{}://{}{}/".format,
+    st.sampled_from(["http", "https"]),
+    st.sampled_from(
+        [
+            "a.example",
+            "b.a.example",
+            "xa.example",
+            "a.example.",
+            "c.b.a.example",
+            "[::1]",
+            "example",
+        ]
+    ),
+    st.sampled_from(["", ":80", ":443", ":8080"]),
+)
+
+
+def is_covered(url: str, rule: str) -> bool:
+    """The sentence of ``allowed_domains`` for one rule, word by word."""
+    parts = urlparse(url)
+    host, port = str(parts.hostname).removesuffix("."), parts.port
+    match = re.fullmatch(r"([^:\[\]]+|\[.*\]):([0-9]+)", rule.lower())
+    domain = (match[1] if match else rule.lower()).strip("[]").removesuffix(".")
+    fits = bool(domain) and (host == domain or host.endswith("." + domain))
+    return fits and (not match or int(match[2]) == (port or {"http": 80}.get(parts.scheme, 443)))
+
+
+@given(st.lists(_RULES, max_size=4), _LED_TO)
+def test_many_allowed_domains_mean_what_each_of_them_means(rules: list[str], url: str) -> None:
+    """A URL is covered if one of the rules says so."""
+    assert HostSet(rules).covers(urlparse(url)) == any(is_covered(url, rule) for rule in rules)
+
+
+def test_no_extension_is_missed_among_thousands() -> None:
+    """Those with a dot in them too."""
+    many = tuple(f"x{number}" for number in range(5000))
+    hrefs = ("/a.x7", "/a.X4999", "/a.tar.gz", "/a.gz", "/x7", "/a.b/x7")
+    page = html("".join(f"<a href={href}>" for href in hrefs))
+    links, refused = links_of(page, Profile(deny_extensions=(*many, "tar.gz")))
+    assert [url.rpartition("28080")[2] for url, _text in links] == ["/a.gz", "/x7", "/a.b/x7"]
+    assert refused == {"extension": 3}
+
+
+def test_texts_of_links_in_links_are_no_more_than_the_page_had() -> None:
+    """Each is cut, and all of them together; the first have what they can."""
+    nested = "".join(f"<a href=/{number}><b>" for number in range(1000))
+    links, _refused = links_of(html(f"{nested}{'x' * 500_000}"), Profile())
+    texts = [text for _url, text in links]
+    assert len(texts) == 1000
+    assert texts[0] == "x" * LONGEST_TEXT
+    assert sum(map(len, texts)) <= ALL_TEXTS
+
+
+def test_the_texts_of_an_honest_page_are_whole() -> None:
+    """However many links wrap elements, as long as none stands in another."""
+    cards = "".join(
+        f"<a href=/{n}><div><h3>Card {n}</h3><p>of many</p></div></a>" for n in range(3000)
+    )
+    links, refused = links_of(html(cards), Profile())
+    assert [text for _url, text in links] == [f"Card {n}of many" for n in range(3000)]
+    assert not refused
+
+
+def test_links_beyond_the_most_are_counted() -> None:
+    """Different addresses count, not their repetitions."""
+    hrefs = [f"/{number}" for number in range(MOST_LINKS + 5)]
+    page = html("".join(f"<a href={href}>" for href in ["/0"] * 20_000 + hrefs))
+    links, refused = links_of(page, Profile())
+    assert len(links) == MOST_LINKS
+    assert refused == {"too_many": 5}
+
+
+def test_a_long_base_does_not_make_a_long_page() -> None:
+    """What the links are together is bounded, however short they are in the page."""
+    base = f"<base href='http://a.example/{'b' * 3000}/'>"
+    page = html(base + "".join(f"<a href={number}>" for number in range(5000)))
+    links, refused = links_of(page, Profile())
+    characters = sum(len(url) for url, _text in links)
+    assert characters < MOST_URL_CHARACTERS + 4096
+    assert len(links) + refused["too_many"] == 5000
 
 
 @pytest.mark.parametrize("kind", [Response, TextResponse, JsonResponse, XmlResponse])

@@ -6,7 +6,7 @@ import pytest
 from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutError
 from scrapy.http import Response
 
-from crawling.guard import AddressRefused
+from crawling.addresses import AddressRefused
 from crawling.holds import GrantExpired
 from crawling.reactions import heard_from, heard_in, retry_after
 from crawlstream.model.throttle import Heard, Reaction

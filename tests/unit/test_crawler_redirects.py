@@ -176,3 +176,34 @@ def test_a_chain_that_leaves_encryption_leaves_its_cookies() -> None:
     found = redirect_of(page, answer(page, 302, Location="http://a.example/"))
     assert isinstance(found, Entry)
     assert (found.cookies, found.headers) == ({}, {"X-Kept": "1"})
+
+
+def test_a_site_cannot_make_its_redirects_large() -> None:
+    """Cookies that no browser would keep are none, and all together fit into a header."""
+    headers = ["a=1", "big=" + "x" * 5000, *(f"c{number}={'y' * 1000}" for number in range(500))]
+    found = redirect_of(
+        page_at(HERE), answer(page_at(HERE), 302, Location="/x", Set_Cookie=headers)
+    )
+    assert isinstance(found, Entry)
+    assert list(found.cookies) == ["a", *(f"c{number}" for number in range(8))]
+    small = [f"c{number}=1" for number in range(500)]
+    found = redirect_of(page_at(HERE), answer(page_at(HERE), 302, Location="/x", Set_Cookie=small))
+    assert isinstance(found, Entry)
+    assert len(found.cookies) == 50
+
+
+@pytest.mark.parametrize(
+    ("said", "target", "told"),
+    [
+        ("http://a.example/secret", "http://a.example/x", "http://a.example/secret"),
+        ("http://a.example/secret", "http://b.example/x", "http://a.example/"),
+        ("https://a.example/secret", "http://a.example/x", ""),
+        ("", "http://b.example/x", ""),
+    ],
+)
+def test_a_redirect_tells_no_more_of_the_page_before(said: str, target: str, told: str) -> None:
+    """A Referer that was stored with a request is cut for another origin."""
+    page = page_at(HERE, headers={"Referer": said})
+    found = redirect_of(page, answer(page, 302, Location=target))
+    assert isinstance(found, Entry)
+    assert found.headers == {"Referer": told}

@@ -10,6 +10,7 @@ from scrapy import Request, Spider
 from crawling.outlinks import Children
 from crawling.to_scrapy import PAGE, agent_of, page_of, to_scrapy
 from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.credentials import scope_of
 from crawlstream.model.effects import Links
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import decode_entry
@@ -97,16 +98,23 @@ def test_the_agent_of_a_page_is_the_one_that_its_request_names() -> None:
 @pytest.mark.parametrize(
     ("url", "cookie"),
     [
-        ("http://www.example.com/x", b"k=v; c=2; r=3"),
-        ("http://b.example/x", b"r=3"),
+        ("https://www.alice.github.io/x", b"k=v; c=2; r=3"),
+        ("http://www.alice.github.io/x", b"r=3"),
+        ("https://attacker.github.io/x", b"r=3"),
+        ("https://b.example/x", b"r=3"),
     ],
 )
-def test_cookies_are_bound_to_the_seeds_domain(url: str, cookie: bytes) -> None:
-    """Elsewhere only what the redirect's own host has set."""
-    profile = Profile(site="example.com", cookie="k=v;", cookies={"c": "2"}, headers={"X": "1"})
+def test_cookies_and_headers_are_bound_to_the_seeds_own_domain(url: str, cookie: bytes) -> None:
+    """Elsewhere, and unencrypted, only what the redirect's own host has set."""
+    profile = Profile(
+        site=scope_of("https://alice.github.io/"),
+        cookie="k=v;",
+        cookies={"c": "2"},
+        headers={"Authorization": "Bearer 1"},
+    )
     request = to_scrapy(page_at(url, profile=profile, cookies={"r": "3"}), SomeSpider(), failed)
     assert request.headers[b"Cookie"] == cookie
-    assert (b"X" in request.headers) is url.startswith("http://www.")
+    assert (b"Authorization" in request.headers) is cookie.startswith(b"k")
 
 
 def test_links_are_grouped_by_domain_and_come_in_once() -> None:
@@ -133,7 +141,14 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
     page = page_at()
     spider = SomeSpider()
     children = Children(page)
-    copied = {"download_latency": 1, "depth": 4, "retry_times": 2, PAGE: page, "appid": "x"}
+    copied = {
+        "proxy": "http://10.0.0.1:3128",
+        "download_latency": 1,
+        "depth": 4,
+        "retry_times": 2,
+        PAGE: page,
+        "appid": "x",
+    }
     request = Request(
         "http://a.example/y#f",
         spider.parse_item,
@@ -164,6 +179,14 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
         cookies={"c": "1"},
         meta={"mine": [1]},
     )
+
+
+def test_a_stored_request_cannot_choose_its_way() -> None:
+    """Whatever has stored it: a proxy is a middleware's choice, for one download."""
+    page = page_at(meta={"proxy": "http://10.0.0.1:3128", "_auth_proxy": "x", "mine": 1})
+    meta = to_scrapy(page, SomeSpider(), failed).meta
+    assert meta["mine"] == 1
+    assert not {"proxy", "_auth_proxy"} & meta.keys()
 
 
 def test_undeduplicated_requests_are_the_same_again_when_their_page_is() -> None:

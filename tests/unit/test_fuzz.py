@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from protego import Protego
 from scrapy.http import HtmlResponse
 
-from crawling.guard import AddressRefused, Guard
+from crawling.addresses import AddressRefused, Guard
 from crawling.links import links_of
 from crawling.robots_book import rules_note
 from crawling.robots_rules import rules_in, weight_of

@@ -232,6 +232,20 @@ def test_a_little_too_large_is_cut_a_little() -> None:
     assert len(record["body"]) > 85_000
 
 
+def test_many_links_give_way_before_the_body() -> None:
+    """A page keeps its body, whatever it leads to; few links stay where the body is cut."""
+    limits = ResultLimits(max_record_bytes=100_000)
+    many = [(f"http://a.example/{number}", "x" * 100) for number in range(10_000)]
+    record = record_of(PAGE, limits, body=b"b" * 50_000, encoding="utf-8", links=many)
+    assert record["body"] == "b" * 50_000
+    assert record["links_truncated"] is True
+    assert 0 < len(record["links"]) < 10_000
+    record = record_of(PAGE, limits, body=b"b" * 500_000, encoding="utf-8", links=many[:100])
+    assert len(record["links"]) == 100
+    assert "links_truncated" not in record
+    assert record["body_truncated"] is True
+
+
 def test_headers_are_lists_of_text_whatever_their_bytes() -> None:
     """UTF-8 where they are UTF-8, else Latin-1: never a failure."""
     record = record_of(PAGE, response_headers={b"X-\xe9": [b"caf\xe9", "é".encode()]})

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from crawlstream.bus.records import Record
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
+from crawlstream.model.credentials import scope_of
 from crawlstream.model.effects import Seed
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.model.url import fingerprint, look_up_seed
@@ -149,7 +150,7 @@ def _profile_for(given: Given) -> Profile:
     return replace(
         profile,
         seed_url=given.url if profile.maxdepth else None,
-        site=given.domain if is_bound else None,
+        site=scope_of(given.url) if is_bound else None,
     )
 
 

@@ -194,6 +194,9 @@ class Settings(Scope):
     """Attempts at a page after the first one."""
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
     """Seconds that a response may take."""
+    DOWNLOAD_VERIFY_CERTIFICATES: bool | None = None
+    """Whether certificates of sites must hold; default: where a request carries cookies, headers of
+    a client's own, or a body."""
     ROBOTSTXT_OBEY: bool = True
     """Whether robots.txt is obeyed."""
     SCHEDULER_BACKLOG_BLACKLIST: bool = True
@@ -215,7 +218,12 @@ class Settings(Scope):
     allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
         (), validation_alias=_new("ALLOW_NETWORKS")
     )
-    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same."""
+    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, on every
+    port, by every client and from every link."""
+    deny_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
+        (), validation_alias=_new("DENY_NETWORKS")
+    )
+    """Address ranges that are never connected to, whatever is allowed besides."""
     finish_grace: float = Field(
         3, validation_alias=AliasChoices("CRAWLSTREAM_FINISH_GRACE", "FINISH_GRACE"), ge=0
     )

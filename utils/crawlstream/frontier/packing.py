@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from typing import Any, cast
 from urllib.parse import unquote
@@ -17,6 +17,7 @@ import msgpack  # type: ignore[import-untyped]
 import structlog
 
 from crawlstream.frontier.links import Inheritance
+from crawlstream.frontier.remembered import Remembered
 from crawlstream.frontier.sites import Sites
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
@@ -78,10 +79,14 @@ def pack_ends(settles: Iterable[Settle]) -> list[object]:
     return [[*kind, *columns] for kind, columns in groups.items()]
 
 
-@lru_cache(maxsize=4096)
+_PROFILES = Remembered(stored.decode_profile, most_bytes=2 << 20)
+"""The largest that a client can make, or thousands of usual ones; decoded, they may take thirty
+times as much."""
+
+
 def profile_from(packed: bytes) -> Profile:
     """The profile stored under a number; an empty one where it is gone."""
-    return stored.decode_profile(packed) if packed else Profile()
+    return _PROFILES(packed) if packed else Profile()
 
 
 def split_entry(entry: bytes) -> tuple[int, int, bytes]:
@@ -104,12 +109,13 @@ def unpack_holds(
     granted, flat_lots, crawls, profiles = grants
     lots = list(zip(flat_lots[::2], flat_lots[1::2], strict=True))
     runs = {c: (crawl_from(v[0]), v[1], bool(v[2])) for c, v in mapping(crawls).items()}
+    known = {where: profile_from(packed) for where, packed in mapping(profiles).items()}
     holds, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
         crawl, run, recovered = runs[c]
         retries, number, body = split_entry(entry)
-        profile = profile_from(profiles[b"%s/%d" % (c, number)])
+        profile = known[b"%s/%d" % (c, number)]
         token = f"{call}-{place}"
         try:
             kept = stored.decode_entry(body)

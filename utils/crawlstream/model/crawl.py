@@ -37,7 +37,7 @@ class Profile:
     cookies: Mapping[str, str] | None = None
     headers: Mapping[str, str] | None = None
     site: str | None = None
-    """Registrable domain that ``cookie``, ``cookies`` and ``headers`` are bound to."""
+    """Scope (``model.credentials``) of ``cookie``, ``cookies`` and ``headers``."""
     obey_robots: bool | None = None
     uuid: str | None = None
 

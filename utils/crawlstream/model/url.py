@@ -58,7 +58,7 @@ _SAFE = re.compile(
 _PLAIN_URL = re.compile(rf"(https?)://([^/?#\\@]+)({_PATH}(?:\?{_KEY}={_VALUE})?)")
 """A URL that is its own canonical form but for its host: most of them."""
 
-_SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
+SUFFIXES = TLDExtract(suffix_list_urls=(), cache_dir=None)
 """The bundled list, ICANN section; never the network."""
 
 
@@ -162,7 +162,7 @@ def domain_key(host: str) -> str:
         return bare
     if ":" in name:
         return name
-    return _SUFFIXES.extract_str(name).top_domain_under_public_suffix or name
+    return SUFFIXES.extract_str(name).top_domain_under_public_suffix or name
 
 
 def fingerprint(url: str, method: str = "GET", body: bytes = b"", salt: str = "") -> str:

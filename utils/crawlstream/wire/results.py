@@ -1,7 +1,8 @@
 """A fetched page as the JSON record that clients read; whatever the page holds, there is one.
 
 Text stays text. What is not text, or not what its charset says, is base64 and marked so. What is
-too large for its record is cut and marked so: the body first, then links, then headers.
+too large for its record is cut and marked so: links that take more than a quarter of it, then the
+body, then what is left of the links, then headers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def encode_and_tell(
     record = _place(result) | _exchange(result) | _body(result, limits)
     encoded = jsontext.dumps(record)
     while len(encoded) > limits.max_record_bytes and _cut(
-        record, len(encoded) - limits.max_record_bytes
+        record, len(encoded) - limits.max_record_bytes, limits.max_record_bytes // 4
     ):
         encoded = jsontext.dumps(record)
     return encoded, "body_truncated" in record
@@ -137,22 +138,31 @@ def _readable(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
-def _cut(record: dict[str, Any], excess: int) -> bool:
-    """Make a record smaller by about ``excess`` bytes; False if there is nothing left to cut."""
-    if record["body"]:
+def _cut(record: dict[str, Any], excess: int, share: int) -> bool:
+    """Make a record smaller by about ``excess`` bytes; False if there is nothing left to cut.
+
+    Links may take a ``share`` of its bytes before the body has to give way.
+    """
+    if record["links"] and len(jsontext.dumps(record["links"])) > share:
+        _halve_links(record)
+    elif record["body"]:
         record["body"] = _shorter(
             record["body"], excess, step=4 if "body_encoding" in record else 1
         )
         record["body_truncated"] = True
     elif record["links"]:
-        record["links"] = record["links"][: len(record["links"]) // 2]
-        record["links_truncated"] = True
+        _halve_links(record)
     elif record["response_headers"]:
         record["response_headers"] = {}
         record["headers_truncated"] = True
     else:
         return False
     return True
+
+
+def _halve_links(record: dict[str, Any]) -> None:
+    record["links"] = record["links"][: len(record["links"]) // 2]
+    record["links_truncated"] = True
 
 
 def _shorter(text: str, excess: int, *, step: int) -> str:

@@ -1,0 +1,70 @@
+"""Filters of links whose cost does not grow with their length: a client may name any number."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from urllib.parse import ParseResult
+
+_LONGEST_HOST = 253
+"""Characters of a host that DNS could know."""
+
+
+class HostSet:
+    """The hosts of ``allowed_domains``, with those below them; ``host:port`` means that port."""
+
+    def __init__(self, rules: Iterable[str]) -> None:
+        self._ports: dict[str, set[int | None]] = defaultdict(set)
+        for each in rules:
+            host, port = _host_and_port(each)
+            self._ports[host].add(port)
+
+    def __bool__(self) -> bool:
+        return bool(self._ports)
+
+    def covers(self, parts: ParseResult) -> bool:
+        """Whether a URL leads there; ValueError if its port is none."""
+        host = (parts.hostname or "").removesuffix(".")
+        if len(host) > _LONGEST_HOST:
+            return False
+        dot = "."
+        while dot:
+            ports = self._ports.get(host)
+            if ports and (None in ports or _port_of(parts) in ports):
+                return True
+            _label, dot, host = host.partition(".")
+        return False
+
+
+def _host_and_port(rule: str) -> tuple[str, int | None]:
+    """``host`` or ``host:port``; a host without a port means any."""
+    text = rule.strip().lower()
+    host, _, port = text.rpartition(":")
+    if host and port.isdigit() and (":" not in host or host.endswith("]")):
+        return host.strip("[]"), int(port)
+    return text.strip("[]").removesuffix("."), None
+
+
+def _port_of(parts: ParseResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+class Extensions:
+    """The endings of ``deny_extensions``."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._plain = set()
+        self._dotted: dict[int, set[str]] = defaultdict(set)
+        for name in names:
+            if "." in name:
+                self._dotted[len(name) + 1].add(f".{name}")
+            else:
+                self._plain.add(name)
+
+    def end(self, path: str) -> bool:
+        """Whether a path, or a URL that ends with one, has one of them."""
+        path = path.lower()
+        _rest, dot, name = path.rpartition(".")
+        if dot and name in self._plain:
+            return True
+        return any(path[-length:] in names for length, names in self._dotted.items())
