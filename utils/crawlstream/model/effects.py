@@ -252,6 +252,8 @@ class Owed:
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
     hold: Hold | None = None
-    """The page that failed, for ``page_failed``."""
+    """The page that failed, for ``page_failed``; None where its entry cannot be read."""
+    entry: bytes = b""
+    """That entry, as the frontier kept it."""
     reason: str = ""
     uuid: str | None = None
