@@ -96,8 +96,16 @@ BUGS = {
         wrong="return false",
     ),
     "the dead page is another one": Bug(
-        right="deaths + (hold.token == blamed and 1 or 0)",
-        wrong="deaths + 1",
+        right="take_back(hold, hold.token == blamed and 1 or 0, 'killed_worker')",
+        wrong="take_back(hold, 1, 'killed_worker')",
+    ),
+    "what its worker has for too long is not marked": Bug(
+        right="take_back(hold, 0, 'hold_timeout')",
+        wrong="end_hold(hold)\n    put_back(hold, hold.entry, hold.lot.priority, true, 0)",
+    ),
+    "a page may be held for ever": Bug(
+        right=" or age > max_hold_ms then",
+        wrong=" then",
     ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",

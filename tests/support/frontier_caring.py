@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from crawlstream.frontier.care import MAX_HOLD_MS, SETTLED_MS
 from crawlstream.frontier.packing import unpack
 from support.frontier import KEYS
 from support.frontier_life import Life, Part
@@ -88,15 +89,18 @@ class Caring(Part):
         await self.settle_up()
 
     async def reconcile(self) -> None:
-        """A worker has forgotten some holds."""
+        """A worker has forgotten some holds, or has had some for too long."""
         if not self.workers:
             return
         worker = self.random.choice(list(self.workers.values()))
         holds = self.model.holds.get(worker.name, {})
         alive = {token for token in holds if self.random.random() < 0.6}
+        if self.random.random() < 0.2:
+            await self.redis.advance(MAX_HOLD_MS)
         lost = await worker.frontier.reconcile(worker.name, [*alive, UNKNOWN])
         now = self.redis.now
-        assert list(lost) == [UNKNOWN]
-        old = {t for t, held in holds.items() if t not in alive and now - held.since > 15_000}
-        self.model.retire(worker.name, now, old)
+        old = {t for t, held in holds.items() if now - held.since > MAX_HOLD_MS}
+        assert set(lost) == {UNKNOWN, *(old & alive)}
+        old |= {t for t, held in holds.items() if t not in alive and now - held.since > SETTLED_MS}
+        self.model.reconcile(worker.name, now, old)
         await self.settle_up()

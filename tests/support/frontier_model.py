@@ -326,17 +326,25 @@ class Model:
         """A worker is gone; answers how many holds it had."""
         tokens = sorted(self.holds.get(worker, {}), key=_grant_order, reverse=True)
         for token in tokens:
-            item = self.end(worker, token, now, None)
-            item.reaps += 1
-            item.deaths += token == blamed
-            if item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
-                item.of.ledger["failed"] += 1
-                self.owed["page_failed", item.of.crawl, item.of.run] += 1
-            else:
-                pause = 1000 * 2 ** (item.reaps - 3) if item.reaps > 2 else 0
-                self.put_back(item, now, min(pause, 60_000), in_front=True)
+            self._take_back(self.end(worker, token, now, None), now, death=token == blamed)
         self.forget_worker(worker)
         return len(tokens)
+
+    def _take_back(self, item: Item, now: int, *, death: bool = False) -> None:
+        """From a worker that has not brought it to its end, or for good."""
+        item.reaps += 1
+        item.deaths += death
+        if item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
+            item.of.ledger["failed"] += 1
+            self.owed["page_failed", item.of.crawl, item.of.run] += 1
+        else:
+            pause = 1000 * 2 ** (item.reaps - 3) if item.reaps > 2 else 0
+            self.put_back(item, now, min(pause, 60_000), in_front=True)
+
+    def reconcile(self, worker: str, now: int, tokens: set[str]) -> None:
+        """Holds that a worker does not know, or has had for too long, are taken back."""
+        for token in sorted(tokens, key=_grant_order, reverse=True):
+            self._take_back(self.end(worker, token, now, None), now)
 
     def retire(self, worker: str, now: int, tokens: set[str]) -> None:
         """A worker gives holds back, unmarked."""

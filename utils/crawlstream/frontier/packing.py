@@ -108,10 +108,10 @@ def unpack_holds(
     for place, lot, domain, entry in zip(*[iter(granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
         crawl, run, recovered = runs[c]
-        retries, number, body = split_entry(entry)
-        profile = profile_from(profiles[b"%s/%d" % (c, number)])
         token = f"{call}-{place}"
         try:
+            retries, number, body = split_entry(entry)
+            profile = profile_from(profiles[b"%s/%d" % (c, number)])
             kept = stored.decode_entry(body)
         except ValueError:
             log.exception("lease", outcome="unreadable", token=token)
