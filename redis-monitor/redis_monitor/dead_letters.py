@@ -54,6 +54,15 @@ def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
     ]
 
 
+def lost_spill(owed: Owed, topics: Topics) -> Sequence[Out]:
+    """Pages that waited in Kafka and are not there any more: nobody knows which they were."""
+    crawl = FrontierKeys.crawl_field(owed.crawl)
+    problem = f"$: {owed.links} pages of run {owed.run} of {crawl} did not come back from Kafka"
+    rejection = Rejection(reason=owed.reason, errors=[problem], raw=None, topic=topics.overflow)
+    key = f"{crawl}:{owed.run}:{owed.spill}".encode()
+    return [Out(topics.rejected, rejects.encode(rejection), key)]
+
+
 def put_aside(owed: Owed, topics: Topics) -> Sequence[Out]:
     """What this version cannot read, such as an entry of another one: kept as it is."""
     crawl = FrontierKeys.crawl_field(owed.crawl)

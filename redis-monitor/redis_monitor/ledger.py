@@ -20,7 +20,7 @@ from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, runs
 from redis_monitor.audit import check_ending
-from redis_monitor.dead_letters import cut, dead_letter, put_aside
+from redis_monitor.dead_letters import cut, dead_letter, lost_spill, put_aside
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
 from redis_monitor.outbound import Outbound
 
@@ -98,6 +98,8 @@ class Ledger:
             return self._outbound.reply(owed.crawl.appid, body)
         if owed.hold is not None:
             return dead_letter(owed, owed.hold, self._topics)
+        if owed.kind == "spill_lost":
+            return lost_spill(owed, self._topics)
         if owed.kind not in _STATES:
             return put_aside(owed, self._topics)
         check_ending(owed)
@@ -142,5 +144,5 @@ def _count(owed: Sequence[Owed]) -> None:
     for one in owed:
         if one.kind in _STATES:
             RUNS.labels(one.kind).inc()
-        elif one.kind == "page_failed":
-            DEAD_LETTERS.labels(one.reason).inc()
+        elif one.reason:
+            DEAD_LETTERS.labels(one.reason).inc(one.links or 1)

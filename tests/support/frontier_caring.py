@@ -8,14 +8,16 @@ from crawlstream.frontier.care import MAX_HOLD_MS, SETTLED_MS
 from crawlstream.frontier.packing import unpack
 from support.frontier import KEYS
 from support.frontier_life import Life, Part
-from support.frontier_world import UNKNOWN
+from support.frontier_spilling import Spilling
+from support.frontier_world import HOUR_MS, UNKNOWN
 
 
 class Caring(Part):
     """A redis-monitor, and workers that need one."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, spilling: Spilling) -> None:
         super().__init__(life)
+        self._spilling = spilling
         self._reaped: list[tuple[str, int]] = []
         self._watch_reaping()
 
@@ -42,10 +44,17 @@ class Caring(Part):
             assert self.model.deadlines[name] <= at, ("reaped too early", name)
             self.model.reap(name, at)
         assert all(at > before for at in self.model.deadlines.values()), "not reaped"
+        if await self._is_watched(before):
+            self.model.lose_spills(self._spilling.passed)
         await self.settle_up()
         for generation in self.model.overdue(before):
             raise AssertionError(("not ended", generation))
         await self._sync_forgotten()
+
+    async def _is_watched(self, since: int) -> bool:
+        """Whether `watch` has looked at all runs since then."""
+        at = int(await self.redis.hget(KEYS.meta(), "watch_at") or 0)
+        return at >= since + HOUR_MS
 
     async def _sync_forgotten(self) -> None:
         """Learn which finished crawls have lost their dedupe: when, is a test of its own."""

@@ -134,7 +134,7 @@ class Model:
                 self._enqueue(item, None)
             met.add(fingerprint)
 
-    def register(self, worker: str, token: str, spilled: Mapping[int, int]) -> None:
+    def register(self, worker: str, token: str, spilled: Mapping[int, int], now: int) -> None:
         """A page has ended whose links were spilled, so many by chunk."""
         generation = self.holds[worker][token].item.of
         for chunk, links in spilled.items():
@@ -142,7 +142,7 @@ class Model:
             if name in self.recalled.get(worker, ()):
                 self.recalled[worker].remove(name)
             elif generation.is_open:
-                generation.spills[name] = links
+                generation.spills[name] = links, now
                 generation.ledger["admitted"] += links
                 generation.ledger["spilled"] += links
             else:
@@ -154,7 +154,7 @@ class Model:
         if of.state != "running" or of.run != record.run:
             return False
         if record.name in of.spills:
-            links = of.spills.pop(record.name)
+            links, _ = of.spills.pop(record.name)
             of.ledger["admitted"] -= links
             of.ledger["spilled"] -= links
         elif record.token in self.holds.get(worker, {}):
@@ -166,6 +166,16 @@ class Model:
         for group, counts in record.groups:
             self._admit_open(group, counts=counts)
         return True
+
+    def lose_spills(self, passed: int) -> None:
+        """What was registered by then and has not come back fails."""
+        for of in self.generations:
+            lost = {name: links for name, (links, at) in of.spills.items() if at <= passed}
+            for name, links in lost.items():
+                del of.spills[name]
+                of.ledger["spilled"] -= links
+                of.ledger["failed"] += links
+                self.owed["spill_lost", of.crawl, of.run] += 1
 
     def forget_worker(self, worker: str) -> None:
         """A worker is gone, and what is remembered for it."""

@@ -211,6 +211,8 @@ def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
         positions={name: int(at) for name, at in positions.items()},
         hold=_buried(details) if b"entry" in details else None,
         entry=details.get(b"entry", b""),
+        spill=details.get(b"spill", b"").decode(),
+        links=details.get(b"links", 0),
         reason=details.get(b"reason", b"").decode(),
         uuid=uuid.decode() if uuid else None,
     )
