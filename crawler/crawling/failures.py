@@ -23,6 +23,7 @@ code                     retry meaning
 ``item_error``           no    a pipeline raised, or the item cannot be published
 ``ignored``              no    a downloader middleware of the user left it out
 ``killed_worker``        no    it was on the CPU when its worker died, three times
+``hold_timeout``         no    no worker that held it brought it to its end, twenty times
 ``download_error``       yes   anything else
 ======================== ===== =================================================================
 """

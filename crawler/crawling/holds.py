@@ -226,6 +226,13 @@ class Holds:
         self._ends.append(settle)
         self._on_owed()
 
+    def unspilled(self, settle: Settle) -> None:
+        """The links of a page cannot be written: it is given back instead, and fetched again."""
+        if page := self._pages.get(settle.token):
+            self._move(page, Phase.ENDED)
+        self._ends.append(Release(token=settle.token, sent_ms=settle.sent_ms))
+        self._on_owed()
+
     def requeue(self, page: Page, delay_ms: int) -> None:
         """Another attempt later, at a lower priority."""
         self._end(page, Requeue(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))

@@ -43,6 +43,12 @@ class Spiller:
 
     async def _spill(self, settle: Settle) -> None:
         spills = self._frontier.spill(self._worker, self._spiderid, settle)
+        if not spills:
+            # Nobody knows what its links inherit, for it is in other hands; should it be in these
+            # again (Redis came back with an older copy), it must not end without its links.
+            log.warning("spill", outcome="released", token=settle.token)
+            self._holds.unspilled(settle)
+            return
         try:
             refused = await self._publisher.spill([spill.value for spill in spills])
         except GivenUp as error:

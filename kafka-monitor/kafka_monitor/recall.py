@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -19,7 +19,7 @@ from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import forget_records
 from crawlstream.errors import KafkaUnavailable, PositionGap
-from crawlstream.frontier.overflow import Overflow, Room, SpillBatch, Spilled, read_spill
+from crawlstream.frontier.overflow import Moment, Overflow, Room, SpillBatch, Spilled, read_spill
 from crawlstream.keys import Topics
 from crawlstream.stats.pulse import Pulse
 from kafka_monitor.rejects import Rejected, Rejects
@@ -31,6 +31,8 @@ ROOM_EVERY_S = 0.1
 """How often Redis is asked for room while it has none."""
 LINGER_S = 30.0
 """A consumer is kept for so long when nothing is spilled any more."""
+PASS_EVERY_S = 30.0
+"""How often it is measured where the topic ends, so that what is lost there is found out."""
 FORGET_EVERY_S = 3600.0
 """How often records are deleted that had come back one such time ago: a Redis that was restored
 from a copy reads them again."""
@@ -54,6 +56,8 @@ class Recall:
         self._recalled: dict[int, int] = {}
         self._looked_at = self._forgot_at = time.monotonic()
         self._forgettable: dict[int, int] = {}
+        self._measured: tuple[Moment, str, Mapping[int, int]] | None = None
+        self._measured_at = -PASS_EVERY_S
         self.pulse = Pulse("recall")
 
     async def run(self) -> None:
@@ -92,6 +96,7 @@ class Recall:
             if time.monotonic() - self._looked_at > LOOK_EVERY_S:
                 self._looked_at = time.monotonic()
                 await self._look_after(source)
+                await self._note_passed()
                 if (await self._room()).spilled:
                     needed_at = time.monotonic()
 
@@ -159,6 +164,27 @@ class Recall:
             if known.get((self._topic_id, partition), -1) < recalled:
                 del self._recalled[partition]
                 await self._place(source, partition)
+
+    async def _note_passed(self) -> None:
+        """Measure where the topic ends, and tell the frontier when recall has come there.
+
+        What was spilled before and is not recalled by then is lost: the frontier lets it fail.
+        """
+        due = time.monotonic() - self._measured_at > PASS_EVERY_S
+        if self._measured is None and self._topic_id and due:
+            self._measured_at = time.monotonic()
+            moment, topic_id = await self.pulse.patiently(self._overflow.moment), self._topic_id
+            try:
+                found = await held(self._hosts, self._topic, group=self._group)
+            except KafkaUnavailable as error:
+                log.warning("recall", outcome="not_measured", error=str(error))
+                return
+            if found:
+                self._measured = moment, topic_id, {p: one.end for p, one in found.items()}
+        if self._measured is not None:
+            measured = self._measured
+            if await self.pulse.patiently(lambda: self._overflow.passed(*measured)):
+                self._measured = None
 
     async def _place(self, source: KafkaSource, partition: int) -> None:
         locate = partial(self._locate, self._topic_id, partition)

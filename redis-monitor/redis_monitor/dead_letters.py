@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from hashlib import blake2b
 
 from crawlstream.bus.records import Out
-from crawlstream.keys import Topics
+from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Owed
 from crawlstream.model.event import PageFailed, Rejection
@@ -18,6 +19,7 @@ _NOT_A_FIELD = {"seed_url", "site", "uuid"}
 
 _WHY = {
     "killed_worker": "ended each worker that held it",
+    "hold_timeout": "was brought to its end by none of the crawlers that held it",
     "no_worker": "waited too long: no crawler of its spider asked for work",
     "domain_unreachable": "waited too long: its domain did not answer",
 }
@@ -50,6 +52,40 @@ def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
         Out(topics.events, events.encode(failed), key),
         Out(topics.rejected, rejects.encode(rejection), key),
     ]
+
+
+def lost_spill(owed: Owed, topics: Topics) -> Sequence[Out]:
+    """Pages that waited in Kafka and are not there any more: nobody knows which they were."""
+    crawl = FrontierKeys.crawl_field(owed.crawl)
+    problem = f"$: {owed.links} pages of run {owed.run} of {crawl} did not come back from Kafka"
+    rejection = Rejection(reason=owed.reason, errors=[problem], raw=None, topic=topics.overflow)
+    key = f"{crawl}:{owed.run}:{owed.spill}".encode()
+    return [Out(topics.rejected, rejects.encode(rejection), key)]
+
+
+def put_aside(owed: Owed, topics: Topics) -> Sequence[Out]:
+    """What this version cannot read, such as an entry of another one: kept as it is."""
+    crawl = FrontierKeys.crawl_field(owed.crawl)
+    problem = f"$: a {owed.kind} of run {owed.run} of {crawl} that this version cannot read"
+    rejection = Rejection(
+        reason=owed.reason or "unreadable", errors=[problem], raw=owed.entry or None
+    )
+    name = blake2b(owed.entry or owed.kind.encode(), digest_size=16).hexdigest()
+    key = f"{crawl}:{owed.run}:{name}".encode()
+    return [Out(topics.rejected, rejects.encode(rejection), key)]
+
+
+def cut(record: Out, topics: Topics) -> Out | None:
+    """In place of a record that its topic does not take; None where nothing is left to cut."""
+    problem = f"$: a record of {len(record.value)} bytes is more than {record.topic} takes"
+    if record.topic != topics.rejected:
+        rejection = Rejection(reason="record_too_large", errors=[problem], raw=None)
+    else:
+        rejection = rejects.decode(record.value)
+        if rejection.raw is None:
+            return None
+        rejection = replace(rejection, errors=[*rejection.errors, problem], raw=None)
+    return Out(topics.rejected, rejects.encode(rejection), record.key)
 
 
 def _as_request(owed: Owed, hold: Hold) -> bytes:

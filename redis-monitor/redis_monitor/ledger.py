@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from crawlstream.bus.records import Out
+from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.effects import Owed
@@ -20,7 +20,7 @@ from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, runs
 from redis_monitor.audit import check_ending
-from redis_monitor.dead_letters import dead_letter
+from redis_monitor.dead_letters import cut, dead_letter, lost_spill, put_aside
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
 from redis_monitor.outbound import Outbound
 
@@ -51,20 +51,44 @@ class Ledger:
     ) -> None:
         self._streams = streams
         self._outbound = outbound
+        self._topics = outbound.topics
         self._tally = tally
         self._pulse = pulse
 
     async def step(self) -> float:
         """Publish what is owed, in its order, then let the frontier forget it."""
         owed = await self._streams.owed(count=COUNT, block_ms=BLOCK_MS)
+        if not owed:
+            return 0.0
         records = [record for one in owed for record in self._records(one)]
-        if records:
-            await self._pulse.patiently(lambda: self._outbound.send(records))
-        if owed:
-            await self._pulse.patiently(lambda: self._streams.published([one.id for one in owed]))
-            _count(owed)
-            log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
+        ids = [one.id for one in owed]
+        async with self._streams.keeping_owed(ids):
+            await self._publish(records)
+            await self._pulse.patiently(lambda: self._streams.published(ids))
+        _count(owed)
+        log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
         return 0.0
+
+    async def _publish(self, records: Sequence[Out]) -> None:
+        """Send until Kafka has all of them: again only what it has not acknowledged."""
+        left = records
+
+        async def send() -> None:
+            nonlocal left
+            try:
+                await self._outbound.send(left)
+            except NotAcknowledged as error:
+                left = error.records
+                raise
+
+        while left:
+            try:
+                await self._pulse.patiently(send)
+            except RecordTooLarge as error:
+                log.exception("publish", outcome="too_large")
+                left = [small for each in error.records if (small := cut(each, self._topics))]
+            else:
+                return
 
     def _records(self, owed: Owed) -> Sequence[Out]:
         if owed.kind == "accepted":
@@ -73,7 +97,11 @@ class Ledger:
             )
             return self._outbound.reply(owed.crawl.appid, body)
         if owed.hold is not None:
-            return dead_letter(owed, owed.hold, self._outbound.topics)
+            return dead_letter(owed, owed.hold, self._topics)
+        if owed.kind == "spill_lost":
+            return lost_spill(owed, self._topics)
+        if owed.kind not in _STATES:
+            return put_aside(owed, self._topics)
         check_ending(owed)
         ending = CrawlEvent(
             event=owed.kind,
@@ -85,7 +113,7 @@ class Ledger:
             reasons=owed.reasons,
         )
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
-        event = Out(self._outbound.topics.events, events.encode(ending), key)
+        event = Out(self._topics.events, events.encode(ending), key)
         return [self._mark(owed), event, *self._expired(owed)]
 
     def _mark(self, owed: Owed) -> Out:
@@ -96,7 +124,7 @@ class Ledger:
             state=_STATES[owed.kind],
             positions=owed.positions,
         )
-        return Out(self._outbound.topics.runs, runs.encode(mark), Topics.run_key(mark))
+        return Out(self._topics.runs, runs.encode(mark), Topics.run_key(mark))
 
     def _expired(self, owed: Owed) -> Sequence[Out]:
         """The predecessor's own message about a crawl that reached its time."""
@@ -116,5 +144,5 @@ def _count(owed: Sequence[Owed]) -> None:
     for one in owed:
         if one.kind in _STATES:
             RUNS.labels(one.kind).inc()
-        elif one.hold is not None:
-            DEAD_LETTERS.labels(one.reason).inc()
+        elif one.reason:
+            DEAD_LETTERS.labels(one.reason).inc(one.links or 1)

@@ -96,8 +96,28 @@ BUGS = {
         wrong="return false",
     ),
     "the dead page is another one": Bug(
-        right="deaths + (hold.token == blamed and 1 or 0)",
-        wrong="deaths + 1",
+        right="take_back(hold, hold.token == blamed and 1 or 0, 'killed_worker')",
+        wrong="take_back(hold, 1, 'killed_worker')",
+    ),
+    "what its worker has for too long is not marked": Bug(
+        right="take_back(hold, 0, 'hold_timeout')",
+        wrong="end_hold(hold)\n    put_back(hold, hold.entry, hold.lot.priority, true, 0)",
+    ),
+    "a page may be held for ever": Bug(
+        right=" or age > max_hold_ms then",
+        wrong=" then",
+    ),
+    "links that may still come back are lost": Bug(
+        right="elseif since <= passed and redis.call(",
+        wrong="elseif redis.call(",
+    ),
+    "recall has passed what it has not come to": Bug(
+        right="tonumber(position or -1) < ends[i + 1]",
+        wrong="tonumber(position or -1) < 0",
+    ),
+    "lost links are nowhere": Bug(
+        right="count(c, 'failed', links)\n      count(c, 'f:spill_lost', links)",
+        wrong="count(c, 'f:spill_lost', links)",
     ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",

@@ -12,7 +12,7 @@ from crawlstream.frontier.packing import pack, unpack
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.inspection import Where
-from support.frontier import CRAWL, KEYS, Bench, links, url_of
+from support.frontier import CRAWL, GRACE_MS, KEYS, Bench, links, url_of
 from support.frontier_audit import audit, left_over
 from support.spilling import Spills, filled
 
@@ -288,3 +288,75 @@ async def test_a_large_page_is_many_records(bench: Bench, parent: Hold) -> None:
     assert max(len(spill.value) for spill in spilled) < 300_000
     entries = [entry for one in spilled for group in unpack(one.value)[-1] for entry in group[-1]]
     assert len(entries) == sum(spill.links for spill in spilled) == 400
+
+
+async def after_an_hour(bench: Bench) -> None:
+    """Care has looked at every run."""
+    await bench.advance(3_600_000)
+    await bench.tend()
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 86_400_000])
+async def test_a_run_ends_though_kafka_has_lost_its_links(
+    bench: Bench, spills: Spills, parent: Hold, max_wait_ms: int
+) -> None:
+    """They fail by name once recall has passed the place where they must have been; told of all."""
+    bench.limit(max_wait_ms=max_wait_ms)
+    await spills.settle(bench.worker, parent, links("b", range(LINKS_PER_RECORD + 20)))
+    await spills.skip(1)
+    assert not await spills.overflow.passed(await spills.overflow.moment(), "spills", {0: 2})
+    await after_an_hour(bench)
+    assert (await bench.state()).spilled == LINKS_PER_RECORD + 20
+    await spills.skip(1)
+    assert await spills.overflow.passed(await spills.overflow.moment(), "spills", {0: 2})
+    await bench.events()
+    await after_an_hour(bench)
+    state = await bench.state()
+    assert (state.spilled, state.failed_by_reason) == (0, {"spill_lost": LINKS_PER_RECORD + 20})
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    owed = await bench.owed()
+    assert [one.kind for one in owed] == ["spill_lost", "spill_lost", "crawl_finished"]
+    assert {one.links for one in owed[:-1]} == {LINKS_PER_RECORD, 20}
+
+
+async def test_links_that_are_still_to_come_are_not_lost(
+    bench: Bench, spills: Spills, parent: Hold
+) -> None:
+    """Whatever was registered after the moment that counts waits, however long."""
+    moment = await spills.overflow.moment()
+    await bench.advance(1)
+    await spills.settle(bench.worker, parent, links("b", range(3)))
+    assert await spills.overflow.passed(moment, "spills", {0: 0}) is False
+    await spills.overflow.begin("spills", 0, 0)
+    assert await spills.overflow.passed(moment, "spills", {0: 0})
+    for _ in range(3):
+        await after_an_hour(bench)
+    assert (await bench.state()).spilled == 3
+    assert (await spills.recall()).admitted == 3
+
+
+async def test_what_was_measured_before_a_restart_says_nothing(
+    bench: Bench, spills: Spills
+) -> None:
+    """Redis may have come back with an older clock, and an older position."""
+    moment = await spills.overflow.moment()
+    await spills.overflow.begin("spills", 0, 0)
+    await bench.pretend_restart()
+    assert await spills.overflow.passed(moment, "spills", {0: 0})
+    assert await bench.redis.hget(KEYS.meta(), "passed") is None
+
+
+async def test_links_that_an_older_version_spilled_are_found_lost_as_well(
+    bench: Bench, spills: Spills, parent: Hold
+) -> None:
+    """An hour later, for it did not note when that was."""
+    await spills.settle(bench.worker, parent, links("b", range(3)))
+    await spills.skip(1)
+    key = KEYS.tag + "spills:1"
+    ((name, _),) = (await bench.redis.hgetall(key)).items()
+    await bench.redis.hset(key, name, "3")
+    for spilled in (3, 0):
+        assert await spills.overflow.passed(await spills.overflow.moment(), "spills", {0: 1})
+        await after_an_hour(bench)
+        assert (await bench.state()).spilled == spilled

@@ -242,6 +242,45 @@ async def test_reconcile_takes_holds_that_are_too_old(bench: Bench) -> None:
     assert (await bench.state()).queued == 1
 
 
+async def held_for_ever(bench: Bench, worker: Worker) -> int:
+    """How often a page is leased that its worker neither ends nor forgets, until it is given up."""
+    leases = 0
+    while not (letters := await dead_letters(bench)):
+        while not (holds := await worker.lease()):
+            await bench.advance(1_000)
+        leases += 1
+        await bench.advance(MAX_HOLD_MS + 1)
+        lost = await worker.frontier.reconcile(worker.name, [hold.token for hold in holds])
+        assert len(lost) == 1
+    assert [letter.reason for letter in letters] == ["hold_timeout"]
+    return leases
+
+
+async def test_a_page_that_always_hangs_is_given_up(bench: Bench) -> None:
+    """Twenty times ten minutes, and its run ends."""
+    await bench.feed.seeds("a/1")
+    assert await held_for_ever(bench, bench.worker) == 20
+    state = await bench.state()
+    assert (state.failed, state.failed_by_reason) == (1, {"hold_timeout": 1})
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert await bench.events() == ["crawl_finished"]
+
+
+async def test_an_entry_that_no_worker_can_read_is_given_up(bench: Bench) -> None:
+    """It is given back for a worker of another version, with growing pauses, and not for ever."""
+    seed = bench.feed.seed("a/1")
+    await bench.feed.put(replace(seed, entry=b"\xff of the future"))
+    for _ in range(20):
+        await bench.advance(61_000)
+        assert await bench.worker.lease() == []
+        await bench.advance(SETTLED_MS + 1)
+        await bench.worker.frontier.reconcile("w1", [])
+    (letter,) = await dead_letters(bench)
+    assert (letter.hold, letter.reason) == (None, "hold_timeout")
+    assert (await bench.state()).failed_by_reason == {"hold_timeout": 1}
+
+
 async def test_a_worker_remembers_nothing_of_ended_holds(bench: Bench) -> None:
     """What a process keeps for each hold goes with it, however the hold ended."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(6)))

@@ -130,7 +130,10 @@ def _check_ledger(state: Dump) -> None:
     for parts, entries in state.named("y"):
         if len(parts) == 2:
             delayed[parts[1]] += len(entries)
-    spilled = {c: sum(map(int, names.values())) for (c,), names in state.named("spills")}
+    spilled = {
+        c: sum(int(text.split()[0]) for text in names.values())
+        for (c,), names in state.named("spills")
+    }
     totals: Counter[str] = Counter()
     for (c,), fields in state.named("x"):
         ledger = {name.decode(): value for name, value in fields.items()}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from crawlstream.frontier.care import MAX_HOLD_MS, SETTLED_MS
 from crawlstream.frontier.packing import unpack
 from support.frontier import KEYS
 from support.frontier_life import Life, Part
-from support.frontier_world import UNKNOWN
+from support.frontier_spilling import Spilling
+from support.frontier_world import HOUR_MS, UNKNOWN
 
 
 class Caring(Part):
     """A redis-monitor, and workers that need one."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, spilling: Spilling) -> None:
         super().__init__(life)
+        self._spilling = spilling
         self._reaped: list[tuple[str, int]] = []
         self._watch_reaping()
 
@@ -41,10 +44,17 @@ class Caring(Part):
             assert self.model.deadlines[name] <= at, ("reaped too early", name)
             self.model.reap(name, at)
         assert all(at > before for at in self.model.deadlines.values()), "not reaped"
+        if await self._is_watched(before):
+            self.model.lose_spills(self._spilling.passed)
         await self.settle_up()
         for generation in self.model.overdue(before):
             raise AssertionError(("not ended", generation))
         await self._sync_forgotten()
+
+    async def _is_watched(self, since: int) -> bool:
+        """Whether `watch` has looked at all runs since then."""
+        at = int(await self.redis.hget(KEYS.meta(), "watch_at") or 0)
+        return at >= since + HOUR_MS
 
     async def _sync_forgotten(self) -> None:
         """Learn which finished crawls have lost their dedupe: when, is a test of its own."""
@@ -88,15 +98,18 @@ class Caring(Part):
         await self.settle_up()
 
     async def reconcile(self) -> None:
-        """A worker has forgotten some holds."""
+        """A worker has forgotten some holds, or has had some for too long."""
         if not self.workers:
             return
         worker = self.random.choice(list(self.workers.values()))
         holds = self.model.holds.get(worker.name, {})
         alive = {token for token in holds if self.random.random() < 0.6}
+        if self.random.random() < 0.2:
+            await self.redis.advance(MAX_HOLD_MS)
         lost = await worker.frontier.reconcile(worker.name, [*alive, UNKNOWN])
         now = self.redis.now
-        assert list(lost) == [UNKNOWN]
-        old = {t for t, held in holds.items() if t not in alive and now - held.since > 15_000}
-        self.model.retire(worker.name, now, old)
+        old = {t for t, held in holds.items() if now - held.since > MAX_HOLD_MS}
+        assert set(lost) == {UNKNOWN, *(old & alive)}
+        old |= {t for t, held in holds.items() if t not in alive and now - held.since > SETTLED_MS}
+        self.model.reconcile(worker.name, now, old)
         await self.settle_up()

@@ -25,7 +25,7 @@ class Machine:
         self._feeding = Feeding(life)
         self._spilling = Spilling(life)
         self._working = Working(life, self._spilling)
-        self._caring = Caring(life)
+        self._caring = Caring(life, self._spilling)
         self._surroundings = Surroundings(life)
 
     def _actions(self) -> dict[Callable[[], Awaitable[None]], int]:
@@ -44,7 +44,13 @@ class Machine:
             self._feeding.repeat_feed: 2,
             self._spilling.recall: 8,
             self._spilling.repeat: 2,
+            self._lose: 2,
         }
+
+    async def _lose(self) -> None:
+        """What is lost of the spilled links is found out."""
+        await self._spilling.lose()
+        await self._caring.tend()
 
     async def live(self, steps: int) -> None:
         """Take random steps, then let everything come to its end."""
@@ -63,6 +69,7 @@ class Machine:
         await self._feeding.resume_all()
         while self._spilling.is_left:
             await self._spilling.recall()
+        await self._lose()
         await life.redis.advance(70_000)
         await self._caring.tend()
         for spider in DOMAINS:

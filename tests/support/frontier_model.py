@@ -134,7 +134,7 @@ class Model:
                 self._enqueue(item, None)
             met.add(fingerprint)
 
-    def register(self, worker: str, token: str, spilled: Mapping[int, int]) -> None:
+    def register(self, worker: str, token: str, spilled: Mapping[int, int], now: int) -> None:
         """A page has ended whose links were spilled, so many by chunk."""
         generation = self.holds[worker][token].item.of
         for chunk, links in spilled.items():
@@ -142,7 +142,7 @@ class Model:
             if name in self.recalled.get(worker, ()):
                 self.recalled[worker].remove(name)
             elif generation.is_open:
-                generation.spills[name] = links
+                generation.spills[name] = links, now
                 generation.ledger["admitted"] += links
                 generation.ledger["spilled"] += links
             else:
@@ -154,7 +154,7 @@ class Model:
         if of.state != "running" or of.run != record.run:
             return False
         if record.name in of.spills:
-            links = of.spills.pop(record.name)
+            links, _ = of.spills.pop(record.name)
             of.ledger["admitted"] -= links
             of.ledger["spilled"] -= links
         elif record.token in self.holds.get(worker, {}):
@@ -166,6 +166,16 @@ class Model:
         for group, counts in record.groups:
             self._admit_open(group, counts=counts)
         return True
+
+    def lose_spills(self, passed: int) -> None:
+        """What was registered by then and has not come back fails."""
+        for of in self.generations:
+            lost = {name: links for name, (links, at) in of.spills.items() if at <= passed}
+            for name, links in lost.items():
+                del of.spills[name]
+                of.ledger["spilled"] -= links
+                of.ledger["failed"] += links
+                self.owed["spill_lost", of.crawl, of.run] += 1
 
     def forget_worker(self, worker: str) -> None:
         """A worker is gone, and what is remembered for it."""
@@ -326,17 +336,25 @@ class Model:
         """A worker is gone; answers how many holds it had."""
         tokens = sorted(self.holds.get(worker, {}), key=_grant_order, reverse=True)
         for token in tokens:
-            item = self.end(worker, token, now, None)
-            item.reaps += 1
-            item.deaths += token == blamed
-            if item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
-                item.of.ledger["failed"] += 1
-                self.owed["page_failed", item.of.crawl, item.of.run] += 1
-            else:
-                pause = 1000 * 2 ** (item.reaps - 3) if item.reaps > 2 else 0
-                self.put_back(item, now, min(pause, 60_000), in_front=True)
+            self._take_back(self.end(worker, token, now, None), now, death=token == blamed)
         self.forget_worker(worker)
         return len(tokens)
+
+    def _take_back(self, item: Item, now: int, *, death: bool = False) -> None:
+        """From a worker that has not brought it to its end, or for good."""
+        item.reaps += 1
+        item.deaths += death
+        if item.deaths >= MAX_DEATHS or item.reaps >= MAX_REAPS:
+            item.of.ledger["failed"] += 1
+            self.owed["page_failed", item.of.crawl, item.of.run] += 1
+        else:
+            pause = 1000 * 2 ** (item.reaps - 3) if item.reaps > 2 else 0
+            self.put_back(item, now, min(pause, 60_000), in_front=True)
+
+    def reconcile(self, worker: str, now: int, tokens: set[str]) -> None:
+        """Holds that a worker does not know, or has had for too long, are taken back."""
+        for token in sorted(tokens, key=_grant_order, reverse=True):
+            self._take_back(self.end(worker, token, now, None), now)
 
     def retire(self, worker: str, now: int, tokens: set[str]) -> None:
         """A worker gives holds back, unmarked."""

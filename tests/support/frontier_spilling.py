@@ -18,6 +18,8 @@ class Spilling(Part):
         self._topic = Spills(Overflow(self.redis, KEYS))
         self._sent: list[Spilled] = []
         self._untold: dict[tuple[str, str], Settle] = {}
+        self.passed = -1
+        """Up to when what was spilled is behind recall, as the frontier knows."""
 
     def maybe(self, worker: Worker, held: Held, settle: Settle) -> Settle | None:
         """Sometimes its links are spilled, and it is told without them, now or later.
@@ -61,6 +63,19 @@ class Spilling(Part):
         says = [self.model.recall(record) for record in due]
         assert (done.applied, done.ignored) == (sum(says), len(says) - sum(says))
         await self.settle_up()
+
+    async def lose(self) -> None:
+        """Kafka has lost a few of the next records; what it has left is not met until later."""
+        overflow, moment = self._topic.overflow, await self._topic.overflow.moment()
+        end = len(self._topic.records)
+        lost = min(self.random.randint(0, 3), end - self._topic.next)
+        await self._topic.skip(lost)
+        is_passed = self._topic.next == end
+        assert await overflow.passed(moment, "spills", {0: end}) == is_passed
+        await self.redis.hset(KEYS.meta(), "watch_at", 0)
+        self.model.expire_late()
+        if is_passed:
+            self.passed = moment.clock_ms
 
     async def repeat(self) -> None:
         """The answer to the last records was lost; they change nothing a second time."""

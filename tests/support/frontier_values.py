@@ -42,8 +42,8 @@ class Generation:
     counted: Counter[str] = field(default_factory=Counter)
     ledger: Counter[str] = field(default_factory=Counter)
     filtered: Counter[str] = field(default_factory=Counter)
-    spills: dict[str, int] = field(default_factory=dict)
-    """Links of ended pages that wait in Kafka, by the name of their record."""
+    spills: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Links of ended pages that wait in Kafka, and since when, by the name of their record."""
     first_seeds: dict[int, int] = field(default_factory=dict)
     """Timestamp of the run's first seed, by Kafka partition."""
 

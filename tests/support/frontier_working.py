@@ -158,7 +158,7 @@ class Working(Part):
         if not generation.is_open:
             known = self._left_out[settle.token]
             generation.filtered += Counter(duplicate=known, ended_run=-known)
-        self.model.register(worker, settle.token, settle.spilled)
+        self.model.register(worker, settle.token, settle.spilled, now)
         generation.filtered.update(settle.filtered)
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1

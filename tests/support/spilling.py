@@ -49,6 +49,12 @@ class Spills:
             records=[read_spill(at, self.records[at]) for at in range(start, end)],
         )
 
+    async def skip(self, count: int) -> None:
+        """The next records are gone, or cannot be read: recall goes on behind them."""
+        await self.overflow.begin("spills", 0, 0)
+        await self.overflow.recall(replace(self.batch(self.next, self.next + count), records=()))
+        self.next += count
+
     async def recall(self, count: int | None = None) -> Recalled:
         """Let the next records take effect, or all."""
         end = len(self.records) if count is None else min(self.next + count, len(self.records))

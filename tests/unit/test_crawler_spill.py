@@ -8,8 +8,10 @@ import pytest
 
 from crawling.holds import Holds
 from crawling.pages import Page, Phase
+from crawling.spill import Spiller
+from crawling.tasks import Tasks
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
-from crawlstream.model.effects import Links, Outcome, Settle
+from crawlstream.model.effects import Links, Outcome, Settle, Spill
 
 
 class Spilling:
@@ -91,4 +93,48 @@ def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
     owed = holds.take_owed()
     assert list(owed.settles) == [settle]
     assert holds.told(owed, stale=[page.token]) == []
+    assert not holds.alive()
+
+
+class Frontier:
+    """One that has forgotten what the page at hand passes on, or remembers it."""
+
+    def __init__(self, *spills: Spill) -> None:
+        self.spills = spills
+
+    def spill(self, *_: object) -> tuple[Spill, ...]:
+        """The links as records."""
+        return self.spills
+
+
+class Publisher:
+    """Takes everything."""
+
+    async def spill(self, _values: object) -> tuple[bytes, ...]:
+        """Nothing is too large."""
+        return ()
+
+
+@pytest.mark.parametrize("spills", [(), (Spill(0, 1, b"a record"),)])
+async def test_a_page_does_not_end_without_its_links(
+    spilling: Spilling, spills: tuple[Spill, ...]
+) -> None:
+    """It is given back where nobody knows any more what they inherit."""
+    holds, page = spilling.holds, spilling.page()
+    tasks = Tasks(lambda: None)
+    spiller = Spiller(
+        Frontier(*spills),  # type: ignore[arg-type]
+        Publisher(),  # type: ignore[arg-type]
+        holds,
+        tasks,
+        worker="w1",
+        spiderid="link",
+    )
+    holds.is_crowded, holds.on_spill = True, spiller.begin
+    holds.settle(page, Outcome.DONE, "2xx")
+    await tasks.finish(1)
+    owed = holds.take_owed()
+    assert [settle.spilled for settle in owed.settles] == [{0: 1} for _ in spills]
+    assert [release.token for release in owed.releases] == ["1-1" for _ in range(1 - len(spills))]
+    holds.told(owed, stale=())
     assert not holds.alive()

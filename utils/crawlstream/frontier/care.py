@@ -102,7 +102,7 @@ async def tend(run: Run, limits: FrontierLimits) -> Tended:
     sizes = _sizes(limits)
     left = 0
     for operation, is_due in zip(_LONGER_WORKS, due, strict=True):
-        if is_due and operation in sizes:
+        if is_due:
             left += await _work(run, operation, sizes[operation])
     return Tended(
         ended=ended,
@@ -173,15 +173,14 @@ async def _work(run: Run, operation: str, sizes: Sequence[int]) -> int:
 
 
 def _sizes(limits: FrontierLimits) -> Mapping[str, Sequence[int]]:
-    """The arguments of the longer works that are to be done at all."""
-    sizes = {
+    """The arguments of the longer works."""
+    return {
         "sweep": (SWEPT_PER_CALL,),
         "revise": (DOMAINS_PER_LOOK,),
         "revisit": (DOMAINS_PER_LOOK,),
         "abandon": (ENTRIES_PER_CALL, ENTRIES_PER_CALL),
+        "watch": (limits.max_wait_ms, RUNS_PER_CALL),
     }
-    watch = {"watch": (limits.max_wait_ms, RUNS_PER_CALL)} if limits.max_wait_ms else {}
-    return {**sizes, **watch}
 
 
 async def balance(run: Run, begun: Balance | None = None) -> Balance:

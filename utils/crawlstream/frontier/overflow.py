@@ -168,6 +168,14 @@ class Room:
     is_there: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment of the frontier: its clock, and its life."""
+
+    clock_ms: int
+    life: int
+
+
 class Overflow:
     """The frontier's side of the topic: positions, and what is to come back.
 
@@ -196,6 +204,22 @@ class Overflow:
         with our_errors():
             await self._redis.hsetnx(key, field, offset)
             return int(await self._redis.hget(key, field))
+
+    async def moment(self) -> Moment:
+        """Now, or a little earlier: nothing will be registered with a time before it."""
+        with our_errors():
+            clock, life = await self._redis.hmget(self._keys.meta(), "clock", "life")
+        return Moment(int(clock or 0), int(life or 0))
+
+    async def passed(self, before: Moment, topic_id: str, ends: Mapping[int, int]) -> bool:
+        """Tell where each partition ended after a moment; answers whether there is more to tell.
+
+        True: what was spilled by then is behind recall, or nobody can tell, for Redis was restarted
+        since. False: recall has not come so far; tell the same again.
+        """
+        flat = [number for pair in ends.items() for number in pair]
+        request = [before.life, before.clock_ms, topic_id, flat]
+        return await self._run("pass", packing.pack(request)) != 0
 
     async def recall(self, batch: SpillBatch) -> Recalled:
         """Let records take effect, with their position.

@@ -109,15 +109,16 @@ def unpack_holds(
     granted, flat_lots, crawls, profiles = grants
     lots = list(zip(flat_lots[::2], flat_lots[1::2], strict=True))
     runs = {c: (crawl_from(v[0]), v[1], bool(v[2])) for c, v in mapping(crawls).items()}
-    known = {where: profile_from(packed) for where, packed in mapping(profiles).items()}
+    packed, known = mapping(profiles), dict[bytes, Profile]()
     holds, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
         crawl, run, recovered = runs[c]
-        retries, number, body = split_entry(entry)
-        profile = known[b"%s/%d" % (c, number)]
         token = f"{call}-{place}"
         try:
+            retries, number, body = split_entry(entry)
+            where = b"%s/%d" % (c, number)
+            profile = known.get(where) or known.setdefault(where, profile_from(packed[where]))
             kept = stored.decode_entry(body)
         except ValueError:
             log.exception("lease", outcome="unreadable", token=token)

@@ -77,6 +77,12 @@ class Streams:
         async with beside(self._keep(self._keys.actions(), ids)):
             yield
 
+    @contextlib.asynccontextmanager
+    async def keeping_owed(self, ids: Sequence[str]) -> AsyncIterator[None]:
+        """The same for records that are owed."""
+        async with beside(self._keep(self._keys.outbox(), ids)):
+            yield
+
     async def _keep(self, stream: str, ids: Sequence[str]) -> None:
         """Touch what is still ours; it does not count as another try."""
         while ids:
@@ -204,6 +210,9 @@ def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
         started_at=int(record.get("started", 0)) / 1000,
         positions={name: int(at) for name, at in positions.items()},
         hold=_buried(details) if b"entry" in details else None,
+        entry=details.get(b"entry", b""),
+        spill=details.get(b"spill", b"").decode(),
+        links=details.get(b"links", 0),
         reason=details.get(b"reason", b"").decode(),
         uuid=uuid.decode() if uuid else None,
     )
@@ -211,9 +220,9 @@ def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
 
 def _buried(details: Mapping[bytes, Any]) -> Hold | None:
     """The entry of a dead letter, as the hold that it was; None if it cannot be read."""
-    retries, _, body = packing.split_entry(details[b"entry"])
     try:
-        entry = stored.decode_entry(body)
+        retries, _, body = packing.split_entry(details[b"entry"])
+        entry, profile = stored.decode_entry(body), packing.profile_from(details[b"profile"])
     except ValueError:
         log.exception("publish", outcome="unreadable", name=details[b"name"].decode())
         return None
@@ -224,7 +233,7 @@ def _buried(details: Mapping[bytes, Any]) -> Hold | None:
         domain=details[b"domain"].decode(),
         priority=details[b"priority"],
         entry=entry,
-        profile=packing.profile_from(details[b"profile"]),
+        profile=profile,
         retries=retries,
         issued_at=0,
     )

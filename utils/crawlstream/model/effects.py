@@ -240,7 +240,7 @@ class Owed:
     id: str
     kind: str
     """``crawl_started``, ``crawl_finished``, ``crawl_stopped``, ``crawl_expired``, ``page_failed``,
-    ``accepted``."""
+    ``spill_lost``, ``accepted``."""
     crawl: CrawlKey
     run: int
     server_time: int
@@ -252,6 +252,12 @@ class Owed:
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
     hold: Hold | None = None
-    """The page that failed, for ``page_failed``."""
+    """The page that failed, for ``page_failed``; None where its entry cannot be read."""
+    entry: bytes = b""
+    """That entry, as the frontier kept it."""
+    spill: str = ""
+    """The record of ``<prefix>.overflow`` that was lost, for ``spill_lost``."""
+    links: int = 0
+    """How many pages it held."""
     reason: str = ""
     uuid: str | None = None

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- abandon: one bounded step of failing, by name, what waited too long in a run that `watch` found,
---   or that asked a domain in vain (`heed`).
+--   or that asked a domain in vain (`heed`), or what was spilled and is lost (spill_lost).
 -- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
 --   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
 --   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 domains a step, 2 entries a step.
--- `abandon` HASH crawl number -> cursor of its domains.
+-- `abandon` HASH crawl number -> cursor of its domains, or of its spills behind an 's'.
 -- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.
 -- Cost: O(domains a step * their bands + entries a step + workers).
 --- include: clock
@@ -18,6 +18,7 @@
 --- include: admit
 --- include: holds
 --- include: bury
+--- include: spills
 
 local MOST_OWED = 10000
 local c = redis.call('HRANDFIELD', P .. 'abandon')
@@ -76,8 +77,12 @@ local function abandon_band(S, domain, priority)
 end
 
 local cursor = '0'
-if rules_known and may_lease(c) then
-  local at = redis.call('HGET', P .. 'abandon', c)
+local at = redis.call('HGET', P .. 'abandon', c)
+local spills_at = string.match(at, '^' .. SPILLS .. '(%d+)$')
+if spills_at then
+  local next_at = lose_spills(c, spills_at, ARGV[2])
+  cursor = next_at == '0' and next_at or SPILLS .. next_at
+elseif rules_known and may_lease(c) then
   local scanned = redis.call('HSCAN', P .. 'k:' .. c, at, 'COUNT', ARGV[1])
   for i = 1, #scanned[2], 2 do
     for band in string.gmatch(parse_domain_record(scanned[2][i + 1]).bands, '[^,]+') do
@@ -92,7 +97,9 @@ if rules_known and may_lease(c) then
 end
 if cursor == '0' and left > 0 then
   redis.call('HDEL', P .. 'abandon', c)
-  redis.call('HDEL', P .. 'stalled', c)
+  if not spills_at then
+    redis.call('HDEL', P .. 'stalled', c)
+  end
 else
   redis.call('HSET', P .. 'abandon', c, cursor)
 end

@@ -19,7 +19,6 @@
 --- include: holds
 --- include: bury
 
-local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
 local HOLDS_A_STEP = 64
 local worker, blamed = ARGV[1], ARGV[2]
 if worker == '' then
@@ -28,13 +27,6 @@ end
 if not worker then
   save_clock()
   return cmsgpack.pack({ '', 0, 0, false })
-end
-
-local function pause_after(reaps)
-  if reaps <= UNPAUSED_REAPS then
-    return 0
-  end
-  return math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS)
 end
 
 local held, holds = all_holds(worker), {}
@@ -46,15 +38,9 @@ end
 join_throttle(holds)
 local returned, buried = 0, 0
 for _, hold in ipairs(holds) do
-  end_hold(hold)
-  local retries, deaths, reaps = marks_of(hold.entry)
-  deaths, reaps = deaths + (hold.token == blamed and 1 or 0), reaps + 1
-  hold.entry = with_marks(hold.entry, retries, deaths, reaps)
-  if deaths >= MAX_DEATHS or reaps >= MAX_REAPS then
-    bury(hold.lot.c, hold.domain, hold.lot.priority, hold.entry, 'killed_worker')
+  if take_back(hold, hold.token == blamed and 1 or 0, 'killed_worker') then
     buried = buried + 1
   else
-    put_back(hold, hold.entry, hold.lot.priority, true, pause_after(reaps))
     returned = returned + 1
   end
 end

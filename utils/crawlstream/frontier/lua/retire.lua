@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- retire: a worker gives back holds, unmarked, to the front of their bands, a bounded step of them.
+-- retire: a worker gives back holds, to the front of their bands, a bounded step of them.
 -- Guarantee: returns what Redis holds for the worker, whatever the worker remembers. With a list of
 --   tokens that are alive there, only the others that are older than `settled_ms` (a reply may still
---   be on its way), and any older than `max_hold_ms`; without one, all, and the worker is gone
---   with the last step.
+--   be on its way), and any older than `max_hold_ms`: each with one reap more, like those of a
+--   dead worker, and the 20th is a dead letter (hold_timeout). Without one, all, unmarked, and the
+--   worker is gone with the last step.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 settled_ms, 4 max_hold_ms.
 -- Returns: packed {returned tokens, tokens alive there that are not held here any more, or will not be
@@ -17,6 +18,7 @@
 --- include: dedupe
 --- include: admit
 --- include: holds
+--- include: bury
 
 local HOLDS_A_STEP = 64
 local worker, settled_ms, max_hold_ms = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -39,8 +41,12 @@ end
 join_throttle(going)
 local returned = {}
 for _, hold in ipairs(going) do
-  end_hold(hold)
-  put_back(hold, hold.entry, hold.lot.priority, true, 0)
+  if alive then
+    take_back(hold, 0, 'hold_timeout')
+  else
+    end_hold(hold)
+    put_back(hold, hold.entry, hold.lot.priority, true, 0)
+  end
   returned[#returned + 1] = hold.token
 end
 local lost = {}

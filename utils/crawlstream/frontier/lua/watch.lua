@@ -1,22 +1,33 @@
 #!lua flags=allow-oom
--- watch: one bounded step of looking for runs in which nothing happens.
+-- watch: one bounded step of looking for runs in which nothing happens, or whose spilled links may be
+--   lost.
 -- Guarantee: a run is given to `abandon` only after `max_wait_ms` of the frontier clock in which
 --   nothing of it was admitted, leased or ended, while something was queued and nobody had paused
---   it: so long has each of its entries waited at least.
+--   it: so long has each of its entries waited at least. One with
+--   spilled links is given to it once recall has passed anything; paused or not, for what is lost comes
+--   back to nobody.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 max_wait_ms, 2 runs a step.
+-- ARGV: 1 max_wait_ms (0: for ever), 2 runs a step.
 -- `stalled` HASH crawl number -> "<last activity> <frontier ms when it was first found so>".
--- Returns: 1 while more runs are to be looked at in this round, else 0.
+-- Returns: 1 while more runs are to be looked at in this round, or one was found, else 0.
 -- Cost: O(runs a step).
 --- include: clock
 --- include: ledger
+--- include: spills
 
-local ROUNDS_A_WAIT, SHORTEST_ROUND_MS = 24, 1000
+local ROUNDS_A_WAIT, SHORTEST_ROUND_MS, USUAL_ROUND_MS = 24, 1000, 3600000
 local max_wait, page = tonumber(ARGV[1]), ARGV[2]
 
+local has_found = false
+local has_passed = redis.call('HEXISTS', P .. 'm', 'passed') == 1
+
 local function look_at(c)
-  local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'paused', 'queued', 'active')
-  if x[1] ~= 'running' or x[2] or tonumber(x[3] or 0) <= 0 then
+  local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'paused', 'queued', 'active', 'spilled')
+  if has_passed and x[1] == 'running' and tonumber(x[5] or 0) > 0 then
+    redis.call('HSETNX', P .. 'abandon', c, SPILLS .. '0')
+    has_found = true
+  end
+  if x[1] ~= 'running' or x[2] or tonumber(x[3] or 0) <= 0 or max_wait == 0 then
     redis.call('HDEL', P .. 'stalled', c)
     return
   end
@@ -25,6 +36,7 @@ local function look_at(c)
     redis.call('HSET', P .. 'stalled', c, x[4] .. ' ' .. int(now))
   elseif now - tonumber(since) >= max_wait then
     redis.call('HSET', P .. 'abandon', c, '0')
+    has_found = true
   end
 end
 
@@ -37,7 +49,8 @@ for i = 2, #scanned[2], 2 do
   end
 end
 local is_over = scanned[1] == '0'
-local next_round = is_over and now + math.max(max_wait / ROUNDS_A_WAIT, SHORTEST_ROUND_MS) or now
+local round = max_wait > 0 and max_wait / ROUNDS_A_WAIT or USUAL_ROUND_MS
+local next_round = is_over and now + math.max(round, SHORTEST_ROUND_MS) or now
 redis.call('HSET', P .. 'm', 'watch_cursor', scanned[1], 'watch_at', int(next_round))
 save_clock()
-return is_over and 0 or 1
+return is_over and not has_found and 0 or 1

@@ -1,6 +1,10 @@
--- The end of an entry that nobody could fetch: failed by name, owed to the world with all it needs
--- to be fed again.
--- Needs: clock, ledger.
+-- Entries that come to no end: taken back from a worker with a mark, or failed by name, owed to the
+-- world with all that is needed to feed them again.
+-- Guarantee: an entry that is taken back often enough becomes a dead letter; so nothing comes and goes
+--   for ever.
+-- Needs: clock, ledger; `take_back` also views, throttle, bands, dedupe, admit, holds.
+local MAX_DEATHS, MAX_REAPS, UNPAUSED_REAPS, LONGEST_PAUSE_MS = 3, 20, 2, 60000
+
 local function bury(c, domain, priority, entry, reason)
   count(c, 'failed', 1)
   count(c, 'f:' .. reason, 1)
@@ -8,4 +12,26 @@ local function bury(c, domain, priority, entry, reason)
   local profile = redis.call('HGET', P .. 'f:' .. c, string.match(entry, '^%d+'))
   owe('page_failed', c, { reason = reason, entry = entry, domain = domain, priority = priority,
     profile = profile or '' })
+end
+
+local function pause_after(reaps)
+  if reaps <= UNPAUSED_REAPS then
+    return 0
+  end
+  return math.min(1000 * 2 ^ (reaps - UNPAUSED_REAPS - 1), LONGEST_PAUSE_MS)
+end
+
+-- Take an entry from a worker that brought it to no end: back to the front of its band with one reap
+-- more, and `death` (0 or 1); buried for `reason` when it was too many. Answers whether it was.
+local function take_back(hold, death, reason)
+  end_hold(hold)
+  local retries, deaths, reaps = marks_of(hold.entry)
+  deaths, reaps = deaths + death, reaps + 1
+  local entry = with_marks(hold.entry, retries, deaths, reaps)
+  if deaths >= MAX_DEATHS or reaps >= MAX_REAPS then
+    bury(hold.lot.c, hold.domain, hold.lot.priority, entry, reason)
+    return true
+  end
+  put_back(hold, entry, hold.lot.priority, true, pause_after(reaps))
+  return false
 end

@@ -2,9 +2,14 @@
 -- Guarantee: what a record on that topic holds is counted `spilled` exactly as long as its name is
 --   registered. A name is given once (worker, token of the parent's hold, chunk), so a record that
 --   is neither registered nor below a hold is one of a parent that is fetched again: it says nothing.
--- `spills:<c>` HASH name -> links, of the records of ended parents that have not come back.
+--   One that is registered and not in Kafka any more fails by name (`pass`, `watch`, `abandon`).
+-- `spills:<c>` HASH name -> "<links> <frontier ms>" of the records of ended parents that have not come
+--   back, and when they were registered.
 -- `recalled:<worker>` SET names that came back before their parent's settle did.
+-- `abandon` has this letter before a cursor of `spills:<c>`, where others have one of its domains.
 -- Needs: clock, ledger.
+local SPILLS = 's'
+
 local function spill_name(worker, token, chunk)
   return worker .. ' ' .. token .. ' ' .. int(chunk)
 end
@@ -17,7 +22,7 @@ local function register_spills(worker, hold, spills)
     local name, links = spill_name(worker, hold.token, spills[i]), spills[i + 1]
     if redis.call('SREM', P .. 'recalled:' .. worker, name) == 0 then
       if is_open(c) then
-        redis.call('HSET', P .. 'spills:' .. c, name, int(links))
+        redis.call('HSET', P .. 'spills:' .. c, name, int(links) .. ' ' .. int(now))
         count(c, 'admitted', links)
         count(c, 'spilled', links)
       else
@@ -34,10 +39,16 @@ local function drop_spills(worker, token, spills)
   end
 end
 
+-- How many links a record has, and when it was registered; nil by a version that did not note it.
+local function spill_of(text)
+  local links, since = string.match(text or '0', '^(%d+) ?(%d*)$')
+  return tonumber(links), tonumber(since)
+end
+
 -- Whether a record that comes back is to take effect; from now on it will not again.
 local function claim_spill(c, worker, token, chunk)
   local name, key = spill_name(worker, token, chunk), P .. 'spills:' .. c
-  local links = tonumber(redis.call('HGET', key, name) or 0)
+  local links = spill_of(redis.call('HGET', key, name))
   if links > 0 then
     redis.call('HDEL', key, name)
     count(c, 'admitted', -links)
@@ -46,4 +57,25 @@ local function claim_spill(c, worker, token, chunk)
   end
   return redis.call('HEXISTS', P .. 'h:' .. worker, token) == 1
     and redis.call('SADD', P .. 'recalled:' .. worker, name) == 1
+end
+
+-- Fail the links of some records of crawl c that recall has passed without meeting them: Kafka has lost
+-- them, or nobody could read them. Answers the next cursor.
+local function lose_spills(c, cursor, count_hint)
+  local passed, key = tonumber(redis.call('HGET', P .. 'm', 'passed') or NEVER), P .. 'spills:' .. c
+  local scanned = redis.call('HSCAN', key, cursor, 'COUNT', count_hint)
+  for i = 1, #scanned[2], 2 do
+    local name = scanned[2][i]
+    local links, since = spill_of(scanned[2][i + 1])
+    if not since then
+      redis.call('HSET', key, name, int(links) .. ' ' .. int(now))
+    elseif since <= passed and redis.call('HDEL', key, name) == 1 then
+      count(c, 'spilled', -links)
+      count(c, 'failed', links)
+      count(c, 'f:spill_lost', links)
+      touched[c] = true
+      owe('spill_lost', c, { reason = 'spill_lost', spill = name, links = links })
+    end
+  end
+  return scanned[1]
 end
