@@ -7,6 +7,9 @@ One Redis key for each origin; its time to live tells for how long it holds:
 ``open``                there is none (RFC 9309: a 4xx other than 429)
 ``moved <hops> <url>``  it is elsewhere on the same domain: the next grant buys that
 ``later <n>``           the host said 5xx or 429 for the n-th time in a row: not now
+
+Notes are made in a full Redis, too. Those that only repeat what a host said have a bounded share of
+it: where there are too many, the oldest are forgotten and fetched again.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from urllib.parse import urljoin
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import WatchError
 from scrapy.http import Response
 from w3lib.url import safe_url_string
 
 from crawlstream.errors import InvalidUrl
+from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.url import canonical, domain_key, host_of
 
@@ -37,6 +40,8 @@ _MOVED_S = 600
 _MAX_HOPS = 5
 _FIRST_LATER_S = 5
 _LONGEST_LATER_S = 900
+_COPIES = frozenset({b"rules", b"open", b"moved"})
+"""Notes that may be forgotten: the host says the same again."""
 
 log = structlog.get_logger()
 
@@ -138,6 +143,7 @@ class RobotsBook:
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         self._redis: Any = redis
+        self._run = Scripts(redis, keys.tag).run
         self._keys = keys
 
     async def read(self, origins: Sequence[str]) -> list[Note]:
@@ -150,22 +156,12 @@ class RobotsBook:
 
     async def claim(self, origin: str, seen: bytes | None) -> bool:
         """Say that this process fetches; False if something has changed since it was ``seen``."""
-        key = self._keys.robots(origin)
-        async with self._redis.pipeline() as pipe:
-            await pipe.watch(key)
-            if await pipe.get(key) != seen:
-                return False
-            pipe.multi()
-            pipe.set(key, b"fetching", ex=_FETCHING_S)
-            try:
-                await pipe.execute()
-            except WatchError:
-                return False
-        return True
+        return bool(await self._run("claim", origin, seen or b"", _FETCHING_S * 1000))
 
     async def write(self, origin: str, note: Note) -> None:
         """Let everybody know."""
-        await self._redis.set(self._keys.robots(origin), note.raw, px=int(note.left_s * 1000))
+        left_ms = max(int(note.left_s * 1000), 1)
+        await self._run("note", origin, note.raw or b"", left_ms, int(note.word in _COPIES))
 
     async def forget(self, origin: str) -> None:
         """Nothing is known after all."""

@@ -61,14 +61,19 @@ async def test_an_equal_that_fell_silent_decides_nothing(redis: Redis) -> None:
 
 
 async def test_a_full_redis_can_still_be_joined(redis: Redis) -> None:
-    """What drains it must be able to start; what differs from those that live is refused still."""
-    first = heartbeat(redis, RETRY_TIMES="3")
+    """What drains it must be able to start, and is known to live; who differs is refused still."""
+    first, second = heartbeat(redis, RETRY_TIMES="3"), heartbeat(redis, RETRY_TIMES="3")
     await first.join()
     await redis.config_set("maxmemory", "1mb")
     try:
-        await heartbeat(redis, RETRY_TIMES="3").join()
+        await second.join()
+        await first.beat()
         with pytest.raises(ConfigError):
             await heartbeat(redis, RETRY_TIMES="5").join()
+        assert {one.name for one in await living(redis, KEYS)} == {
+            first.process.name,
+            second.process.name,
+        }
     finally:
         await redis.config_set("maxmemory", "0")
 

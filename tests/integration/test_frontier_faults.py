@@ -8,7 +8,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.frontier.streams import Streams
+from crawlstream.frontier.streams import GROUP, TAKE_OVER_MS, Streams
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
@@ -18,6 +19,7 @@ from support.spilling import filled
 pytest_plugins = ["support.frontier_fixtures"]
 
 
+OTHER = CrawlKey("link", "app", "other")
 NOTHING_LEFT = 1e9
 """Share of its memory that Redis uses, so that it takes nothing more."""
 
@@ -92,11 +94,41 @@ async def test_a_full_redis_still_drains(crowded: Bench) -> None:
         assert await frontier.retire("w1") == 0
 
 
-async def test_an_empty_stream_cannot_be_made_in_a_full_redis(redis: Redis) -> None:
-    """A first reader is told that there is no memory, in our words."""
+async def test_what_was_finished_in_a_full_redis_is_finished(crowded: Bench) -> None:
+    """Records that are in Kafka leave both streams, and the next ones come."""
+    async with filled(crowded.redis, NOTHING_LEFT):
+        await crowded.feed.say("stop")
+        assert await crowded.events() == ["crawl_started"]
+        (stop,) = await crowded.reader.actions(count=10, block_ms=0)
+        await crowded.reader.answered([stop.id])
+        for stream in (KEYS.outbox(), KEYS.actions()):
+            assert await crowded.redis.xlen(stream) == 0
+            assert (await crowded.redis.xpending(stream, GROUP))["pending"] == 0
+        await crowded.worker.crawl_all()
+        await crowded.tend()
+        assert await crowded.events() == ["crawl_stopped"]
+
+
+async def test_what_was_deleted_before_its_reader_died_is_not_read_again(bench: Bench) -> None:
+    """A reader may die between the two commands that end a record."""
+    await bench.feed.seeds("a/1")
+    await bench.feed.seeds("b/1", crawl=OTHER)
+    first, second = await bench.reader.owed(count=2, block_ms=0)
+    await bench.redis.xdel(KEYS.outbox(), first.id)
+    await bench.redis.xclaim(
+        KEYS.outbox(), GROUP, "dead", 0, [first.id, second.id], idle=2 * TAKE_OVER_MS
+    )
+    heir = Streams(bench.redis, KEYS, "heir")
+    assert [one.id for one in await heir.owed(count=10, block_ms=0)] == [second.id]
+    await heir.published([second.id])
+    assert (await bench.redis.xpending(KEYS.outbox(), GROUP))["pending"] == 0
+
+
+async def test_the_first_reader_of_a_full_redis_can_begin(redis: Redis) -> None:
+    """Streams and groups that are not there yet are made."""
     async with filled(redis, NOTHING_LEFT):
-        with pytest.raises(FrontierFull):
-            await Streams(redis, KEYS, "reader").owed(block_ms=0)
+        reader = Streams(redis, KEYS, "reader")
+        assert [*await reader.owed(block_ms=0), *await reader.actions(block_ms=0)] == []
 
 
 async def test_scripts_that_redis_forgot_are_loaded_again(bench: Bench) -> None:

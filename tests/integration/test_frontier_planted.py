@@ -119,6 +119,14 @@ BUGS = {
         right="count(c, 'failed', links)\n      count(c, 'f:spill_lost', links)",
         wrong="count(c, 'f:spill_lost', links)",
     ),
+    "of the domains that a scan has found one is visited": Bug(
+        right="redis.call('RPUSH', list, unpack(names))",
+        wrong="redis.call('RPUSH', list, names[1])",
+    ),
+    "one band of a domain is swept": Bug(
+        right="    at = last + 1",
+        wrong="    at = #bands + 1",
+    ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",
         wrong="return math.max(room, 1), reason",

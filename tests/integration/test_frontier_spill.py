@@ -12,7 +12,8 @@ from crawlstream.frontier.packing import pack, unpack
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.inspection import Where
-from support.frontier import CRAWL, GRACE_MS, KEYS, Bench, links, url_of
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier import CRAWL, GRACE_MS, KEYS, WIDE_OPEN, Bench, links, url_of
 from support.frontier_audit import audit, left_over
 from support.spilling import Spills, filled
 
@@ -360,3 +361,37 @@ async def test_links_that_an_older_version_spilled_are_found_lost_as_well(
         assert await spills.overflow.passed(await spills.overflow.moment(), "spills", {0: 1})
         await after_an_hour(bench)
         assert (await bench.state()).spilled == spilled
+
+
+async def test_one_slow_site_does_not_keep_the_links_of_others_out(
+    bench: Bench, spills: Spills, parent: Hold
+) -> None:
+    """What waits for its minute makes no room; what is due, or will be within a second, does."""
+    await spills.settle(bench.worker, parent, links("quick", range(3)))
+    slow = ThrottleRule(hits=1, window_s=60, moderated=False)
+    await bench.rule(WIDE_OPEN, {"slow": slow})
+    await bench.feed.seeds("slow/1", "slow/2", "slow/3")
+    async with filled(bench.redis, 0.85):
+        assert not (await spills.overflow.room()).is_there
+        assert await bench.worker.urls() == ["slow/1"]
+        assert (await spills.overflow.room()).is_there
+        await bench.advance(59_500)
+        assert not (await spills.overflow.room()).is_there
+        assert await bench.worker.urls(1) == []
+    async with filled(bench.redis, 0.95):
+        assert not (await spills.overflow.room()).is_there
+
+
+async def test_what_is_delayed_does_not_keep_links_out(
+    bench: Bench, spills: Spills, parent: Hold
+) -> None:
+    """A retry that is due in a minute is no work for now, and one that is due at once is."""
+    await spills.settle(bench.worker, parent, links("quick", range(3)))
+    await bench.feed.seeds("a/other")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.requeue(hold, delay_ms=60_000)
+    assert not await bench.worker.lease()
+    async with filled(bench.redis, 0.85):
+        assert (await spills.overflow.room()).is_there
+        await bench.advance(59_500)
+        assert not (await spills.overflow.room()).is_there

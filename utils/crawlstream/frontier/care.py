@@ -18,7 +18,7 @@ DOMAINS_PER_LOOK = 200
 ENDINGS_PER_CALL = 25
 """Things of each kind that one step ends."""
 ENTRIES_PER_CALL = 100
-"""Entries given up in one script, and domains searched for them."""
+"""Entries given up in one script."""
 RUNS_PER_CALL = 200
 """Runs looked at in one script, whether anything happens in them, or whether they add up."""
 BALANCES_A_PART = 25
@@ -178,7 +178,7 @@ def _sizes(limits: FrontierLimits) -> Mapping[str, Sequence[int]]:
         "sweep": (SWEPT_PER_CALL,),
         "revise": (DOMAINS_PER_LOOK,),
         "revisit": (DOMAINS_PER_LOOK,),
-        "abandon": (ENTRIES_PER_CALL, ENTRIES_PER_CALL),
+        "abandon": (DOMAINS_PER_LOOK, ENTRIES_PER_CALL),
         "watch": (limits.max_wait_ms, RUNS_PER_CALL),
     }
 

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import PositionGap
 from crawlstream.frontier import packing
-from crawlstream.frontier.children import LINKS_PER_CALL, split_links
+from crawlstream.frontier.children import GROUPS_PER_CALL, LINKS_PER_CALL, split_links
 from crawlstream.frontier.links import Inheritance, Lot, flatten
 from crawlstream.frontier.positions import read_positions
 from crawlstream.frontier.scripts import Scripts, our_errors
@@ -83,8 +83,18 @@ class Spilled:
     size: int
     """Of its value, in bytes."""
     links: int
+    groups: int
     fields: Sequence[object]
     """As ``recall.lua`` takes them."""
+
+    @property
+    def weight(self) -> float:
+        """The part that it has in what one script may take."""
+        return max(
+            self.links / LINKS_PER_CALL,
+            self.groups / GROUPS_PER_CALL,
+            self.size / BYTES_PER_CALL,
+        )
 
 
 def read_spill(offset: int, value: bytes | None) -> Spilled:
@@ -106,7 +116,7 @@ def read_spill(offset: int, value: bytes | None) -> Spilled:
         for domain, priority, spider, counts, fingerprints, entries in groups
     )
     size = sum(len(group[-1]) for group in groups)
-    return Spilled(offset, len(value or b""), size, [*fields, links])
+    return Spilled(offset, len(value or b""), size, len(groups), [*fields, links])
 
 
 def _fits(values: object, kinds: Sequence[type]) -> bool:
@@ -129,12 +139,12 @@ class SpillBatch:
 
     def parts(self) -> Iterator[SpillBatch]:
         """Cut into batches that a script takes at once; they leave no offset uncovered."""
-        start, part, links, size = self.start, list[Spilled](), 0, 0
+        start, part, weight = self.start, list[Spilled](), 0.0
         for record in self.records:
-            links, size = links + record.links, size + record.size
-            if part and (links > LINKS_PER_CALL or size > BYTES_PER_CALL):
+            weight += record.weight
+            if part and weight > 1:
                 yield self._part(start, record.offset, part)
-                start, part, links, size = record.offset, [], record.links, record.size
+                start, part, weight = record.offset, [], record.weight
             part.append(record)
         yield self._part(start, self.next, part)
 

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from crawlstream.frontier import packing
-from crawlstream.frontier.scripts import our_errors
+from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Owed, PendingAction
@@ -47,6 +47,7 @@ class Streams:
 
     def __init__(self, redis: Redis, keys: FrontierKeys, consumer: str) -> None:
         self._redis: Any = redis
+        self._run = Scripts(redis, keys.tag).run
         self._keys = keys
         self._consumer = consumer
         self._look_at: dict[str, float] = {}
@@ -149,19 +150,20 @@ class Streams:
         return {item["message_id"]: int(item["times_delivered"]) for item in pending}
 
     async def _create_group(self, stream: str) -> None:
-        try:
-            await self._redis.xgroup_create(stream, GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
+        await self._run("group", stream.removeprefix(self._keys.tag), GROUP)
 
     async def _finish(self, stream: str, ids: Sequence[str]) -> None:
+        """Forget records for good.
+
+        A full Redis takes no transactions, whatever is in them. What was deleted, but is not
+        acknowledged yet, is passed over by whoever takes it over.
+        """
         if not ids:
             return
         with our_errors():
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.xack(stream, GROUP, *ids)
+            async with self._redis.pipeline(transaction=False) as pipe:
                 pipe.xdel(stream, *ids)
+                pipe.xack(stream, GROUP, *ids)
                 await pipe.execute()
 
 

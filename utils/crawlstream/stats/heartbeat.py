@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import structlog
 from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline
-from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import RedisError
 
 from crawlstream import __version__
 from crawlstream.errors import ConfigError
@@ -29,6 +28,17 @@ _VALUE = "="
 """Begins the fields of a heartbeat that are settings."""
 _INDEX_S = 24 * 3600
 """The index of a cluster that was switched off goes away with this time to live."""
+
+_SAY = """#!lua flags=allow-oom
+local before = redis.call('ZRANGE', KEYS[2], 0, -1)
+redis.call('HSET', KEYS[1], unpack(ARGV, 5))
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+return before
+"""
+"""A script, for a full Redis takes neither these commands nor any transaction from a client, and
+those that drain it are not to be taken for dead."""
 
 log = structlog.get_logger()
 
@@ -71,15 +81,7 @@ class Heartbeat:
         Of two that join at once Redis decides which one was first, and the other one is refused:
         ConfigError names both values. Equals are processes of one kind, crawlers of one spider.
         """
-        index = self._keys.processes()
-        try:
-            async with self._redis.pipeline() as pipe:
-                pipe.zrange(index, 0, -1)
-                self._say(pipe)
-                before, *_ = await pipe.execute()
-        except OutOfMemoryError:
-            # What drains a full Redis must be able to start.
-            before = await self._redis.zrange(index, 0, -1)
+        before = await self._say()
         for other in (await _heard(self._redis, self._keys, before)).values():
             if other and (disagreement := _disagreement(self.process, other)):
                 await self.retire()
@@ -87,16 +89,15 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """Say it once."""
-        async with self._redis.pipeline() as pipe:
-            self._say(pipe)
-            await pipe.execute()
+        await self._say()
 
-    def _say(self, pipe: Pipeline) -> None:
-        key, index = self._keys.process(self.process.name), self._keys.processes()
-        pipe.hset(key, mapping=_fields(self.process))
-        pipe.expire(key, ALIVE_S)
-        pipe.zadd(index, {self.process.name: time.time()})
-        pipe.expire(index, _INDEX_S)
+    async def _say(self) -> list[bytes]:
+        """Answers who was in the index before."""
+        index = self._keys.processes()
+        fields = [part for pair in _fields(self.process).items() for part in pair]
+        key, told = self._keys.process(self.process.name), [self.process.name, time.time(), *fields]
+        said = self._redis.eval(_SAY, 2, key, index, ALIVE_S, _INDEX_S, *told)
+        return cast("list[bytes]", await said)
 
     async def retire(self) -> None:
         """Say goodbye, so that an orderly end is seen at once."""

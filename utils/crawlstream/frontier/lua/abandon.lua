@@ -5,10 +5,10 @@
 --   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
 --   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 domains a step, 2 entries a step.
--- `abandon` HASH crawl number -> cursor of its domains, or of its spills behind an 's'.
+-- ARGV: 1 bands a step, 2 entries (or records of spilled links) a step.
+-- `abandon`, `abandon:<c>`: see `walk`; or a cursor of its spills behind an 's'.
 -- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.
--- Cost: O(domains a step * their bands + entries a step + workers).
+-- Cost: O(bands a step and of its last domain + entries a step + workers).
 --- include: clock
 --- include: views
 --- include: ledger
@@ -16,6 +16,7 @@
 --- include: bands
 --- include: dedupe
 --- include: admit
+--- include: walk
 --- include: holds
 --- include: bury
 --- include: spills
@@ -25,7 +26,7 @@ local c = redis.call('HRANDFIELD', P .. 'abandon')
 if not c or redis.call('XLEN', P .. 'outbox') >= MOST_OWED then
   return 0
 end
-local left = tonumber(ARGV[2])
+local bands_left, left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
 
 -- The spider of a living worker, by its sleep or by one of its holds; nil if neither tells.
@@ -76,32 +77,32 @@ local function abandon_band(S, domain, priority)
   left = left - #entries
 end
 
-local cursor = '0'
-local at = redis.call('HGET', P .. 'abandon', c)
-local spills_at = string.match(at, '^' .. SPILLS .. '(%d+)$')
-if spills_at then
-  local next_at = lose_spills(c, spills_at, ARGV[2])
-  cursor = next_at == '0' and next_at or SPILLS .. next_at
-elseif rules_known and may_lease(c) then
-  local scanned = redis.call('HSCAN', P .. 'k:' .. c, at, 'COUNT', ARGV[1])
-  for i = 1, #scanned[2], 2 do
-    for band in string.gmatch(parse_domain_record(scanned[2][i + 1]).bands, '[^,]+') do
-      local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
-      if left > 0 then
-        abandon_band(S ~= '' and S or own_spider, scanned[2][i], priority)
-      end
+-- The same domain again, if not all that waits there could be taken.
+local function visit(domain, bands)
+  for band in string.gmatch(bands, '[^,]+') do
+    local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+    abandon_band(S ~= '' and S or own_spider, domain, priority)
+    bands_left = bands_left - 1
+    if left <= 0 then
+      return false, false
     end
   end
-  -- The same domains again, if not all that waits there could be taken.
-  cursor = left > 0 and scanned[1] or at
+  return true, bands_left > 0
 end
-if cursor == '0' and left > 0 then
-  redis.call('HDEL', P .. 'abandon', c)
-  if not spills_at then
-    redis.call('HDEL', P .. 'stalled', c)
+
+local spills_at = string.match(redis.call('HGET', P .. 'abandon', c), '^' .. SPILLS .. '(%d+)$')
+if spills_at then
+  local next_at = lose_spills(c, spills_at, ARGV[2])
+  if next_at == '0' then
+    redis.call('HDEL', P .. 'abandon', c)
+  else
+    redis.call('HSET', P .. 'abandon', c, SPILLS .. next_at)
   end
-else
-  redis.call('HSET', P .. 'abandon', c, cursor)
+elseif not (rules_known and may_lease(c)) then
+  end_walk('abandon', c)
+  redis.call('HDEL', P .. 'stalled', c)
+elseif walk('abandon', c, visit) then
+  redis.call('HDEL', P .. 'stalled', c)
 end
 save_ledger()
 save_clock()

@@ -4,9 +4,9 @@
 -- Guarantee: every band that has entries is found by `lease` once all steps are done, in its old order.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 bands a step.
--- `revisit` HASH crawl number -> cursor of its domains.
+-- `revisit`, `revisit:<c>`: see `walk`.
 -- Returns: crawls left to revisit.
--- Cost: about six commands a band, of the step or of the last 50 domains.
+-- Cost: about six commands a band, of the step and of its last domain.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -14,13 +14,14 @@
 --- include: bands
 --- include: dedupe
 --- include: admit
+--- include: walk
 
 local c = redis.call('HRANDFIELD', P .. 'revisit')
 if not c then
   return 0
 end
 
-local left, DOMAINS_A_SCAN = tonumber(ARGV[1]), 50
+local left = tonumber(ARGV[1])
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
 
 local function visit(domain, bands)
@@ -34,23 +35,13 @@ local function visit(domain, bands)
     rank_band(S, domain, tag)
     left = left - 1
   end
+  return true, left > 0
 end
 
-local cursor = '0'
 if is_open(c) then
-  cursor = redis.call('HGET', P .. 'revisit', c)
-  repeat
-    local scanned = redis.call('HSCAN', P .. 'k:' .. c, cursor, 'COUNT', DOMAINS_A_SCAN)
-    cursor = scanned[1]
-    for i = 1, #scanned[2], 2 do
-      visit(scanned[2][i], parse_domain_record(scanned[2][i + 1]).bands)
-    end
-  until cursor == '0' or left <= 0
-end
-if cursor == '0' then
-  redis.call('HDEL', P .. 'revisit', c)
+  walk('revisit', c, visit)
 else
-  redis.call('HSET', P .. 'revisit', c, cursor)
+  end_walk('revisit', c)
 end
 wake_workers()
 save_clock()

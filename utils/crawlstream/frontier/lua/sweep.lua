@@ -6,8 +6,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 keys and domains a step.
 -- Returns: crawls left to sweep.
--- Cost: so many keys and domains, and the bands of 25 domains at most beyond them; what many domains
---   have in common is removed by one command. Long lists are freed in the background.
+-- Cost: so many keys and domains, however many bands a domain has; what many domains have in common is
+--   removed by one command. Long lists are freed in the background.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -109,10 +109,27 @@ local function sweep_sets(domain, text, own)
   end
   if stay > 0 then
     local record = parse_domain_record(text)
-    record.own = stay * OWN_PER_SET
+    record.own, record.bands = stay * OWN_PER_SET, ''
     redis.call('HSET', key, domain, domain_record_text(record))
   end
   return stay == 0
+end
+
+-- Note a domain's bands for removal, as many as this step allows; answers its record with the others,
+-- nil if none are left.
+local function sweep_bands(domain, text)
+  local head, bands = string.match(text, '^(%d+ %d+ %d+ )(.*)$')
+  local at = 1
+  while at <= #bands do
+    if left() <= 0 then
+      text = head .. string.sub(bands, at)
+      redis.call('HSET', key, domain, text)
+      return text
+    end
+    local _, last, priority, S = string.find(bands, '^,(-?%d+)@?([^,]*)', at)
+    sweep_band(S ~= '' and S or own_spider, priority, domain)
+    at = last + 1
+  end
 end
 
 -- Note a domain's bands and sets for removal; answers whether it will be gone. Most have one band.
@@ -120,12 +137,10 @@ local function sweep_domain(domain, text)
   local own, priority = string.match(text, '^%d+ %d+ (%d+) ,(-?%d+)$')
   if priority then
     sweep_band(own_spider, priority, domain)
+  elseif sweep_bands(domain, text) then
+    return false
   else
-    local bands
-    own, bands = string.match(text, '^%d+ %d+ (%d+) (.*)$')
-    for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
-      sweep_band(S ~= '' and S or own_spider, priority, domain)
-    end
+    own = string.match(text, '^%d+ %d+ (%d+)')
   end
   return own == '0' or sweep_sets(domain, text, tonumber(own))
 end
@@ -133,7 +148,7 @@ end
 -- Note domains for removal; answers whether that could be done with all of them.
 local function sweep_domains(fields)
   for i = 1, #fields, 2 do
-    if not sweep_domain(fields[i], fields[i + 1]) then
+    if left() <= 0 or not sweep_domain(fields[i], fields[i + 1]) then
       return false
     end
     gone[#gone + 1] = fields[i]

@@ -125,20 +125,61 @@ local function kind_of(c, S, priority)
   return kind
 end
 
--- Note in the record of a domain that it has such a band.
-local function note_band(record, band)
-  local bands = record.bands
-  if bands ~= band and not string.find(bands .. ',', band .. ',', 1, true) then
-    record.bands = bands .. band
+local MOST_BANDS = 64
+
+-- The priorities of a domain's bands by spider, as the record names it, and how many they are (`n`).
+local function taken_in(record)
+  local taken = record.taken
+  if not taken then
+    taken = { n = 0 }
+    for priority, S in string.gmatch(record.bands, ',(-?%d+)(@?[^,]*)') do
+      local of_spider = taken[S] or {}
+      taken[S], taken.n = of_spider, taken.n + 1
+      of_spider[#of_spider + 1] = tonumber(priority)
+    end
+    record.taken = taken
   end
+  return taken
 end
 
--- Note that a domain whose record may not be loaded has a band of this priority and spider.
+-- The next lower of some priorities, or the lowest.
+local function nearest(priorities, priority)
+  local below, lowest = nil, priorities[1]
+  for i = 1, #priorities do
+    local one = priorities[i]
+    lowest = one < lowest and one or lowest
+    if one < priority and (not below or one > below) then
+      below = one
+    end
+  end
+  return below or lowest
+end
+
+-- Note in the record of a domain that it has a band of this kind; answers the kind of the band that
+-- takes the links: where there are too many, of a priority that is there. A spider that has none yet
+-- gets one. Each band has two characters in the record at least.
+local function note_band(c, record, kind)
+  local bands, band = record.bands, kind.band
+  if bands == band or string.find(bands .. ',', band .. ',', 1, true) then
+    return kind
+  end
+  if #bands >= 2 * MOST_BANDS and taken_in(record).n >= MOST_BANDS then
+    local priorities = record.taken[string.match(band, '@.*$') or '']
+    if priorities then
+      return kind_of(c, kind.spider, nearest(priorities, kind.priority))
+    end
+  end
+  record.bands, record.taken = bands .. band, nil
+  return kind
+end
+
+-- The same for a domain whose record may not be loaded.
 local function note_band_at(c, domain, S, priority)
   local record = load_domain_records(c, { domain })[domain]
-  note_band(record, kind_of(c, S, priority).band)
+  local kind = note_band(c, record, kind_of(c, S, priority))
   changed_of(c)[domain] = record
   save_domain_records()
+  return kind
 end
 
 local UNBOUNDED = 1e9
@@ -233,9 +274,9 @@ local function enqueue(terms, domain, record, list, first, amount)
   local c, kind, due = terms.c, terms.kind, terms.due
   if terms.site then
     domain = terms.site
-    note_band_at(c, domain, kind.spider, kind.priority)
+    kind = note_band_at(c, domain, kind.spider, kind.priority)
   else
-    note_band(record, kind.band)
+    kind = note_band(c, record, kind)
   end
   if due then
     for i = first, first + amount - 1 do

@@ -5,7 +5,8 @@
 --   empty, or its crawl was paused, is found when its turn comes: it leaves the index then, and
 --   `revisit` brings back those of a resumed crawl. While work is due for S, or will be, some
 --   sleeping worker of S knows when, unless none sleeps.
--- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO.
+-- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO. A domain has
+--   64 of a crawl (`admit`), beside one of each spider that came later.
 -- Index `o:<S>` HASH domain -> its one tag; `*` if it has several (then `q:<S>:<domain>` ZSET by
 --   priority, then turn). The priority of a tag is the one its entries came with; its standing, by
 --   which it is ranked, adds what the crawl was shifted by since.
@@ -148,8 +149,14 @@ local function next_due_in(V)
   return due < FOREVER and math.max(due - now, 0) or -1
 end
 
+local known_spiders = {}
+
 -- S has entries.
 local function know_spider(S)
+  if known_spiders[S] then
+    return
+  end
+  known_spiders[S] = true
   if redis.call('SADD', P .. 'spiders', S) == 1 then
     pad(P .. 'o:' .. S)
     for _, V in ipairs(views_of(S)) do

@@ -113,6 +113,7 @@ local function forget_steering(c)
   for _, of_run in ipairs({ 'shifts', 'revisit', 'stalled', 'abandon' }) do
     redis.call('HDEL', P .. of_run, c)
   end
+  redis.call('UNLINK', P .. 'revisit:' .. c, P .. 'abandon:' .. c)
   crawl_of(c).paused = nil
 end
 

@@ -226,7 +226,8 @@ local function put_back(hold, entry, priority, in_front, delay_ms)
   end
   local tag = c .. '/' .. int(priority)
   if tag ~= lot.tag or hold.is_moved then
-    note_band_at(c, hold.domain, S, priority)
+    local kind = note_band_at(c, hold.domain, S, priority)
+    tag, priority = kind.tag, kind.priority
   end
   if delay_ms > 0 then
     count(c, 'delayed', 1)

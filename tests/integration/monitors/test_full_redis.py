@@ -1,0 +1,177 @@
+"""A Redis without a byte left, for seconds or for an hour: it drains by itself, and all is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from crawling.robots_book import RobotsBook, rules_note
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Links, Outcome, Settle
+from crawlstream.model.url import origin_of
+from crawlstream.stats.heartbeat import living
+from crawlstream.wire.stored import encode_entry
+from e2e.witness import Witness
+from support.monitors import MonitorCluster
+from support.waiting import WaitUntil
+from support.waiting import wait_until as wait_for
+
+FULL_S = float(os.environ.get("FULL_REDIS_S", "5"))
+"""How long nothing drains while everything else goes on; the long form: 3600."""
+HOSTS, PAGES = 50, 5_000
+LONG = "x" * 1_900
+"""Of a URL: what waits is most of what Redis holds."""
+ROBOTS = 20_000
+"""Bytes of a robots.txt, which cannot be packed."""
+WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
+GRACE = {"CRAWLSTREAM_FINISH_GRACE": "0.5"}
+
+
+def request(crawlid: str, number: int = 0, *, rest: str = "", **more: object) -> dict[str, object]:
+    """A crawl request."""
+    url = f"http://127.0.{number % HOSTS}.2/{number}?{rest}"
+    return {"url": url, "appid": "full", "crawlid": crawlid, **more}
+
+
+def action(name: str, crawlid: str, uuid: str) -> dict[str, object]:
+    """An action request about a crawl."""
+    return {
+        "action": name, "appid": "full", "spiderid": "link", "crawlid": crawlid, "uuid": uuid,
+    }  # fmt: skip
+
+
+class Crawler:
+    """What a crawler does in Redis, without the web."""
+
+    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
+        self._frontier = Frontier(redis, keys)
+        self._book = RobotsBook(redis, keys)
+        self._known: set[str] = set()
+
+    async def crawl(self, want: int) -> int:
+        """Lease so many pages, find what robots.txt says of unknown hosts, and end all."""
+        holds = (await self._frontier.exchange("w1", "link", want=want)).holds
+        for hold in holds:
+            await self._learn(origin_of(hold.entry.url))
+        settles = [Settle(token=h.token, outcome=Outcome.DONE, reason="2xx") for h in holds]
+        await self._frontier.exchange("w1", "link", settles=settles)
+        return len(holds)
+
+    async def _learn(self, origin: str) -> None:
+        if origin not in self._known:
+            self._known.add(origin)
+            assert await self._book.claim(origin, None)
+            await self._book.write(origin, rules_note(os.urandom(ROBOTS)))
+            (note,) = await self._book.read([origin])
+            assert note.word == b"rules"
+
+    async def refused(self, hold: Hold) -> bool:
+        """Whether there is no room for what a page has found."""
+        found = [
+            Links(
+                domain=hold.domain,
+                priority=1,
+                fingerprints=["1"],
+                entries=[encode_entry(hold.entry)],
+            )
+        ]
+        settle = Settle(token=hold.token, outcome=Outcome.DONE, links=found)
+        answer = await self._frontier.exchange("w1", "link", settles=[settle])
+        return answer.refused == {hold.token}
+
+    async def lease(self) -> Hold:
+        """One page."""
+        return (await self._frontier.exchange("w1", "link", want=1)).holds[0]
+
+
+@pytest.fixture
+async def _limited(redis: Redis) -> AsyncIterator[None]:
+    """Whatever limit a test sets is lifted after it."""
+    yield
+    await redis.config_set("maxmemory", 0)
+
+
+@pytest.mark.usefixtures("_limited")
+async def test_a_full_redis_drains_by_itself(
+    cluster: MonitorCluster,
+    redis: Redis,
+    frontier: Frontier,
+    witness: Witness,
+    wait_until: WaitUntil,
+) -> None:
+    """Nobody raises its limit: what is owed is told, what is asked is answered, what waits enters."""
+    crawler = Crawler(redis, cluster.keys)
+
+    async def kinds() -> list[str]:
+        return sorted({process.kind for process in await living(redis, cluster.keys)})
+
+    async def is_queued() -> bool:
+        return (await frontier.state()).queued == PAGES + 1
+
+    with cluster.kafka_monitor():
+        seeds = [request("drains", number, rest=LONG) for number in range(PAGES)]
+        witness.feed(request("doomed"), *seeds)
+        await wait_until(is_queued)
+        await redis.config_set("maxmemory", (await redis.info("memory"))["used_memory"])
+        cluster.feed_in_order(
+            "one", action("info", "drains", "asked"), action("stop", "doomed", "stopped"),
+            request("later", uuid="told"),
+        )  # fmt: skip
+        # No stream has had a reader yet: the first one begins in a full Redis.
+        with cluster.redis_monitor(**WIDE_OPEN, **GRACE):
+            assert (await witness.answered("asked"))["uuid"] == "asked"
+            assert (await witness.answered("stopped"))["uuid"] == "stopped"
+            assert (await ending(witness, "doomed"))["event"] == "crawl_stopped"
+            await wait_until(lambda: is_ruled(frontier))
+            hold = await crawler.lease()
+            ends_at = time.monotonic() + FULL_S
+            while time.monotonic() < ends_at:
+                used = await redis.info("memory")
+                await redis.config_set("maxmemory", used["used_memory"])
+                assert await crawler.refused(hold)
+                await crawler.crawl(1)
+                assert await kinds() == ["kafka-monitor", "redis-monitor"]
+                await asyncio.sleep(0.5)
+            assert not witness.events("later")
+            await frontier.exchange("w1", "link", settles=[done(hold)])
+            while await crawler.crawl(100):
+                pass
+            assert (await ending(witness, "drains"))["counters"]["done"] == PAGES
+            await wait_until(lambda: is_nothing_owed(redis, cluster.keys))
+            assert (await witness.answered("told"))["uuid"] == "told"
+            await wait_until(lambda: crawler.crawl(1))
+            assert (await ending(witness, "later"))["counters"]["done"] == 1
+            await wait_until(lambda: is_nothing_owed(redis, cluster.keys))
+
+
+async def ending(witness: Witness, crawlid: str) -> dict[str, Any]:
+    """The event that ends a crawl, which has no results here."""
+
+    async def event() -> list[dict[str, Any]]:
+        return [found] if (found := witness.ending(crawlid)) else []
+
+    return (await wait_for(event, timeout_s=90))[0]
+
+
+def done(hold: Hold) -> Settle:
+    """The end of a page that found nothing."""
+    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx")
+
+
+async def is_ruled(frontier: Frontier) -> bool:
+    """Whether the throttle rules have arrived."""
+    return await frontier.rules() is not None
+
+
+async def is_nothing_owed(redis: Redis, keys: FrontierKeys) -> bool:
+    """Whether both streams are empty."""
+    streams: Any = (keys.outbox(), keys.actions())
+    return not any([await redis.xlen(stream) for stream in streams])
