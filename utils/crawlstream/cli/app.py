@@ -161,5 +161,7 @@ def _load_env_file() -> None:
 def _refuse(sentence: str, status: int) -> int:
     if os.environ.get("CRAWLSTREAM_DEBUG") == "1":
         raise  # noqa: PLE0704  the error that is being handled
-    sys.stderr.write(f"crawlstream: {' '.join(sentence.split())}\n")
+    from crawlstream.boot.printable import printable
+
+    sys.stderr.write(f"crawlstream: {printable(' '.join(sentence.split()))}\n")
     return status

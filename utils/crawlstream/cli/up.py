@@ -17,6 +17,7 @@ from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.console import stderr_console
 from crawlstream.cli.readiness import Progress
 from crawlstream.errors import SetupError
 
@@ -36,7 +37,7 @@ def up(
 
     Example: crawlstream up -d --workers 2
     """
-    console = Console(stderr=True)
+    console = stderr_console()
     for sentence in misspelt(os.environ):
         console.print(sentence, style="yellow", highlight=False, soft_wrap=True)
     cluster = LocalCluster()
