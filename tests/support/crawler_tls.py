@@ -18,8 +18,11 @@ from cryptography.x509.oid import NameOID
 from support.crawler_site import CrawlerSite, Page, is_whole
 
 
-def make_certificate(folder: Path) -> Path:
-    """A key and its own certificate, in one file: as a site has it that nobody vouches for."""
+def make_certificate(folder: Path, *names: x509.GeneralName) -> Path:
+    """A key and its own certificate, in one file: as a site has it that nobody vouches for.
+
+    ``names`` are the hosts and addresses that it is for.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "site.example")])
     now = dt.datetime.now(dt.UTC)
@@ -31,14 +34,16 @@ def make_certificate(folder: Path) -> Path:
         .serial_number(1)
         .not_valid_before(now - dt.timedelta(days=2))
         .not_valid_after(now + dt.timedelta(days=2))
-        .sign(key, hashes.SHA256())
     )
+    if names:
+        certificate = certificate.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    signed = certificate.sign(key, hashes.SHA256())
     plain = serialization.NoEncryption()
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain
     )
     path = folder / "site.pem"
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
     return path
 
 
