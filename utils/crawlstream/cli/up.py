@@ -82,6 +82,8 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"):
         if name in addresses:
             console.print(f"  export {name}={addresses[name]}", highlight=False)
+    if cluster.home.redis_password and "REDIS_PASSWORD" in cluster.told:
+        console.print(f"  REDIS_PASSWORD is in {cluster.home.conf}", highlight=False)
     console.print(f"  http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}", highlight=False)
     console.print("crawl something: ./crawlstream crawl URL", highlight=False)
 
