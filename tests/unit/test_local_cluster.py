@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -230,3 +231,18 @@ def test_a_server_of_this_machine_is_not_asked_for_proofs() -> None:
     with pytest.raises(SetupError, match="REDIS_HOST"):
         _layout(given).check_access(load_settings(**given))
     _layout({**given, "REDIS_HOST": "redis"}).check_access(load_settings(**given))
+
+
+def test_what_is_left_of_a_connection_does_not_keep_a_port() -> None:
+    """TIME_WAIT of another address is no server; one that listens on any address is."""
+    server = socket.create_server(("127.0.0.9", 0), reuse_port=False)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    port = server.getsockname()[1]
+    visitor = socket.create_connection(("127.0.0.9", port))
+    talk, _ = server.accept()
+    assert not is_free(port)
+    server.close()
+    talk.close()
+    assert visitor.recv(1) == b""
+    visitor.close()
+    assert is_free(port)
