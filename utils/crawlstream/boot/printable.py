@@ -23,7 +23,8 @@ def printable(text: str) -> str:
 
     Tabs and line feeds stay; what was JSON is the same JSON.
     """
-    return _OBEYED.sub(_written_out, text)
+    # Most text holds none, and a line of a log is asked that for each page.
+    return text if text.isprintable() else _OBEYED.sub(_written_out, text)
 
 
 def _written_out(found: re.Match[str]) -> str:
