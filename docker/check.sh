@@ -24,7 +24,7 @@ for values in helm/crawlstream/ci/*.yaml; do
 done
 if docker compose version >/dev/null 2>&1; then
     for profile in '' tools wandering; do
-        CRAWLSTREAM_API_KEYS=x docker compose ${profile:+--profile $profile} config --quiet
+        CRAWLSTREAM_API_KEYS=x REDIS_PASSWORD=x docker compose ${profile:+--profile $profile} config --quiet
     done
     echo "compose.yaml: as it should be"
 fi

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname -- "$0")"
 export COMPOSE_PROJECT_NAME=crawlstream-try CRAWLSTREAM_ALLOW_NETWORKS=172.31.250.0/24
-export CRAWLSTREAM_API_KEYS=operate:only-for-this-trial KAFKA_PORT=29192 CRAWLSTREAM_REST_PORT=15343
+export CRAWLSTREAM_API_KEYS=operate:only-for-this-trial REDIS_PASSWORD=only-for-this-trial KAFKA_PORT=29192 CRAWLSTREAM_REST_PORT=15343
 
 compose() { docker compose -f compose.yaml -f compose.demo.yaml "$@"; }
 scale() { compose up -d --no-recreate --scale crawler="$1" crawler; }

@@ -16,8 +16,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from redis.asyncio import Redis
-
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from e2e.cluster import SETTINGS, Cluster
@@ -162,7 +160,7 @@ async def test_every_crawl_is_accounted_for_while_crawlers_are_killed(
     random = Random(CRAWLS)
     async with (
         AsyncExitStack() as stack,
-        Redis(port=int(cluster.environment["REDIS_PORT"])) as redis,
+        cluster.redis() as redis,
     ):
         frontier = Frontier(redis, FrontierKeys())
         async with slowly(cluster):

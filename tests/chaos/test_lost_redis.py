@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from redis import Redis
-
 from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.witness import Witness
@@ -40,7 +38,8 @@ async def test_crawls_survive_the_loss_of_redis(
         assert not {ended, stopped} & {crawl["crawlid"] for crawl in would["unfinished"]}
 
         told, seen = len(witness.results(stopped)), dict(small.fetches())
-        Redis(port=int(cluster.environment["REDIS_PORT"])).flushall()
+        async with cluster.redis() as redis:
+            await redis.flushall()
         for host in served.web.hosts:
             await cluster.throttle("set", host, "--hits", QUICK, "--window", "1")
         ending = await witness.ended(under_way, timeout_s=120)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
+from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.demo import environment_without_settings
@@ -87,6 +89,10 @@ class Cluster:
                 process.kill()
                 await process.communicate()
 
+    def redis(self) -> Redis:
+        """A client of its Redis."""
+        return redis_client(load_settings(**self.environment))
+
     async def throttle(self, *arguments: str) -> None:
         """Run ``crawlstream throttle …``, which must succeed."""
         done = await self.run("throttle", *arguments)
@@ -113,9 +119,9 @@ class Cluster:
         return all(p.pid not in (None, killed) and self._answers(p) for p in processes)
 
     def _answers(self, process: ProcessInfo) -> bool:
-        port = self.local._layout.port_of(process.kind, process.name)
-        probe = PROBES.get(process.kind)
-        return probe(port) if probe else is_alive(process.kind, port)
+        if process.kind in PROBES:
+            return self.local._layout.condition_of(process.kind, process.name) == "ready"
+        return is_alive(process.kind, self.local._layout.port_of(process.kind, process.name))
 
     @asynccontextmanager
     async def without(self, group: str) -> AsyncIterator[None]:

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from redis import AuthenticationError, Redis
 
+from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.demo import environment_without_settings
 from crawlstream.cli.ports import Ports, free_block
@@ -73,6 +75,7 @@ async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: Loca
         *("crawler-1", "crawler-2", "wanderer-1"),
     }
     assert set(states[-1].values()) == {"ready"}
+    _check_that_it_is_private(cluster)
 
     os.kill(before["redis"], signal.SIGKILL)
     os.kill(before["crawler-2"], signal.SIGKILL)
@@ -93,6 +96,19 @@ async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: Loca
     assert len(orphans) >= len(before)
     assert cluster.stop() == len(orphans)
     assert not any(process.is_running() for process in orphans)
+
+
+def _check_that_it_is_private(cluster: LocalCluster) -> None:
+    """Other users can neither read what it writes nor use its Redis, and see no password."""
+    home, settings = cluster.home, load_settings(**cluster.environment())
+    assert not any(path.stat().st_mode & 0o077 for path in home.path.iterdir())
+    assert not any(log.stat().st_mode & 0o077 for log in home.logs.glob("*.log"))
+    stranger = Redis(port=settings.REDIS_PORT)
+    with pytest.raises(AuthenticationError):
+        stranger.ping()
+    assert Redis(port=settings.REDIS_PORT, password=home.redis_password).ping()
+    lines = [" ".join(psutil.Process(pid).cmdline()) for pid in _marked(cluster)]
+    assert not [line for line in lines if (home.redis_password or "none") in line]
 
 
 def _marked(cluster: LocalCluster) -> list[int]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +86,7 @@ def test_what_was_rejected_is_listed_shown_and_fed_again(
 ) -> None:
     """Each rejection once, by id; replay sends the same bytes, keyed by crawl, and says so."""
     listed = [json.loads(line) for line in say("list", "--json")]
-    assert [item["id"] for item in listed] == ["in-0-8", "in-0-9", "in-0-7"]
+    assert [item["id"] for item in listed] == ["in-0-7", "in-0-8", "in-0-9"]
     (of_url,) = [json.loads(line) for line in say("list", "--json", "--reason", "bad_url")]
     assert (of_url["reason"], of_url["size"]) == ("bad_url", len(RAW))
     assert any("[/no]" in line for line in say("list"))
@@ -101,3 +104,38 @@ def test_what_was_rejected_is_listed_shown_and_fed_again(
     told = json.loads(say("replay", "--all", "--json")[0])
     assert (told["replayed"], told["without_bytes"]) == (2, 1)
     assert {record.value for record in cluster.incoming()} == {RAW, b"\xff{"}
+
+
+def test_a_flood_of_rejections_does_not_end_the_command(cluster: Cluster) -> None:
+    """The topic is walked through: what it holds in all is never in memory."""
+    pages, size = 200, 1 << 20
+
+    async def flood() -> None:
+        async with KafkaSink(cluster.hosts) as sink:
+            for number in range(pages):
+                rejection = Rejection(reason="too_large", errors=["$"], raw=random.randbytes(size))
+                name = f"in-1-{number}".encode()
+                await sink.send([Out(cluster.topics.rejected, rejects.encode(rejection), name)])
+
+    asyncio.run(flood())
+    peaks = [_peak_of("rejected", verb, *options) for verb, *options in _WALKS]
+    assert max(peaks) < pages * size
+
+
+_WALKS = (("list", "--limit", "1000"), ("show", "in-1-0"), ("replay", "--reason", "too_large"))
+
+
+def _peak_of(*arguments: str) -> int:
+    """The most memory that a command ever had, in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *arguments], capture_output=True, check=True
+    )
+    return int(done.stderr.split()[-1]) * 1024
+
+
+_MEASURED = """
+import resource, sys
+from crawlstream.cli.app import run
+assert run(sys.argv[1:]) == 0
+sys.stderr.write(f"\\n{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}")
+"""

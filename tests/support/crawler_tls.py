@@ -21,8 +21,11 @@ from support.crawler_site import CrawlerSite, Page, is_whole
 _ADDRESS = ip_address("127.0.0.1")
 
 
-def make_certificate(folder: Path) -> Path:
-    """A key and its own certificate for 127.0.0.1, in one file; nobody else vouches for it."""
+def make_certificate(folder: Path, *names: x509.GeneralName) -> Path:
+    """A key and its own certificate, in one file; nobody else vouches for it.
+
+    ``names`` are the hosts and addresses that it is for; without any, 127.0.0.1.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "site.example")])
     now = dt.datetime.now(dt.UTC)
@@ -34,15 +37,16 @@ def make_certificate(folder: Path) -> Path:
         .serial_number(1)
         .not_valid_before(now - dt.timedelta(days=2))
         .not_valid_after(now + dt.timedelta(days=2))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(_ADDRESS)]), critical=False)
-        .sign(key, hashes.SHA256())
     )
+    for_names = x509.SubjectAlternativeName(names or (x509.IPAddress(_ADDRESS),))
+    certificate = certificate.add_extension(for_names, critical=False)
+    signed = certificate.sign(key, hashes.SHA256())
     plain = serialization.NoEncryption()
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain
     )
     path = folder / "site.pem"
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
     return path
 
 

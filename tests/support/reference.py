@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -89,8 +90,9 @@ def _source() -> str:
 
 def _classes() -> list[ast.ClassDef]:
     """What settings are made of: the class itself, then those it takes more from."""
-    made = {node.name: node for node in ast.parse(_source()).body if isinstance(node, ast.ClassDef)}
-    return [made[kind.__name__] for kind in Settings.__mro__ if kind.__name__ in made]
+    ours = (kind for kind in Settings.__mro__ if kind.__module__.startswith("crawlstream."))
+    nodes = (ast.parse(inspect.getsource(kind)).body[0] for kind in ours)
+    return [node for node in nodes if isinstance(node, ast.ClassDef)]
 
 
 def _described() -> Mapping[str, str]:
@@ -112,7 +114,8 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
             yield title.rstrip(".").replace("``", "`"), fields
     for node in _classes()[1:]:
         title = (ast.get_docstring(node) or "").partition("\n")[0]
-        yield title.rstrip("."), _fields(node)
+        if fields := _fields(node):
+            yield title.rstrip("."), fields
 
 
 def _fields(node: ast.ClassDef) -> list[str]:

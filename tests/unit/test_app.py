@@ -102,3 +102,17 @@ def test_the_env_file_counts_for_every_verb(
     assert run(["--version"]) == 0
     assert os.environ["KAFKA_TOPIC_PREFIX"] == "in-file"
     assert os.environ["KAFKA_GROUP"] == "in-environment"
+
+
+def test_the_env_file_of_somebody_else_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder that others may write to, they would choose the servers of a command."""
+    (tmp_path / ".env").write_text("KAFKA_TOPIC_PREFIX=theirs\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    if (tmp_path / ".env").stat().st_uid == 0:
+        os.chown(tmp_path / ".env", 4712, -1)
+    assert run(["--version"]) == 2
+    assert "belongs to somebody else" in capsys.readouterr().err
+    assert os.environ.get("KAFKA_TOPIC_PREFIX") != "theirs"

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import configparser
 import fnmatch
+import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import AuthenticationError, Redis
 
 from crawlstream import __version__
 from crawlstream.boot import health
@@ -20,6 +24,8 @@ from crawlstream.boot.health import Health
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.app import VERBS
 from crawlstream.cli.ports import free_block
+from crawlstream.cli.probes import redis_answers
+from support.program import Program
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
 COMPOSE = load_yaml(DOCKER / "compose.yaml")
@@ -169,3 +175,39 @@ async def _check(port: int, *asked: str) -> bool:
         check=False,
     )
     return done.returncode == 0
+
+
+def test_redis_hides_its_password(tmp_path: Path) -> None:
+    """The container's own command, run here: clients need the password, `ps` shows none."""
+    service, port = SERVICES["redis"], free_block(1)
+    argv = [default_of(word).replace("$$", "$") for word in service["command"]]
+    settings = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path))
+    argv[2] = argv[2].replace("/tmp/", f"{tmp_path}/")  # noqa: S108  its own
+    argv[-1] = "64mb"
+    environment = {**os.environ, "REDIS_PASSWORD": "s3cret"}
+    server = Program(*argv, *settings, env=environment, log=tmp_path / "log")
+    with server.running():
+        deadline = time.monotonic() + 20
+        while not redis_answers(port, password="s3cret"):
+            assert server.is_running(), server.logged()
+            assert time.monotonic() < deadline, server.logged()
+            time.sleep(0.05)
+        with Redis(port=port) as stranger, pytest.raises(AuthenticationError):
+            stranger.ping()
+        with Redis(port=port, password="s3cret") as redis:
+            config = redis.config_get("*")
+            assert (config["appendonly"], config["save"]) == ("yes", "")
+            assert config["maxmemory-policy"] == "noeviction"
+    assert (tmp_path / "redis.conf").stat().st_mode & 0o777 == 0o600
+    assert "s3cret" not in " ".join(argv)
+
+
+def test_stores_are_out_of_reach() -> None:
+    """Redis and ZooKeeper are in a network that nothing leads into; all servers gave up rights."""
+    assert COMPOSE["networks"]["stores"] == {"internal": True}
+    for name in ("redis", "zookeeper", "kafka"):
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+        assert "stores" in SERVICES[name]["networks"]
+    for name in ("redis", "zookeeper", "kafka-monitor", "redis-monitor"):
+        assert SERVICES[name]["networks"] == ["stores"]
+        assert "ports" not in SERVICES[name]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
+import orjson
 import pytest
 from rich.table import Table
 
-from crawlstream.cli.console import stdout_console
+from crawlstream.boot.printable import printable
+from crawlstream.cli import console
+from crawlstream.cli.console import say, stdout_console
 
 
 def _shown(capsys: pytest.CaptureFixture[str]) -> str:
@@ -23,3 +30,46 @@ def test_a_pipe_is_given_whole_lines(
     assert len(_shown(capsys).splitlines()) == 2
     monkeypatch.setenv("COLUMNS", "80")
     assert len(_shown(capsys).splitlines()) > 2
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b]52;c;cm0=\x1b\\\x1b[1A\x1b[2K", "\x9b2J", "\u202eexe", "\x7f"]
+)
+def test_a_terminal_is_given_nothing_to_obey(
+    text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others wrote is shown with its controls written out, in sentences and in tables."""
+    table = Table("why", box=None)
+    table.add_row(text)
+    stdout_console(markup=False).print(table)
+    stdout_console(markup=False).print(text)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    say(text)
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x1b\x9b\x7f\u202e")
+    assert shown.count(printable(text)) == 3
+
+
+def test_a_program_is_given_the_bytes_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only a terminal obeys; what goes into a pipe is the text itself."""
+    say("\x1b[2K\x9b")
+    assert capsys.readouterr().out == "\x1b[2K\x9b\n"
+
+
+def test_what_is_written_out_is_still_the_same_json() -> None:
+    """A record that is copied from a terminal is the record."""
+    record = {"url": "http://a/\x1b\x7f\x9b\u202e\u2028\n\t", "lines": 2}
+    text = orjson.dumps(record, option=orjson.OPT_INDENT_2).decode()
+    assert printable(text) != text
+    assert orjson.loads(printable(text)) == record
+    assert printable("\ud800 ä 𝄞\n\t") == "\\ud800 ä 𝄞\n\t"
+
+
+def test_commands_write_by_the_console_only() -> None:
+    """Nobody writes past the place where text is made printable."""
+    folder = Path(inspect.getfile(console)).parent
+    others = set(folder.glob("*.py")) - {folder / "console.py"}
+    bypass = re.compile(r"sys\.stdout\.write|(?<!\w)Console\(|(?<![\w.])print\(")
+    found = {path.name for path in others if bypass.search(path.read_text(encoding="utf-8"))}
+    # One prints its version, one the tools of a developer, by names of their own.
+    assert found == {"app.py", "dev.py"}

@@ -163,6 +163,24 @@ def test_jars_that_are_others_than_expected_are_not_kept(machine: Machine) -> No
     assert not (machine.checkout / ".crawlstream" / "jars").exists()
 
 
+def test_a_jar_that_nobody_has_named_is_not_kept(machine: Machine) -> None:
+    """All jars of the folder are on the class path, so one more is as bad as another one."""
+    machine.has_venv()
+    machine.has("java", "echo 'openjdk version \"17.0.1\"' >&2")
+    machine.has("redis-server", "")
+    add = 'for word; do case $word in *outputDirectory=*) : >"${word#*=}/more.jar";; esac; done'
+    machine.has("mvn", add)
+    machine.has("sha256sum", "")
+    (machine.checkout / "docker" / "jars.sha256").write_text(f"{'0' * 64}  other.jar\n")
+    done = machine.run("up")
+    assert done.returncode == 1
+    assert "more.jar is not in docker/jars.sha256" in done.stderr
+    assert not (machine.checkout / ".crawlstream" / "jars").exists()
+    (machine.checkout / "docker" / "jars.sha256").write_text(f"{'0' * 64}  more.jar\n")
+    machine.run("up")
+    assert (machine.checkout / ".crawlstream" / "jars" / "more.jar").exists()
+
+
 def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
     """Without its stamp, written last, a .venv counts for nothing."""
     machine.has_venv()

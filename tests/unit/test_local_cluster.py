@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.cli.cluster import LocalCluster, adopt_running_cluster
 from crawlstream.cli.home import Home, find_jars
 from crawlstream.cli.layout import Layout
 from crawlstream.cli.listener import SILENCES, START_S, Watch
@@ -184,3 +186,63 @@ def test_a_cluster_within_the_home_finds_the_jars_of_the_home(
     monkeypatch.delenv("CRAWLSTREAM_JARS", raising=False)
     monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
     assert find_jars(Home(tmp_path / "demo")) == tmp_path / "jars"
+
+
+def test_a_home_is_its_owners_alone(tmp_path: Path) -> None:
+    """Folders of an earlier version are closed too; the password is made once, and is private."""
+    home = Home(tmp_path / "home")
+    for folder in (home.run, home.data, home.results):
+        folder.mkdir(mode=0o755, parents=True)
+    home.prepare()
+    home.ensure_redis_password()
+    password = home.redis_password
+    home.ensure_redis_password()
+    assert password == home.redis_password
+    assert len(password or "") > 40
+    folders = (home.conf, home.data, home.logs, home.run, home.results)
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+    assert {file.stat().st_mode & 0o777 for file in home.conf.iterdir()} == {0o600}
+
+
+def test_the_password_of_one_redis_is_never_shown_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands are let into the cluster of the home; whoever names another Redis is on his own."""
+    for name in ("REDIS_HOST", "REDIS_PORT", "REDIS_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    cluster = LocalCluster(tmp_path, ports=Ports(redis=7000), env={})
+    cluster.home.prepare()
+    cluster.home.ensure_redis_password()
+    cluster._write_down()
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    for other in ({"REDIS_HOST": "redis.example"}, {"REDIS_PORT": "7001"}, {}):
+        with monkeypatch.context() as changed:
+            changed.setattr(os, "environ", {**os.environ, **other})
+            adopt_running_cluster()
+            known = os.environ.get("REDIS_PASSWORD")
+            assert known == (None if other else cluster.home.redis_password)
+    assert "REDIS_PASSWORD" not in cluster.addresses
+    assert not (tmp_path / "run" / "cluster.json").stat().st_mode & 0o077
+
+
+def test_a_server_of_this_machine_is_not_asked_for_proofs() -> None:
+    """Whoever sets them means a server elsewhere, and is told how to name it."""
+    given = {"REDIS_TLS": "true"}
+    with pytest.raises(SetupError, match="REDIS_HOST"):
+        _layout(given).check_access(load_settings(**given))
+    _layout({**given, "REDIS_HOST": "redis"}).check_access(load_settings(**given))
+
+
+def test_what_is_left_of_a_connection_does_not_keep_a_port() -> None:
+    """TIME_WAIT of another address is no server; one that listens on any address is."""
+    server = socket.create_server(("127.0.0.9", 0), reuse_port=False)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    port = server.getsockname()[1]
+    visitor = socket.create_connection(("127.0.0.9", port))
+    talk, _ = server.accept()
+    assert not is_free(port)
+    server.close()
+    talk.close()
+    assert visitor.recv(1) == b""
+    visitor.close()
+    assert is_free(port)

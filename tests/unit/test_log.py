@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
+
+import pytest
 
 from crawlstream.boot.log import _Seldom
 
@@ -85,3 +88,37 @@ def test_a_command_warns_in_sentences() -> None:
         "crawlstream: Kafka does not answer (waiting)",
         "crawlstream: division by zero (failed)",
     ]
+
+
+_SHOW = """
+import logging, structlog
+from crawlstream.boot.log import configure
+from crawlstream.boot.settings import load_settings
+settings = load_settings(LOG_JSON=%s, REDIS_PASSWORD="hunter2-of-redis")
+configure(settings, "tester")
+log = structlog.get_logger()
+log.info("poll", url="\\x1b]0;owned\\x07\\x9b2J\\nfalse line")
+logging.getLogger("others").warning("said \\x1b[2J\\x9b")
+def route(record):
+    secret = settings.REDIS_PASSWORD
+    raise ValueError("\\x1b[2J")
+try:
+    route({"cookie": "cookie-of-a-person"})
+except ValueError:
+    log.exception("route")
+"""
+
+
+@pytest.mark.parametrize("as_json", ["True", "False"])
+def test_logs_hold_no_secrets_and_nothing_that_a_terminal_obeys(as_json: str) -> None:
+    """For people and for programs alike: no values of variables, no controls of clients."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW % as_json], capture_output=True, check=True, encoding="utf-8"
+    )
+    said = re.sub("\x1b\\[[0-9;]*m", "", done.stderr)  # The renderer's own colours.
+    assert "ValueError" in said
+    assert said.count("owned") == 1
+    assert "hunter2" not in said
+    assert "cookie-of-a-person" not in said
+    assert not set(said) & set("\x1b\x07\x9b")
+    assert not any(line.startswith("false line") for line in said.splitlines())

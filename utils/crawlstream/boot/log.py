@@ -1,7 +1,8 @@
 """Logs on standard error: JSON lines for programs, colours for people, one shape for all.
 
 Our own events come from structlog; what libraries say through ``logging`` (warnings and worse)
-takes the same way out, so that one reader understands a whole file.
+takes the same way out, so that one reader understands a whole file. Both hold what clients and
+sites have chosen, so neither holds anything that a terminal obeys.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import json
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import orjson
 import structlog
-from structlog.typing import Processor
+from structlog.typing import ExcInfo, Processor
 
+from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings
 
 
@@ -105,7 +108,7 @@ class _Sentences:
         if sentence == self._last:
             raise structlog.DropEvent
         self._last = sentence
-        return sentence
+        return printable(sentence)
 
 
 def _shared(process: str) -> Sequence[Processor]:
@@ -125,17 +128,33 @@ def _shared(process: str) -> Sequence[Processor]:
 
 def _renderers(*, as_json: bool) -> Sequence[Processor]:
     if not as_json:
-        return [structlog.dev.ConsoleRenderer()]
+        return [_shown, structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)]
     return [
         structlog.processors.format_exc_info,
         structlog.processors.JSONRenderer(serializer=_to_json),
     ]
 
 
+def _shown(_logger: object, _method: str, event: Any) -> Any:
+    """What is rendered for people; the colours are added behind it."""
+    return {_on_one_line(name): _on_one_line(value) for name, value in event.items()}
+
+
+def _on_one_line(value: Any) -> Any:
+    """A line of a client's text must not pass for one of ours."""
+    return printable(value).replace("\n", "\\n") if isinstance(value, str) else value
+
+
+def _write_traceback(stream: TextIO, failure: ExcInfo) -> None:
+    """Without the values of variables: passwords and cookies are among them."""
+    stream.write("\n" + printable("".join(traceback.format_exception(*failure))))
+
+
 def _to_json(event: object, **_ignored: object) -> str:
     """Write any event: what JSON does not know is shown as Python shows it."""
     try:
-        return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+        text = orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+        return printable(text)
     except TypeError:
         # Lone surrogates, which only the slower encoder can escape.
         return json.dumps(event, default=repr, skipkeys=True)

@@ -14,6 +14,7 @@ _OTHERS = frozenset(
     f"CRAWLSTREAM_{name}"
     for name in (
         "DEBUG",
+        "INSTALL",
         "JARS",
         "KAFKA_PORT",
         "REDIS_PORT",

@@ -17,12 +17,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SecretStr,
     ValidationError,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from crawlstream.bus.connect import Security, secure
+from crawlstream.boot.access import Access, new
 from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys, Topics
@@ -62,11 +61,6 @@ def _upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-def _new(name: str) -> AliasChoices:
-    """A setting of our own: only the prefixed variable sets it."""
-    return AliasChoices(f"CRAWLSTREAM_{name}")
-
-
 class ApiKey(BaseModel):
     """What lets a client of REST in, and how far: each role may do what those before it may."""
 
@@ -84,7 +78,7 @@ class Scope(BaseSettings):
     SCHEDULER_IP_ENABLED: bool = False
     """Whether each egress group has, as the site sees each from an address of its own."""
     egress_group: str = Field(
-        "", validation_alias=_new("EGRESS_GROUP"), pattern=r"^[A-Za-z0-9._-]{0,64}$"
+        "", validation_alias=new("EGRESS_GROUP"), pattern=r"^[A-Za-z0-9._-]{0,64}$"
     )
     """The address, or the pool of addresses, from which this crawler asks."""
 
@@ -95,7 +89,7 @@ class Scope(BaseSettings):
         return " ".join(word for word, is_enabled in words.items() if is_enabled)
 
 
-class Settings(Scope):
+class Settings(Scope, Access):
     """Every startup setting of every process, with unit and default.
 
     ConfigError is raised by :func:`load_settings`, never by a process in mid-work.
@@ -112,11 +106,9 @@ class Settings(Scope):
     """Its port."""
     REDIS_DB: int = Field(0, ge=0)
     """Number of the database."""
-    REDIS_PASSWORD: str | None = None
-    """Its password, where it asks for one."""
     REDIS_SOCKET_TIMEOUT: float = Field(10, gt=0)
     """Seconds that Redis may take for an answer."""
-    namespace: str = Field("cs", validation_alias=_new("NAMESPACE"), pattern=r"^[a-z][a-z0-9_]*$")
+    namespace: str = Field("cs", validation_alias=new("NAMESPACE"), pattern=r"^[a-z][a-z0-9_]*$")
     """First part of every Redis key, so that clusters can share a Redis."""
 
     # Kafka: the way in and the way out.
@@ -134,42 +126,14 @@ class Settings(Scope):
     """Seconds a producer waits for Kafka's acknowledgement before it says so."""
     KAFKA_BASE_64_ENCODE: bool = False
     """Send every body as base64, text too."""
-    incoming_partitions: int = Field(4, validation_alias=_new("INCOMING_PARTITIONS"), ge=1)
+    incoming_partitions: int = Field(4, validation_alias=new("INCOMING_PARTITIONS"), ge=1)
     """Partitions a topic is created with; existing topics are left alone."""
-    replication: int = Field(1, validation_alias=_new("REPLICATION"), ge=1)
+    replication: int = Field(1, validation_alias=new("REPLICATION"), ge=1)
     """Copies that a topic is created with."""
     max_record_bytes: int = Field(
-        8 * 1024 * 1024, validation_alias=_new("MAX_RECORD_BYTES"), ge=1024 * 1024
+        8 * 1024 * 1024, validation_alias=new("MAX_RECORD_BYTES"), ge=1024 * 1024
     )
     """Largest record that topics are created for."""
-
-    # Kafka: who we are to it, and it to us.
-    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", validation_alias=_new("KAFKA_SECURITY_PROTOCOL")
-    )
-    """How brokers are talked to."""
-    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        "PLAIN", validation_alias=_new("KAFKA_SASL_MECHANISM")
-    )
-    """How we say who we are."""
-    kafka_username: str | None = Field(None, validation_alias=_new("KAFKA_SASL_USERNAME"))
-    """Who we are."""
-    kafka_password: SecretStr | None = Field(None, validation_alias=_new("KAFKA_SASL_PASSWORD"))
-    """How we prove it."""
-    kafka_ca_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_CAFILE"))
-    """Certificates that Kafka's is checked against; default: those of the machine."""
-    kafka_certificate_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_CERTFILE"))
-    """Our own certificate, where Kafka asks for one."""
-    kafka_key_file: str | None = Field(None, validation_alias=_new("KAFKA_SSL_KEYFILE"))
-    """The private key of our certificate."""
-    kafka_key_password: SecretStr | None = Field(
-        None, validation_alias=_new("KAFKA_SSL_KEY_PASSWORD")
-    )
-    """The password of that key."""
-    kafka_check_hostname: bool = Field(
-        default=True, validation_alias=_new("KAFKA_SSL_CHECK_HOSTNAME")
-    )
-    """Whether a broker's certificate must name its host."""
 
     # ZooKeeper: the rules of politeness.
     ZOOKEEPER_HOSTS: Hosts = ("localhost:2181",)
@@ -213,10 +177,10 @@ class Settings(Scope):
         100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
     )
     """Largest ``maxdepth`` that a request may ask for."""
-    allow_ignore_robots: bool = Field(default=False, validation_alias=_new("ALLOW_IGNORE_ROBOTS"))
+    allow_ignore_robots: bool = Field(default=False, validation_alias=new("ALLOW_IGNORE_ROBOTS"))
     """Whether a request may say ``"obey_robots": false``."""
     allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
-        (), validation_alias=_new("ALLOW_NETWORKS")
+        (), validation_alias=new("ALLOW_NETWORKS")
     )
     """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, on every
     port, by every client and from every link."""
@@ -232,13 +196,13 @@ class Settings(Scope):
         86_400, validation_alias=AliasChoices("CRAWLSTREAM_MAX_WAIT", "MAX_WAIT"), ge=0
     )
     """Seconds without any progress after which what waits in a run fails by name; 0: never."""
-    max_queued_crawl: int = Field(0, validation_alias=_new("MAX_QUEUED_CRAWL"), ge=0)
+    max_queued_crawl: int = Field(0, validation_alias=new("MAX_QUEUED_CRAWL"), ge=0)
     """Pages of a crawl that may wait; links beyond are filtered, seeds rejected. 0: any number."""
-    max_queued: int = Field(0, validation_alias=_new("MAX_QUEUED"), ge=0)
+    max_queued: int = Field(0, validation_alias=new("MAX_QUEUED"), ge=0)
     """Pages that may wait in all crawls together; 0: any number."""
-    max_body_bytes: int = Field(4 * 1024 * 1024, validation_alias=_new("MAX_BODY_BYTES"), ge=1024)
+    max_body_bytes: int = Field(4 * 1024 * 1024, validation_alias=new("MAX_BODY_BYTES"), ge=1024)
     """A body is cut at this size in its record."""
-    body_store: str | None = Field(None, validation_alias=_new("BODY_STORE"))
+    body_store: str | None = Field(None, validation_alias=new("BODY_STORE"))
     """Folder for whole bodies that are cut in their records (``file:///…``, ``s3://…``)."""
     download_max_bytes: int = Field(
         16 * 1024 * 1024,
@@ -253,43 +217,43 @@ class Settings(Scope):
     )
     """A crawler process with more MiB in RAM drains and ends with 0, for a supervisor to start it
     anew; set it below the container's limit. 0: none."""
-    max_age_s: float = Field(24 * 3600, validation_alias=_new("MAX_AGE"), ge=0)
+    max_age_s: float = Field(24 * 3600, validation_alias=new("MAX_AGE"), ge=0)
     """The same for a process of about so many seconds; 0: none."""
     notice: str = Field(
         "",
-        validation_alias=_new("NOTICE"),
+        validation_alias=new("NOTICE"),
         pattern=r"^(aws|gcp|azure|file:.+|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)?$",
     )
     """Where a crawler looks for the end of its machine: aws, gcp, azure, file:PATH, or a function
     package.module.name; on a notice it drains, as on SIGTERM. Empty: nowhere."""
-    notice_s: float = Field(0, validation_alias=_new("NOTICE_S"), ge=0)
+    notice_s: float = Field(0, validation_alias=new("NOTICE_S"), ge=0)
     """Seconds from a notice to the end, before which unfinished pages are given back; 0: the
     cloud's (aws 120, others 30)."""
     notice_url: str = Field(
-        "http://169.254.169.254", validation_alias=_new("NOTICE_URL"), pattern=r"^http://[^/@]+$"
+        "http://169.254.169.254", validation_alias=new("NOTICE_URL"), pattern=r"^http://[^/@]+$"
     )
     """The machine's metadata service."""
-    max_path_segments: int = Field(20, validation_alias=_new("MAX_PATH_SEGMENTS"), ge=0)
+    max_path_segments: int = Field(20, validation_alias=new("MAX_PATH_SEGMENTS"), ge=0)
     """Links with a longer path are not followed (``path_depth``); 0: any."""
-    max_path_repeats: int = Field(3, validation_alias=_new("MAX_PATH_REPEATS"), ge=0)
+    max_path_repeats: int = Field(3, validation_alias=new("MAX_PATH_REPEATS"), ge=0)
     """Links in whose path a segment occurs more often are not followed (``path_repeats``)."""
 
     # REST.
-    rest_host: str = Field("127.0.0.1", validation_alias=_new("REST_HOST"))
+    rest_host: str = Field("127.0.0.1", validation_alias=new("REST_HOST"))
     """The address that REST listens on; beyond loopback only with ``api_keys``."""
     rest_port: int = Field(
         5343, validation_alias=AliasChoices("CRAWLSTREAM_REST_PORT", "FLASK_PORT"), ge=1, le=65535
     )
     """Its port."""
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(_keys)] = Field(
-        (), validation_alias=_new("API_KEYS"), repr=False
+        (), validation_alias=new("API_KEYS"), repr=False
     )
     """``role:secret`` each, separated by commas; none: whoever reaches REST may do everything."""
     rest_max_body_bytes: int = Field(
-        16 * 1024 * 1024, validation_alias=_new("REST_MAX_BODY_BYTES"), ge=1024
+        16 * 1024 * 1024, validation_alias=new("REST_MAX_BODY_BYTES"), ge=1024
     )
     """Largest body of a request."""
-    rest_rate: float = Field(2000, validation_alias=_new("REST_RATE"), ge=0)
+    rest_rate: float = Field(2000, validation_alias=new("REST_RATE"), ge=0)
     """HTTP requests a second and client, twice as many at once; 0: any number."""
     WAIT_FOR_RESPONSE_TIME: float = Field(5, gt=0)
     """Seconds that REST holds a request back for the cluster's reply."""
@@ -301,13 +265,13 @@ class Settings(Scope):
     """The least that is said."""
     LOG_JSON: bool | None = None
     """Default: JSON unless standard error is a terminal."""
-    metrics_base: int = Field(0, validation_alias=_new("METRICS_PORT"), ge=0, le=65535)
+    metrics_base: int = Field(0, validation_alias=new("METRICS_PORT"), ge=0, le=65535)
     """First port of the health and metrics pages of a machine's processes; 0: none."""
-    metrics_host: str = Field("127.0.0.1", validation_alias=_new("METRICS_HOST"))
+    metrics_host: str = Field("127.0.0.1", validation_alias=new("METRICS_HOST"))
     """The address that they are served on; whoever reaches it may read them."""
-    metrics_offset: int = Field(0, validation_alias=_new("METRICS_OFFSET"), ge=0)
+    metrics_offset: int = Field(0, validation_alias=new("METRICS_OFFSET"), ge=0)
     """This process' place in that row of ports."""
-    home: str = Field(".crawlstream", validation_alias=_new("HOME"))
+    home: str = Field(".crawlstream", validation_alias=new("HOME"))
     """Folder for data, logs, jars and results of a local cluster."""
 
     @property
@@ -347,33 +311,6 @@ class Settings(Scope):
         )
 
 
-def _secret(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()
-
-
-def _secure_kafka(settings: Settings) -> None:
-    """Tell the bus how to connect; ConfigError where a name or password is missing."""
-    is_sasl = settings.kafka_security.startswith("SASL")
-    if is_sasl and not (settings.kafka_username and settings.kafka_password):
-        raise ConfigError(
-            f"CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL: {settings.kafka_security} needs"
-            " CRAWLSTREAM_KAFKA_SASL_USERNAME and CRAWLSTREAM_KAFKA_SASL_PASSWORD"
-        )
-    secure(
-        Security(
-            security_protocol=settings.kafka_security,
-            sasl_mechanism=settings.kafka_sasl_mechanism if is_sasl else None,
-            sasl_plain_username=settings.kafka_username,
-            sasl_plain_password=_secret(settings.kafka_password),
-            ssl_cafile=settings.kafka_ca_file,
-            ssl_certfile=settings.kafka_certificate_file,
-            ssl_keyfile=settings.kafka_key_file,
-            ssl_password=_secret(settings.kafka_key_password),
-            ssl_check_hostname=settings.kafka_check_hostname,
-        )
-    )
-
-
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings of this process once; ConfigError names the variable and what it may be."""
     for wrong, right in _MISSPELT.items():
@@ -385,5 +322,5 @@ def load_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
         raise ConfigError("; ".join(problems)) from error
-    _secure_kafka(settings)
+    settings.apply()
     return settings

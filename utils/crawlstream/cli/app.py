@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -152,14 +153,26 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _load_env_file() -> None:
-    """Take ``.env`` into the environment, so that child processes are told the same."""
+    """Take ``.env`` into the environment, so that child processes are told the same.
+
+    A person is told which file it was: in somebody else's folder it may lead to other servers.
+    """
+    file = Path(".env")
+    if not file.is_file():
+        return
+    if file.stat().st_uid not in (os.getuid(), 0):
+        raise ConfigError(f"{file.resolve()} belongs to somebody else, and is not read: remove it")
     from dotenv import load_dotenv
 
-    load_dotenv(".env", override=False)
+    load_dotenv(file, override=False)
+    if sys.stderr.isatty():
+        sys.stderr.write(f"crawlstream: settings are read from {file.resolve()}, too\n")
 
 
 def _refuse(sentence: str, status: int) -> int:
     if os.environ.get("CRAWLSTREAM_DEBUG") == "1":
         raise  # noqa: PLE0704  the error that is being handled
-    sys.stderr.write(f"crawlstream: {' '.join(sentence.split())}\n")
+    from crawlstream.boot.printable import printable
+
+    sys.stderr.write(f"crawlstream: {printable(' '.join(sentence.split()))}\n")
     return status

@@ -21,7 +21,6 @@ from crawlstream.cli import servers
 from crawlstream.cli.home import Home, default_home, find_jars
 from crawlstream.cli.layout import Layout
 from crawlstream.cli.ports import Ports
-from crawlstream.cli.probes import condition
 from crawlstream.cli.readiness import Progress, Readiness
 from crawlstream.cli.supervisor import ProcessInfo, Supervisor
 from crawlstream.errors import SetupError
@@ -55,6 +54,11 @@ class LocalCluster:
         """Only those variables that lead a client to it."""
         return self._layout.addresses()
 
+    @property
+    def told(self) -> Mapping[str, str]:
+        """What commands that come later are told: the addresses, and what lets them in."""
+        return {**self._layout.addresses(), **self._layout.secrets()}
+
     def start(
         self,
         *,
@@ -73,7 +77,9 @@ class LocalCluster:
         with self._alone():
             self._supervisor.clear_up()
             self._layout.check()
-            load_settings(**self.environment())
+            if "redis" in self._layout.local:
+                self.home.ensure_redis_password()
+            self._layout.check_access(load_settings(**self.environment()))
             self._render()
             try:
                 self._write_down()
@@ -114,7 +120,7 @@ class LocalCluster:
             return dict(zip(running, told, strict=True))
 
     def _condition(self, process: ProcessInfo) -> str:
-        return condition(process.kind, self._layout.port_of(process.kind, process.name))
+        return self._layout.condition_of(process.kind, process.name)
 
     def leftovers(self) -> int:
         """How many processes of this home run, supervisord's or not."""
@@ -144,7 +150,7 @@ class LocalCluster:
         """Write the configuration of the servers that run here."""
         folder, ports, local = self.home.path, self._layout.ports, self._layout.local
         if "redis" in local:
-            servers.redis(folder, port=ports.redis)
+            servers.redis(folder, port=ports.redis, password=self._layout.redis_password)
         if "zookeeper" in local:
             servers.zookeeper(folder, port=ports.zookeeper, jars=find_jars(self.home))
         if "kafka" in local:
@@ -152,19 +158,26 @@ class LocalCluster:
 
     def _write_down(self) -> None:
         """Leave a note for the commands that come later, from whatever terminal."""
-        _note(self.home).write_text(json.dumps(dict(self.addresses)))
+        note = _note(self.home)
+        note.touch(mode=0o600)
+        note.chmod(0o600)
+        note.write_text(json.dumps(self.told))
 
 
 def adopt_running_cluster() -> None:
     """Let the clients in this process find the cluster that runs in the home.
 
-    What the environment names already is left alone.
+    What the environment names already is left alone; the password of one Redis is never shown to
+    another.
     """
     try:
-        addresses: Mapping[str, str] = json.loads(_note(default_home()).read_text())
+        told: dict[str, str] = json.loads(_note(default_home()).read_text())
     except (OSError, ValueError):
-        addresses = LocalCluster().addresses if _names_a_port() else {}
-    for name, value in addresses.items():
+        told = dict(LocalCluster().told) if _names_a_port() else {}
+    place = ("REDIS_HOST", "REDIS_PORT")
+    if any(os.environ.get(name, told.get(name)) != told.get(name) for name in place):
+        told.pop("REDIS_PASSWORD", None)
+    for name, value in told.items():
         os.environ.setdefault(name, value)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -18,7 +17,7 @@ from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.errors import ConfigError, CrawlstreamError
 
 HOURS_A_MONTH = 730
@@ -128,7 +127,7 @@ def cost(
         raise CrawlstreamError(f"no page was crawled within {over.value}: there is no pace to tell")
     found = cost_of(table, running, pages_per_hour)
     if as_json:
-        sys.stdout.write(orjson.dumps(asdict(found)).decode() + "\n")
+        say(orjson.dumps(asdict(found)).decode())
     else:
         stdout_console().print(_shown(found))
 

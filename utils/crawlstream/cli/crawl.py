@@ -17,9 +17,11 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.absent import absence
 from crawlstream.cli.ask import APPID, ask
+from crawlstream.cli.console import say, stderr_console
 from crawlstream.cli.follow import Follower, OnResult, Progress
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
@@ -86,7 +88,7 @@ def _if_set(**fields: object) -> dict[str, object]:
 async def _crawl(
     settings: Settings, name: CrawlKey, requests: list[dict[str, Any]], output: Path | None
 ) -> Progress:
-    console = Console(stderr=True)
+    console = stderr_console()
     if missing := await absence(settings, name.spiderid):
         console.print(missing, style="yellow", markup=False, highlight=False, soft_wrap=True)
     with _results_to(output, console) as on_result:
@@ -105,7 +107,7 @@ def _results_to(output: Path | None, console: Console) -> Iterator[OnResult]:
     if output is None:
         yield lambda _, result: console.print(describe(result), soft_wrap=True)
     elif str(output) == "-":
-        yield _writer(sys.stdout.buffer)
+        yield _say_record if sys.stdout.isatty() else _writer(sys.stdout.buffer)
     else:
         with open_results(output) as file:
             yield _writer(file)
@@ -128,6 +130,10 @@ def _writer(file: BinaryIO) -> OnResult:
     return write
 
 
+def _say_record(record: bytes, _: Mapping[str, Any]) -> None:
+    say(record.decode("utf-8", "replace"))
+
+
 def describe(result: Mapping[str, Any]) -> Text:
     """One line about one result: status, URL, what it held."""
     status = int(result["status_code"])
@@ -135,7 +141,10 @@ def describe(result: Mapping[str, Any]) -> Text:
     size = f"{int(result['body_size']):,} B".rjust(10)
     links = f"{len(result['links'])} links" if result["links"] else ""
     return Text.assemble(
-        (f"{status} ", colour), (f"{size}  ", "dim"), result["url"], (f"  {links}", "dim")
+        (f"{status} ", colour),
+        (f"{size}  ", "dim"),
+        printable(result["url"]),
+        (f"  {links}", "dim"),
     )
 
 
@@ -173,7 +182,7 @@ def state_of(progress: Progress) -> str:
     parts = [f"{progress.results} pages"]
     if failed:
         parts.append(f"{failed} without a result")
-    return ", ".join(parts) + f"  {progress.last_url[:70]}"
+    return ", ".join(parts) + f"  {printable(progress.last_url[:70])}"
 
 
 async def _stop(settings: Settings, name: CrawlKey, console: Console) -> None:
@@ -203,9 +212,9 @@ def _report(name: CrawlKey, progress: Progress, *, as_json: bool) -> None:
             "silent": progress.silent,
             "refused": progress.refused,
         }
-        sys.stdout.write(orjson.dumps(summary).decode() + "\n")
+        say(orjson.dumps(summary).decode())
         return
-    console = Console(stderr=True)
+    console = stderr_console()
     for why in progress.refused.values():
         console.print(f"Refused: {why}", style="red", markup=False)
     for reason, count in sorted(progress.failed.items()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from rich.table import Table
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.times import ago
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
@@ -76,11 +75,11 @@ async def read_crawls(
 def show_crawls(found: Sequence[CrawlState], *, as_json: bool) -> None:
     """A table for people, or a list of objects."""
     if as_json:
-        sys.stdout.write(orjson.dumps([_as_json(crawl) for crawl in found]).decode() + "\n")
+        say(orjson.dumps([_as_json(crawl) for crawl in found]).decode())
     elif found:
         stdout_console().print(_table(found))
     else:
-        sys.stdout.write("No such crawl is remembered.\n")
+        say("No such crawl is remembered.")
 
 
 def _as_json(crawl: CrawlState) -> Mapping[str, Any]:

@@ -16,13 +16,14 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.boot.variables import setting_names
 from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.console import PrintableConsole, say
 from crawlstream.cli.crawl import INTERRUPTED, describe, open_results, seed
 from crawlstream.cli.follow import Follower, Progress
 from crawlstream.cli.home import default_home
@@ -82,7 +83,7 @@ class _Demo:
     def __init__(self, *, keep: bool) -> None:
         self._keep = keep
         self._began = time.monotonic()
-        self._console = Console(highlight=False)
+        self._console = PrintableConsole(highlight=False)
         self._home = default_home().path / "demo"
         self._results = self._home / "results" / "demo.jsonl"
         self._log = self._home / "logs" / "site-visits.jsonl"
@@ -116,7 +117,7 @@ class _Demo:
             "seconds": round(time.monotonic() - self._began, 1),
             "results": str(self._results),
         }
-        sys.stdout.write(orjson.dumps(summary).decode() + "\n")
+        say(orjson.dumps(summary).decode())
         return not problems
 
     def _begin_anew(self) -> None:
@@ -232,7 +233,9 @@ class _Demo:
 
             async def tick() -> None:
                 while True:
-                    bar.update(task, completed=len(self._delivered), last=progress.last_url[:60])
+                    bar.update(
+                        task, completed=len(self._delivered), last=printable(progress.last_url[:60])
+                    )
                     await asyncio.sleep(0.1)
 
             ticker = asyncio.create_task(tick())

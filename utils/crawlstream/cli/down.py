@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.console import stderr_console
 
 
 def down() -> None:
@@ -12,7 +11,7 @@ def down() -> None:
 
     Crawlers finish what they are downloading; all that waits stays for the next `up`.
     """
-    console = Console(stderr=True)
+    console = stderr_console()
     cluster = LocalCluster()
     was_running = cluster.is_running
     with console.status("stopping"):

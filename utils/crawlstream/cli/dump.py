@@ -15,12 +15,14 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.connect import NotReached
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import list_topics
 from crawlstream.cli.ask import kafka_is_silent
+from crawlstream.cli.console import say
 from crawlstream.errors import CrawlstreamError
 
 
@@ -104,7 +106,7 @@ async def _dump(
         record = await anext(records, None)
         if record is None:
             return shown - 1
-        sys.stdout.write(render(record, view) + "\n")
+        say(render(record, view))
         sys.stdout.flush()
     return shown
 
@@ -160,14 +162,14 @@ def kafkadump() -> int:
     except KeyboardInterrupt:
         return 0
     except CrawlstreamError as error:
-        sys.stderr.write(f"kafkadump: {error}\n")
+        sys.stderr.write(f"kafkadump: {printable(str(error))}\n")
         return 1
     return 0
 
 
 async def _list(settings: Settings, _: argparse.Namespace) -> None:
     for topic in await _topics(settings):
-        sys.stdout.write(topic + "\n")
+        say(topic)
 
 
 async def _dump_as_before(settings: Settings, options: argparse.Namespace) -> None:

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.ask import as_record, open_sink
+from crawlstream.cli.console import say, stderr_console
 from crawlstream.errors import CrawlstreamError, InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import Refusal
 from crawlstream.wire.tables import read_table
@@ -62,13 +62,13 @@ def feed(
     else:
         rate = f" ({fed / took_s:,.0f} a second)" if fed > _BATCH else ""
         told = f"Fed {fed} request{'s' * (fed != 1)} into {topic}{rate}."
-    sys.stdout.write(told + "\n")
+    say(told)
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int], object]]:
     """Shows how many were fed and how fast, on a terminal; elsewhere nothing."""
-    console, began = Console(stderr=True), time.monotonic()
+    console, began = stderr_console(), time.monotonic()
     if not console.is_terminal:
         yield lambda _: None
         return

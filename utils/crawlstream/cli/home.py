@@ -2,6 +2,8 @@
 
 ``conf/`` rendered configuration, ``data/`` the servers' data, ``logs/`` one file a process,
 ``jars/`` Kafka and ZooKeeper, ``results/`` what crawls have brought, ``run/`` pids and sockets.
+
+All but the jars are for their owner alone: pages, cookies and passwords of clients are in them.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -31,6 +34,11 @@ class Home:
     def conf(self) -> Path:
         """Configuration of the servers, rendered at each start."""
         return self.path / "conf"
+
+    @property
+    def data(self) -> Path:
+        """What the servers store."""
+        return self.path / "data"
 
     @property
     def logs(self) -> Path:
@@ -61,8 +69,9 @@ class Home:
         """Make the folders; SetupError when the place is unfit or its disk nearly full."""
         _refuse_unfit(self.path)
         try:
-            for folder in (self.conf, self.logs, self.run, self.results):
-                folder.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.conf, self.data, self.logs, self.run, self.results):
+                _make_private(folder)
             _make_private(self.socket.parent)
         except OSError as error:
             raise SetupError(
@@ -70,6 +79,27 @@ class Home:
                 "point CRAWLSTREAM_HOME at a folder that you may write"
             ) from error
         _require_space(self.path)
+
+    @property
+    def redis_password(self) -> str | None:
+        """What the Redis that is started here asks for; None where none ever was."""
+        try:
+            return self._password_file.read_text(encoding="ascii") or None
+        except OSError:
+            return None
+
+    def ensure_redis_password(self) -> None:
+        """Make up a password for Redis, once."""
+        if self.redis_password is None:
+            new = self._password_file.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123  with its mode from the start
+                file.write(secrets.token_urlsafe(32))
+            new.rename(self._password_file)
+
+    @property
+    def _password_file(self) -> Path:
+        return self.conf / "redis.password"
 
     def clear_up(self) -> None:
         """Leave nothing outside the folder once its supervisord has ended."""
@@ -121,10 +151,14 @@ def _refuse_unfit(path: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the socket's folder, or make sure that the one there is ours alone."""
+    """Make a folder, or make sure that the one there is ours alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise SetupError(f"{folder} belongs to somebody else: set XDG_RUNTIME_DIR to another one")
+        raise SetupError(
+            f"{folder} belongs to somebody else: set CRAWLSTREAM_HOME, or XDG_RUNTIME_DIR where it"
+            " is in there, to another one"
+        )
+    folder.chmod(0o700)
 
 
 def _require_space(path: Path) -> None:

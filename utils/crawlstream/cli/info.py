@@ -15,7 +15,7 @@ from rich.table import Table
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.absent import absence
 from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.crawls import read_crawls, show_crawls
 from crawlstream.errors import CrawlstreamError
 
@@ -44,7 +44,7 @@ def info(
     if why := refusal(reply):
         raise CrawlstreamError(why)
     if as_json:
-        sys.stdout.write(orjson.dumps(reply).decode() + "\n")
+        say(orjson.dumps(reply).decode())
     else:
         _show_one(reply)
         is_waiting = reply.get("state") == "running" and reply.get("pending")

@@ -19,7 +19,7 @@ from rich.table import Table
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
@@ -149,11 +149,11 @@ def _show_pages(what: str, pages: Sequence[PageReport], *, as_json: bool) -> Non
     if as_json:
         _write_json({"url": what, "crawls": [asdict(page) for page in pages]})
     elif not pages:
-        print(f"No crawl that is remembered has ever let {what} in.")
+        say(f"No crawl that is remembered has ever let {what} in.")
     for page in () if as_json else pages:
-        print(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {sentence_of(page)}")
+        say(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {sentence_of(page)}")
         for sighting in page.sightings:
-            print(f"  {_line_of(sighting)}")
+            say(f"  {_line_of(sighting)}")
 
 
 def sentence_of(page: PageReport) -> str:
@@ -184,7 +184,7 @@ def _show_domain(report: DomainReport, *, as_json: bool) -> None:
     if as_json:
         return _write_json(asdict(report))
     for name, value in _domain_rows(report):
-        print(f"{name:<14} {value}")
+        say(f"{name:<14} {value}")
     table = Table(box=None, header_style="bold")
     for name in ("spider", "index", "crawl", "app", "standing", "queued"):
         table.add_column(name, justify="right" if name in {"standing", "queued"} else "left")
@@ -225,11 +225,11 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
         "held back": _counted(state.held_back),
     }
     for name, value in rows.items():
-        print(f"{name:<14} {value}")
+        say(f"{name:<14} {value}")
     for domain in state.domains:
         blocked = ", blocked" if domain.is_blocked else ""
         at = f"priority {domain.low_priority} to {domain.high_priority}{blocked}"
-        print(f"{'queued at':<14} {domain.domain}: {domain.total}, {at}")
+        say(f"{'queued at':<14} {domain.domain}: {domain.total}, {at}")
     return None
 
 
@@ -238,4 +238,4 @@ def _counted(reasons: Mapping[str, int]) -> str:
 
 
 def _write_json(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    say(orjson.dumps(value).decode())

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from crawlstream.boot.settings import Settings
 from crawlstream.cli.home import Home
 from crawlstream.cli.ports import Ports, offset_of, taken
+from crawlstream.cli.probes import condition
 from crawlstream.errors import SetupError
 
 _NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "REDIS_HOST"}
@@ -40,7 +42,19 @@ class Layout:
 
     def environment(self) -> dict[str, str]:
         """Every variable that the cluster's processes, and its clients, are started with."""
-        return {**self.given, **self.addresses(), **self._for_supervisor()}
+        return {**self.given, **self.addresses(), **self.secrets(), **self._for_supervisor()}
+
+    def secrets(self) -> dict[str, str]:
+        """The variables that let a client in, and are shown to nobody."""
+        password = self.redis_password
+        return {"REDIS_PASSWORD": password} if password else {}
+
+    @property
+    def redis_password(self) -> str | None:
+        """What the Redis asks for that is started here: what the user says, else its own."""
+        if "redis" not in self.local:
+            return None
+        return self.given.get("REDIS_PASSWORD") or self.home.redis_password
 
     def addresses(self) -> dict[str, str]:
         """The variables that lead a client to this cluster."""
@@ -60,6 +74,24 @@ class Layout:
             return int(getattr(self.ports, kind))
         row, _, number = name.partition("-") if kind == "crawler" else (kind, "", "")
         return self.ports.metrics + offset_of(row, int(number or 0))
+
+    def condition_of(self, kind: str, name: str) -> str:
+        """What a process can do now: see `probes.condition`."""
+        return condition(kind, self.port_of(kind, name), self.redis_password)
+
+    def check_access(self, settings: Settings) -> None:
+        """SetupError where the settings protect a server which, started here, is on loopback."""
+        protected = {
+            "redis": settings.redis_tls or settings.redis_username is not None,
+            "zookeeper": settings.zookeeper_tls,
+            "kafka": settings.kafka_security != "PLAINTEXT",
+        }
+        for name in sorted(self.local):
+            if protected[name]:
+                raise SetupError(
+                    f"the settings say how to prove who we are to a protected {name}: name it by"
+                    f" {_NAMED_BY[name]}, for one that is started here asks for nothing of it"
+                )
 
     def check(self) -> None:
         """Raise SetupError or ConfigError for whatever would keep the cluster from starting."""

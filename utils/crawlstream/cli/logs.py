@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from crawlstream.cli.console import say
 from crawlstream.cli.home import default_home
 from crawlstream.errors import SetupError
 
@@ -53,7 +54,8 @@ def _chosen(folder: Path, name: str | None) -> Sequence[Path]:
 
 
 def _write(lines: Iterable[str]) -> None:
-    sys.stdout.writelines(lines)
+    for line in lines:
+        say(line, end="")
     sys.stdout.flush()
 
 

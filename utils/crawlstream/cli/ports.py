@@ -7,6 +7,8 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import psutil
+
 from crawlstream.errors import ConfigError
 
 _RANGE = range(20_000, 32_000)
@@ -64,8 +66,11 @@ _ROWS = {"crawler": 1, "wanderer": 2}
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the port now, on 127.0.0.1 and on all addresses."""
-    return all(_can_bind(address, port) for address in ("127.0.0.1", ""))
+    """Whether a server could listen on the port now, on 127.0.0.1, and nobody does elsewhere.
+
+    What is left of a connection of another address (TIME_WAIT) keeps nobody out.
+    """
+    return _can_bind("127.0.0.1", port) and (_can_bind("", port) or not _is_listened_on(port))
 
 
 def taken(ports: Iterable[int]) -> list[int]:
@@ -86,6 +91,15 @@ def _port(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65_000:
         raise ConfigError(f"{name}: {text!r} is no port between 1 and 65000")
     return int(text)
+
+
+def _is_listened_on(port: int) -> bool:
+    """On any address of this machine; where that cannot be seen, it is taken to be so."""
+    try:
+        sockets = psutil.net_connections("tcp")
+    except psutil.Error:
+        return True
+    return any(each.status == psutil.CONN_LISTEN and port in each.laddr[1:] for each in sockets)
 
 
 def _can_bind(address: str, port: int) -> bool:

@@ -16,9 +16,13 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 """A Kafka frame: length, ApiVersions, version 0, correlation id 7, no client id."""
 
 
-def redis_answers(port: int, timeout_s: float = 1.0) -> bool:
+def redis_answers(port: int, timeout_s: float = 1.0, password: str | None = None) -> bool:
     """PING is answered, so the data has been loaded."""
-    return _ask(port, b"PING\r\n", timeout_s).startswith(b"+PONG")
+    if password is None:
+        return _ask(port, b"PING\r\n", timeout_s).startswith(b"+PONG")
+    secret = password.encode()
+    let_in = b"*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n" % (len(secret), secret)
+    return b"+PONG" in _ask(port, let_in + b"PING\r\n", timeout_s, answers=2)
 
 
 def zookeeper_answers(port: int, timeout_s: float = 1.0) -> bool:
@@ -48,8 +52,10 @@ def process_status(port: int, timeout_s: float = 2.0) -> str:
     return "ready" if said.get("status") == "ok" else f"waiting for {said.get('waiting_for')}"
 
 
-def condition(kind: str, port: int) -> str:
+def condition(kind: str, port: int, redis_password: str | None = None) -> str:
     """What a process of any kind can do now: ``ready``, ``waiting for …`` or ``starting``."""
+    if kind == "redis":
+        return "ready" if redis_answers(port, password=redis_password) else "starting"
     if kind in PROBES:
         return "ready" if PROBES[kind](port) else "starting"
     return process_status(port)
@@ -80,12 +86,20 @@ def _health(port: int, timeout_s: float) -> tuple[int, dict[str, object]]:
         connection.close()
 
 
-def _ask(port: int, question: bytes, timeout_s: float) -> bytes:
-    """The first bytes of the answer on 127.0.0.1; nothing when there is none in time."""
+def _ask(port: int, question: bytes, timeout_s: float, answers: int = 1) -> bytes:
+    """The first bytes of the answer on 127.0.0.1; nothing when there is none in time.
+
+    ``answers`` is how many lines to wait for, where there is more than one.
+    """
+    said = b""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
             connection.settimeout(timeout_s)
             connection.sendall(question)
-            return connection.recv(4096)
+            said = more = connection.recv(4096)
+            while more and said.count(b"\n") < answers > 1:
+                more = connection.recv(4096)
+                said += more
     except OSError:
         return b""
+    return said

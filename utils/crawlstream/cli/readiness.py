@@ -12,7 +12,6 @@ from threading import Event
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.cli.layout import Layout
-from crawlstream.cli.probes import condition
 from crawlstream.cli.supervisor import ProcessInfo, Supervisor
 from crawlstream.errors import SetupError, Unavailable
 
@@ -69,7 +68,7 @@ class Readiness:
     def _state(self, process: ProcessInfo) -> str:
         if process.pid is None:
             return process.state.lower()
-        return condition(process.kind, self._layout.port_of(process.kind, process.name))
+        return self._layout.condition_of(process.kind, process.name)
 
     def _make_topics(self) -> None:
         patience_s = TIMEOUT_S if "kafka" in self._layout.local else _ELSEWHERE_S

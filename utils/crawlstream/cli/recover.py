@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -15,7 +14,7 @@ from rich.table import Table
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.history import Held, everything, held, marks_of
 from crawlstream.cli.ask import ends_of
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
@@ -58,7 +57,7 @@ def recover(
         )
     outlook = asyncio.run(_outlook(load_settings()))
     if as_json:
-        sys.stdout.write(orjson.dumps(_as_json(outlook), default=str).decode() + "\n")
+        say(orjson.dumps(_as_json(outlook), default=str).decode())
     else:
         _show(outlook)
 

@@ -1,13 +1,17 @@
-"""``crawlstream rejected``: what took no effect, why, and how it gets a second chance."""
+"""``crawlstream rejected``: what took no effect, why, and how it gets a second chance.
+
+Whoever may write to the incoming topic decides how much is rejected, so the topic is walked
+through, never held: of all that was rejected, only what is shown, or fed next, is in memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections import Counter
+import heapq
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -19,15 +23,21 @@ from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
 from crawlstream.cli.ask import ends_of, open_sink
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, requests
 
 _BATCH = 500
-"""Records between two acknowledgements."""
+"""Records between two acknowledgements, at most,"""
+_BATCH_BYTES = 16 * 1024 * 1024
+"""and their bytes, from which on no other is added."""
+
+_REMEMBERED = 100_000
+"""Names among which one that comes again is recognised: a crash repeats the latest only."""
 
 log = structlog.get_logger()
 rejected = typer.Typer(
@@ -46,6 +56,16 @@ class Item:
     rejection: Rejection
     at_ms: int
     """When it was rejected."""
+    size: int | None
+    """Bytes of the record; None where they were not kept."""
+
+
+@dataclass(slots=True)
+class _Fed:
+    """What a replay has done."""
+
+    replayed: int = 0
+    without_bytes: int = 0
 
 
 Reason = Annotated[str | None, typer.Option(help="Only those that were rejected for this.")]
@@ -64,12 +84,12 @@ def list_(
 
     Example: crawlstream rejected list --reason bad_url
     """
-    items = asyncio.run(_items(load_settings(), reason=reason))
+    counts, latest = asyncio.run(_latest(load_settings(), reason=reason, limit=limit))
     if as_json:
-        for item in items[-limit:]:
+        for item in latest:
             _write_json(_as_json(item, with_text=False))
         return
-    _show_table(items, limit)
+    _show_table(counts, latest)
 
 
 @rejected.command("show")
@@ -78,7 +98,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one rejection with everything that is known of it, its text included."""
-    (item,) = _chosen(asyncio.run(_items(load_settings())), [name])
+    (item,) = asyncio.run(_named(load_settings(), [name]))
     fields = _as_json(item, with_text=True)
     if as_json:
         _write_json(fields)
@@ -101,7 +121,7 @@ def replay(
     """Feed rejected records again: the same bytes, as new records of the incoming topic.
 
     They are judged like any others, so what is still wrong is rejected again; what is replayed
-    twice takes effect twice.
+    twice takes effect twice. They come in the order in which each partition has them.
 
     Example: crawlstream rejected replay --reason put_failed
     """
@@ -110,23 +130,83 @@ def replay(
             "say what to feed again: an ID of `rejected list`, --reason or --all"
         )
     settings = load_settings()
-    items = asyncio.run(_items(settings, reason=reason))
-    chosen = _chosen(items, names) if names else items
-    whole = [item for item in chosen if item.rejection.raw is not None]
-    asyncio.run(_feed_again(settings, whole))
-    _tell(len(whole), len(chosen) - len(whole), settings, as_json=as_json)
+    fed = asyncio.run(_replay(settings, names or (), reason))
+    _tell(fed, settings, as_json=as_json)
 
 
-async def _items(settings: Settings, *, reason: str | None = None) -> Sequence[Item]:
-    """All rejections, each once, in the order of their time."""
-    await ends_of(settings, settings.topics.rejected)
+async def _latest(
+    settings: Settings, *, reason: str | None, limit: int
+) -> tuple[Counter[str], Sequence[Item]]:
+    """How many there are of each reason, and the latest of them in the order of their time."""
+    counts: Counter[str] = Counter()
+    latest: list[tuple[int, int, Item]] = []
+    async with aclosing(_items(settings, reason)) as items:
+        async for item in items:
+            counts[item.rejection.reason] += 1
+            lean = replace(item, rejection=replace(item.rejection, raw=None))
+            heapq.heappush(latest, (item.at_ms, counts.total(), lean))
+            if len(latest) > limit:
+                heapq.heappop(latest)
+    return counts, [item for _, _, item in sorted(latest, key=lambda each: each[:2])]
+
+
+async def _named(settings: Settings, names: Sequence[str]) -> Sequence[Item]:
+    """Those of these names, in their order; CrawlstreamError if there is none of a name."""
+    wanted = dict.fromkeys(names)
     found: dict[str, Item] = {}
+    async with aclosing(_items(settings)) as items:
+        async for item in items:
+            if item.id in wanted:
+                found[item.id] = item
+    for name in wanted:
+        if name not in found:
+            raise CrawlstreamError(f"nothing was rejected as {name}: see `rejected list`")
+    return [found[name] for name in wanted]
+
+
+async def _replay(settings: Settings, names: Sequence[str], reason: str | None) -> _Fed:
+    """Feed those of these names again, or all, or all of a reason."""
+    fed, batch = _Fed(), list[Item]()
+    async with open_sink(settings) as sink, aclosing(_to_feed(settings, names, reason)) as items:
+        async for item in items:
+            if item.rejection.raw is None:
+                fed.without_bytes += 1
+                continue
+            batch.append(item)
+            if len(batch) == _BATCH or sum(each.size or 0 for each in batch) >= _BATCH_BYTES:
+                await _feed_again(settings, sink, batch)
+                batch.clear()
+            fed.replayed += 1
+        await _feed_again(settings, sink, batch)
+    return fed
+
+
+async def _to_feed(
+    settings: Settings, names: Sequence[str], reason: str | None
+) -> AsyncGenerator[Item, None]:
+    if names:
+        for item in await _named(settings, names):
+            if reason in {None, item.rejection.reason}:
+                yield item
+        return
+    async with aclosing(_items(settings, reason)) as items:
+        async for item in items:
+            yield item
+
+
+async def _items(settings: Settings, reason: str | None = None) -> AsyncGenerator[Item, None]:
+    """All rejections, each once, as they stand in their partitions."""
+    await ends_of(settings, settings.topics.rejected)
+    seen: OrderedDict[str, None] = OrderedDict()
     async with aclosing(_read(settings)) as items:
         async for item in items:
+            if item.id in seen:
+                continue  # Told twice, after a crash.
+            seen[item.id] = None
+            if len(seen) > _REMEMBERED:
+                seen.popitem(last=False)
             if reason in {None, item.rejection.reason}:
-                # One that was told twice, after a crash, is the same under the same name.
-                found[item.id] = item
-    return sorted(found.values(), key=lambda item: item.at_ms)
+                yield item
 
 
 async def _read(settings: Settings) -> AsyncGenerator[Item, None]:
@@ -140,68 +220,60 @@ async def _read(settings: Settings) -> AsyncGenerator[Item, None]:
             log.warning("decode", record=place, error=str(error))
             continue
         name = record.key.decode("utf-8", "replace") if record.key else place
-        yield Item(name, rejection, record.timestamp_ms)
+        size = None if rejection.raw is None else len(rejection.raw)
+        yield Item(name, rejection, record.timestamp_ms, size)
 
 
-def _chosen(items: Sequence[Item], names: Sequence[str]) -> Sequence[Item]:
-    by_name = {item.id: item for item in items}
-    for name in names:
-        if name not in by_name:
-            raise CrawlstreamError(f"nothing was rejected as {name}: see `rejected list`")
-    return [by_name[name] for name in dict.fromkeys(names)]
-
-
-async def _feed_again(settings: Settings, items: Sequence[Item]) -> None:
+async def _feed_again(settings: Settings, sink: KafkaSink, items: Sequence[Item]) -> None:
     topic = settings.topics.incoming
-    records = [
-        Out(
-            topic,
-            item.rejection.raw or b"",
-            requests.key_of(item.rejection.raw),
-            headers=((rejects.REPLAY_HEADER, item.id.encode()),),
-        )
-        for item in items
-    ]
-    async with open_sink(settings) as sink:
-        for start in range(0, len(records), _BATCH):
-            await sink.send(records[start : start + _BATCH])
+    await sink.send(
+        [
+            Out(
+                topic,
+                item.rejection.raw or b"",
+                requests.key_of(item.rejection.raw),
+                headers=((rejects.REPLAY_HEADER, item.id.encode()),),
+            )
+            for item in items
+        ]
+    )
 
 
-def _tell(replayed: int, without_bytes: int, settings: Settings, *, as_json: bool) -> None:
+def _tell(fed: _Fed, settings: Settings, *, as_json: bool) -> None:
     topic = settings.topics.incoming
     if as_json:
-        _write_json({"replayed": replayed, "without_bytes": without_bytes, "topic": topic})
+        _write_json({**asdict(fed), "topic": topic})
         return
-    _say(f"Fed {replayed} record{'s' * (replayed != 1)} again, with the same bytes, into {topic}.")
-    if without_bytes:
-        _say(f"{without_bytes} cannot be fed again: their bytes were not kept.")
+    records = f"{fed.replayed} record{'s' * (fed.replayed != 1)}"
+    say(f"Fed {records} again, with the same bytes, into {topic}.")
+    if fed.without_bytes:
+        say(f"{fed.without_bytes} cannot be fed again: their bytes were not kept.")
 
 
-def _show_table(items: Sequence[Item], limit: int) -> None:
-    if not items:
-        _say("Nothing was rejected.")
+def _show_table(counts: Counter[str], latest: Sequence[Item]) -> None:
+    if not latest:
+        say("Nothing was rejected.")
         return
     table = Table(box=None, header_style="bold")
     table.add_column("id", overflow="fold")
     for name in ("rejected at", "reason"):
         table.add_column(name, no_wrap=True)
     table.add_column("why")
-    for item in items[-limit:]:
+    for item in latest:
         table.add_row(
             item.id, _time(item.at_ms), item.rejection.reason, "; ".join(item.rejection.errors)
         )
     console = _plain_console()
     console.print(table)
-    counts = Counter(item.rejection.reason for item in items)
     told = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())
-    console.print(f"{len(items)} in all: {told}")
+    console.print(f"{counts.total()} in all: {told}")
 
 
 def _as_json(item: Item, *, with_text: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": item.id, "at": _time(item.at_ms)} | asdict(item.rejection)
     raw = fields.pop("raw")
     fields["errors"] = list(item.rejection.errors)
-    fields["size"] = None if raw is None else len(raw)
+    fields["size"] = item.size
     if with_text:
         fields["text"] = None if raw is None else raw.decode("utf-8", "backslashreplace")
     return fields
@@ -217,8 +289,4 @@ def _time(at_ms: int) -> str:
 
 
 def _write_json(value: Mapping[str, object]) -> None:
-    _say(orjson.dumps(value).decode())
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    say(orjson.dumps(value).decode())

@@ -37,10 +37,13 @@ class Server:
     folder: Path
 
 
-def redis(folder: Path, *, port: int, max_memory: int | None = None) -> Server:
+def redis(
+    folder: Path, *, port: int, max_memory: int | None = None, password: str | None = None
+) -> Server:
     """Configure Redis: every write in its log within a second, nothing ever evicted.
 
-    ``max_memory`` is in bytes, by default a quarter of the machine's.
+    ``max_memory`` is in bytes, by default a quarter of the machine's. A password stands in the
+    configuration only, which is its owner's.
     """
     data = _data(folder, "redis")
     lines = (
@@ -59,6 +62,7 @@ def redis(folder: Path, *, port: int, max_memory: int | None = None) -> Server:
         "aof-load-truncated yes",
         "maxmemory-policy noeviction",
         f"maxmemory {max_memory or _machine_memory() // 4}",
+        *([f"requirepass {_redis_quoted(password)}"] if password else []),
     )
     _write(folder / "conf" / "redis.conf", lines)
     return Server("redis", port, ("redis-server", "conf/redis.conf"), folder)
@@ -146,11 +150,13 @@ def _data(folder: Path, name: str) -> str:
 
 def _write(path: Path, lines: tuple[str, ...]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _redis_quoted(text: str) -> str:
-    """Quote a path as redis.conf reads it."""
+    """Quote a text as redis.conf reads it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

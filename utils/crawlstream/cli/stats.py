@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.errors import CrawlstreamError
 
 WINDOWS = {
@@ -61,7 +60,7 @@ def stats(
     if why := refusal(reply):
         raise CrawlstreamError(why)
     if as_json:
-        sys.stdout.write(orjson.dumps(reply).decode() + "\n")
+        say(orjson.dumps(reply).decode())
         return
     console = stdout_console()
     for table in tables(kind, reply):

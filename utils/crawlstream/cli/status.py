@@ -16,10 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlstream.boot.clients import redis_client
+from crawlstream.boot.printable import printable
 from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.cluster import LocalCluster
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.retention import retention_warnings
 from crawlstream.cli.supervisor import ProcessInfo
 from crawlstream.cli.times import duration
@@ -74,7 +75,7 @@ def status(
     told, warnings = asyncio.run(_ask_all()) if processes else (None, ())
     says = _Says(cluster.conditions(processes), told)
     if as_json:
-        print(json.dumps({**_as_json(cluster, processes, says), "warnings": list(warnings)}))
+        say(json.dumps({**_as_json(cluster, processes, says), "warnings": list(warnings)}))
     else:
         _show(cluster, processes, says)
         for warning in warnings:
@@ -184,7 +185,7 @@ def _state(process: ProcessInfo, condition: str | None) -> Text:
         return Text("running", "green")
     if condition == "starting" and process.uptime_s > _START_S:
         return Text("does not answer", "red")
-    return Text(condition, "yellow")
+    return Text(printable(condition), "yellow")
 
 
 def _elsewhere(process: Process) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
+from crawlstream.cli.console import say
 from crawlstream.errors import CrawlstreamError
 
 AppId = Annotated[str, typer.Option("--appid", help="Whose crawl it is.")]
@@ -77,4 +77,4 @@ def _ask(action: str, crawlid: str, **fields: object) -> Mapping[str, Any]:
 
 
 def _show(reply: Mapping[str, Any], sentence: str, as_json: bool) -> None:
-    sys.stdout.write((orjson.dumps(reply).decode() if as_json else sentence) + "\n")
+    say(orjson.dumps(reply).decode() if as_json else sentence)

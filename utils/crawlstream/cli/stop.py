@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Annotated
 
 import orjson
@@ -11,6 +10,7 @@ import typer
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID, ask, refusal
+from crawlstream.cli.console import say
 from crawlstream.errors import CrawlstreamError
 
 
@@ -31,6 +31,6 @@ def stop(
     if why := refusal(reply):
         raise CrawlstreamError(why)
     if as_json:
-        sys.stdout.write(orjson.dumps(reply).decode() + "\n")
+        say(orjson.dumps(reply).decode())
     else:
-        sys.stdout.write(f"Stopped {crawlid}: {reply['total_purged']} pages were waiting.\n")
+        say(f"Stopped {crawlid}: {reply['total_purged']} pages were waiting.")

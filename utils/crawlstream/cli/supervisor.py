@@ -78,6 +78,7 @@ class Supervisor:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                umask=0o077,
                 preexec_fn=die_with_parent(signal.SIGTERM) if tied else None,  # noqa: PLW1509  no thread holds a lock
             )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ import typer
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.console import stdout_console
+from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.inspect import cluster_redis
 from crawlstream.errors import ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
@@ -129,10 +128,10 @@ def show(
         source = table.source_of(report.domain) if table else "none"
         shown = {**asdict(report), "source": source, "mzxid": table.mzxid if table else None}
         del shown["queues"]
-        sys.stdout.write(orjson.dumps(shown).decode() + "\n")
+        say(orjson.dumps(shown).decode())
         return
     for name, value in standing_rows(report, why(table, host)):
-        print(f"{name:<13} {value}")
+        say(f"{name:<13} {value}")
 
 
 @throttle.command("adopt")
@@ -156,7 +155,7 @@ def rescope() -> None:
     """
     scope = load_settings().throttle_scope
     asyncio.run(_rescope(scope))
-    print(f"limits are kept {KEPT[scope]}")
+    say(f"limits are kept {KEPT[scope]}")
 
 
 async def _rescope(scope: str) -> None:
@@ -244,7 +243,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     """Print the rules, or the one that applies to a domain."""
     rules = _chosen(table, domain)
     if as_json:
-        sys.stdout.write(orjson.dumps(_as_json(rules, table.blacklist)).decode() + "\n")
+        say(orjson.dumps(_as_json(rules, table.blacklist)).decode())
         return
     shown = Table("domain", "hits", "window", "scale", "at a time", "", box=None)
     for name, rule in rules.items():
@@ -254,7 +253,7 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
         shown.add_row(name, "", "", "", "", "blocked")
     stdout_console().print(shown)
     for line in explanations(table, domain):
-        print(line)
+        say(line)
 
 
 def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:

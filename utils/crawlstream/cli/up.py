@@ -17,6 +17,7 @@ from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.cli.cluster import LocalCluster
+from crawlstream.cli.console import stderr_console
 from crawlstream.cli.readiness import Progress
 from crawlstream.errors import SetupError
 
@@ -36,7 +37,7 @@ def up(
 
     Example: crawlstream up -d --workers 2
     """
-    console = Console(stderr=True)
+    console = stderr_console()
     for sentence in misspelt(os.environ):
         console.print(sentence, style="yellow", highlight=False, soft_wrap=True)
     cluster = LocalCluster()
@@ -81,6 +82,8 @@ def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"):
         if name in addresses:
             console.print(f"  export {name}={addresses[name]}", highlight=False)
+    if cluster.home.redis_password and "REDIS_PASSWORD" in cluster.told:
+        console.print(f"  REDIS_PASSWORD is in {cluster.home.conf}", highlight=False)
     console.print(f"  http://127.0.0.1:{addresses['CRAWLSTREAM_REST_PORT']}", highlight=False)
     console.print("crawl something: ./crawlstream crawl URL", highlight=False)
 

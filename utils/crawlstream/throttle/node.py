@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 
 from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
@@ -136,6 +143,12 @@ def _session(hosts: Sequence[str]) -> Iterator[_Session]:
 
 def _unanswered(hosts: Sequence[str], error: Exception) -> str:
     """One sentence; that time ran out is all that the client knows, and says nothing new."""
+    if isinstance(error, (NoAuthError, AuthFailedError)):
+        return (
+            f"ZooKeeper at {', '.join(hosts)} does not let us at the rules: set"
+            " CRAWLSTREAM_ZOOKEEPER_USERNAME and CRAWLSTREAM_ZOOKEEPER_PASSWORD to the user whose"
+            " nodes they are"
+        )
     why = "" if isinstance(error, KazooTimeoutError) else f": {error!r}"
     return f"ZooKeeper does not answer at {', '.join(hosts)}{why}"
 

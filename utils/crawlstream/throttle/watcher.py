@@ -78,7 +78,7 @@ class Watcher(threading.Thread):
             self._look()
         except (KazooException, KazooTimeoutError) as error:
             log.info("rules", outcome="waiting", error=repr(error))
-            self._note_silence()
+            self._note_silence(f"; it says {error!r}" if isinstance(error, KazooException) else "")
             return False
         self._heard_at = time.monotonic()
         if self._is_silent:
@@ -115,14 +115,14 @@ class Watcher(threading.Thread):
             self._told = version
             self._tell(what)
 
-    def _note_silence(self) -> None:
+    def _note_silence(self, why: str = "") -> None:
         silent_s = time.monotonic() - self._heard_at
         if silent_s > SILENCE_ALARM_S and not self._is_silent:
             self._is_silent = True
             log.error(
                 "rules",
                 outcome="zookeeper_silent",
-                error=f"ZooKeeper has not answered for {silent_s:.0f} s; the last rules stay",
+                error=f"the rules could not be read for {silent_s:.0f} s{why}; the last rules stay",
             )
 
     def _note_event(self, _: object) -> None:

@@ -39,6 +39,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - name: REDIS_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ . }}, key: password}}
 {{- end }}
+{{- with .Values.zookeeper.digestSecret }}
+- name: CRAWLSTREAM_ZOOKEEPER_USERNAME
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: username}}
+- name: CRAWLSTREAM_ZOOKEEPER_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: password}}
+{{- end }}
 {{- with .Values.kafka.saslSecret }}
 - name: CRAWLSTREAM_KAFKA_SASL_USERNAME
   valueFrom: {secretKeyRef: {name: {{ . }}, key: username}}
@@ -167,17 +173,21 @@ spec:
             # killed the one before.
             - {name: home, mountPath: /var/lib/crawlstream}
             - {name: tmp, mountPath: /tmp}
-            {{- if $root.Values.kafka.caSecret }}
-            - {name: kafka-ca, mountPath: /etc/crawlstream/kafka, readOnly: true}
+            {{- range $server := list "kafka" "redis" "zookeeper" }}
+            {{- if (index $root.Values $server).caSecret }}
+            - {name: {{ $server }}-ca, mountPath: /etc/crawlstream/{{ $server }}, readOnly: true}
+            {{- end }}
             {{- end }}
       volumes:
         - name: home
           emptyDir: {sizeLimit: 64Mi}
         - name: tmp
           emptyDir: {sizeLimit: 256Mi}
-        {{- with $root.Values.kafka.caSecret }}
-        - name: kafka-ca
+        {{- range $server := list "kafka" "redis" "zookeeper" }}
+        {{- with (index $root.Values $server).caSecret }}
+        - name: {{ $server }}-ca
           secret: {secretName: {{ . }}}
+        {{- end }}
         {{- end }}
 {{- end }}
 
