@@ -107,14 +107,6 @@ BUGS = {
         right=" or age > max_hold_ms then",
         wrong=" then",
     ),
-    "links that may still come back are lost": Bug(
-        right="elseif since <= passed and redis.call(",
-        wrong="elseif redis.call(",
-    ),
-    "recall has passed what it has not come to": Bug(
-        right="tonumber(position or -1) < ends[i + 1]",
-        wrong="tonumber(position or -1) < 0",
-    ),
     "lost links are nowhere": Bug(
         right="count(c, 'failed', links)\n      count(c, 'f:spill_lost', links)",
         wrong="count(c, 'f:spill_lost', links)",
