@@ -13,8 +13,8 @@ from support.frontier_machine import run_machine
 from support.frontier_witness import Witness
 from support.servers import RunningServer
 
-SEEDS = 100
-"""Most need five, some thirty."""
+SEEDS = 300
+"""Most need five, some thirty, one more than a hundred."""
 STEPS = 20
 LUA = Path(scripts.__file__).parent / "lua"
 
