@@ -6,7 +6,7 @@ retries and redirects, through the frontier; :mod:`crawling.outcome` says which 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.core.downloader import Downloader
@@ -16,6 +16,9 @@ from scrapy.http import Response
 from crawling.pages import Page, Phase
 from crawling.to_scrapy import PAGE
 from crawlstream.model.url import domain_key, host_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 
 class Replaced(IgnoreRequest):
@@ -28,6 +31,22 @@ class Replaced(IgnoreRequest):
 
 class GrantedDownloader(Downloader):
     """Scrapy's downloader (``DOWNLOADER``) for requests of which each has its grant."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        from crawling.worker import Worker  # noqa: PLC0415  it knows this module
+
+        super().__init__(crawler)
+        self._deadlines = Worker.of(crawler).endings.deadlines
+        self._pass_middlewares = self.middleware.download_async
+        vars(self.middleware)["download_async"] = self._in_time
+
+    async def _in_time(self, enqueue: Any, request: Request) -> Response | Request:
+        """Through all middlewares; PageTimeout where one of them takes too long."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is None:
+            return await self._pass_middlewares(enqueue, request)
+        with self._deadlines.stretch(page):
+            return await self._pass_middlewares(enqueue, request)
 
     def fetch(self, request: Request) -> Any:  # type: ignore[override]
         """A Deferred of the response, or of a request that the same grant may still be used for."""

@@ -14,6 +14,8 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from crawling.deadlines import Deadlines
+from crawling.failures import CALLBACK_TIMEOUT, PageTimeout
 from crawling.holds import Holds
 from crawling.pages import Page
 from crawling.publish import GivenUp, Publisher
@@ -27,13 +29,19 @@ _EXPLAINED = frozenset({"invalid_request", "item_error", "spider_error"})
 """Reasons whose event says what was raised. What the network says stays in the log: it could tell a
 client what is inside."""
 
+_PAUSE_MS = 60_000
+"""Before a page that did not end is tried again."""
+
 log = structlog.get_logger()
 
 
 class Endings:
     """Brings the pages of this process to their end."""
 
-    def __init__(self, holds: Holds, publisher: Publisher, tasks: Tasks) -> None:
+    def __init__(self, holds: Holds, publisher: Publisher, tasks: Tasks, retries: int = 0) -> None:
+        """``retries``: how often a page is tried again whose spider or pipelines did not end."""
+        self.deadlines = Deadlines()
+        self._retries = retries
         self._holds = holds
         self._publisher = publisher
         self._tasks = tasks
@@ -101,6 +109,10 @@ class Endings:
     def _settle_if_over(self, page: Page) -> None:
         if not page.parsed or page.items or not page.is_open:
             return
+        if page.failure == CALLBACK_TIMEOUT and page.hold.retries < self._retries:
+            log.info("requeue", url=page.hold.entry.url, reason=page.failure)
+            self._holds.requeue(page, _PAUSE_MS)
+            return
         if page.failure:
             self.fail_soon(page, page.failure, page.failure_detail)
             return
@@ -117,7 +129,7 @@ class Endings:
 
 
 def _note(page: Page, reason: str, failure: Failure) -> None:
-    page.failure = reason
+    page.failure = CALLBACK_TIMEOUT if isinstance(failure.value, PageTimeout) else reason
     page.failure_detail = f"{type(failure.value).__name__}: {failure.value}"
 
 

@@ -21,6 +21,7 @@ code                     retry meaning
 ``too_many_redirects``   no    a chain of redirects without an end
 ``spider_error``         no    the spider's own code raised
 ``item_error``           no    a pipeline raised, or the item cannot be published
+``callback_timeout``     yes   callback, pipeline or middleware of the user did not end in 9 minutes
 ``ignored``              no    a downloader middleware of the user left it out
 ``killed_worker``        no    it was on the CPU when its worker died, three times
 ``hold_timeout``         no    no worker that held it brought it to its end, twenty times
@@ -52,6 +53,8 @@ from crawling.trust import is_untrusted
 RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses that are tried again before they are taken for the page's answer."""
 
+CALLBACK_TIMEOUT = "callback_timeout"
+
 FINAL = frozenset(
     {"address_refused", "bad_encoding", "certificate", "ignored", "invalid_request", "too_large"}
 )
@@ -60,6 +63,10 @@ FINAL = frozenset(
 
 class TooLarge(Exception):
     """The body is larger, decompressed, than this crawler accepts."""
+
+
+class PageTimeout(Exception):
+    """Code of the user has kept the page for longer than a worker may."""
 
 
 class BadEncoding(Exception):
@@ -73,6 +80,7 @@ class BadStatus(Exception):
 _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
     (AddressRefused, "address_refused"),
     (TooLarge, "too_large"),
+    (PageTimeout, CALLBACK_TIMEOUT),
     (BadEncoding, "bad_encoding"),
     ((CannotResolveHostError, net.DNSLookupError), "dns"),
     ((DownloadConnectionRefusedError, net.ConnectionRefusedError), "refused"),

@@ -12,6 +12,7 @@ from scrapy.http import Response
 
 from crawling.charset import with_charset
 from crawling.codings import MOST_CODINGS, codings_of, unpacked
+from crawling.deadlines import page_at_hand, publishing
 from crawling.failures import BadEncoding, TooLarge
 from crawling.outlinks import Children, Outlinks
 from crawling.pages import Page
@@ -107,6 +108,10 @@ class OutlinksMiddleware:
         """Scrapy's way to make one."""
         return cls(Worker.of(crawler))
 
+    def process_spider_input(self, response: Response) -> None:
+        """Note whose response it is, for spider and pipelines."""
+        page_at_hand.set(page_of(response))
+
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
@@ -114,7 +119,8 @@ class OutlinksMiddleware:
         page = page_of(response)
         children = Children(page, self._worker.traps)
         try:
-            async for each in self._worker.recorder.watched(page, result):
+            steps = self._worker.endings.deadlines.steps(page, result)
+            async for each in self._worker.recorder.watched(page, steps):
                 if isinstance(each, Outlinks):
                     with self._worker.recorder.noting(page):
                         children.follow(each.urls, response)
@@ -176,7 +182,8 @@ class ResultPipeline:
         page = self._worker.holds.by_id(item.id)
         if page is None or not page.is_open:
             raise DropItem("the page is in other hands")
-        await self._worker.publisher.result(item)
+        with publishing(page):
+            await self._worker.publisher.result(item)
         failpoint("after_publish")
         page.body_bytes = len(item.body)
         return item

@@ -68,6 +68,8 @@ class Page:
     filtered: Counter[str] = field(default_factory=Counter)
     items: int = 0
     """Items of its spider that are still in the pipelines."""
+    publishing: int = 0
+    """Items of it that wait for Kafka or the body store."""
     parsed: bool = False
     """The spider has yielded everything it will."""
     failure: str = ""

@@ -131,6 +131,7 @@ SPIDER_MIDDLEWARES: dict[str, Any] = {
 REFERER_ENABLED = False
 HTTPERROR_ALLOW_ALL = True
 
+ITEM_PROCESSOR = "crawling.pipelines.BoundPipelines"
 ITEM_PIPELINES: dict[str, Any] = {"crawling.middlewares.ResultPipeline": 900}
 
 # Our own events tell what happens; of Scrapy only warnings are of interest.

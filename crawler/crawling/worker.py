@@ -108,7 +108,7 @@ class Worker:
             spiderid=self._process.spider,
         )
         self.holds.on_spill = spiller.begin
-        self.endings = Endings(self.holds, self.publisher, self._tasks)
+        self.endings = Endings(self.holds, self.publisher, self._tasks, settings.RETRY_TIMES)
         self.outcomes = Outcomes(self.endings, self.holds, settings, self._count)
         self.traps = Traps(settings.max_path_segments, settings.max_path_repeats)
         self.blacklist = Blacklist(self._frontier, drops=not settings.SCHEDULER_BACKLOG_BLACKLIST)
@@ -242,6 +242,7 @@ class Worker:
         beats = 0
         while True:
             left_at = time.monotonic()
+            self.endings.deadlines.enforce()
             try:
                 await self._frontier.beat(self.name)
                 self.holds.heard(left_at)
@@ -286,6 +287,7 @@ class Worker:
                     continue
                 try:
                     request = to_scrapy(page, self.spider, self.outcomes.failed)
+                    self.endings.deadlines.bind(request, page, self.spider)
                 except (TypeError, ValueError) as error:
                     self.endings.fail_soon(page, "invalid_request", str(error))
                 else:

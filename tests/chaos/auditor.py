@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from chaos.facts import ENDS, Facts, Fed, Record, Rule, Violation, identity
@@ -168,6 +169,48 @@ def one_ending(facts: Facts) -> Iterator[str]:
                     yield f"{fed.crawlid}: {record.value['url']} came after its end"
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How the endings of the runs were told, before any repetition is dropped."""
+
+    runs: int
+    once: int
+    """Runs whose ending has exactly one record."""
+    repeats: Sequence[Record]
+    """Records of an ending that had come before under the same key."""
+
+    def __str__(self) -> str:
+        once = f"endings told once: {self.once} of {self.runs} runs"
+        return f"{once}, repeats under the same key: {len(self.repeats)}"
+
+
+def endings_told(facts: Facts) -> Told:
+    """Count the records of endings as they stand in Kafka."""
+    keys: dict[tuple[str, int], list[str | None]] = defaultdict(list)
+    repeated = []
+    for record in facts.records:
+        if record.topic == EVENTS and record.value["event"] in ENDINGS:
+            told = keys[record.value["crawlid"], record.value["run"]]
+            if record.key in told:
+                repeated.append(record)
+            told.append(record.key)
+    return Told(len(keys), sum(len(told) == 1 for told in keys.values()), repeated)
+
+
+def _is_between_writing_and_noting(target: str) -> bool:
+    """A redis-monitor, the Redis that it notes an ending in, or the Kafka that it writes it to."""
+    return target.startswith("redis") or target == "kafka"
+
+
+def endings_are_told_once(facts: Facts) -> Iterator[str]:
+    """An ending is written again only where its writer died, or a service failed, before."""
+    struck = [s.at for s in facts.strikes if _is_between_writing_and_noting(s.target)]
+    for record in endings_told(facts).repeats:
+        if not any(at <= record.at for at in struck):
+            name = f"{record.value['event']} of run {record.value['run']}"
+            yield f"{record.value['crawlid']}: {name} was told again, and nothing explains it"
+
+
 def _endings(facts: Facts, fed: Fed) -> Sequence[Record]:
     return [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] in ENDINGS]
 
@@ -253,6 +296,7 @@ LAWS: Mapping[str, Law] = {
     "repeats are recognisable": repeats_are_recognisable,
     "the ledger adds up": conservation,
     "one ending a run": one_ending,
+    "an ending is told once": endings_are_told_once,
     "no window is overrun": politeness,
     "complete only after Kafka": acknowledged_first,
     "every question is answered": everything_answered,

@@ -11,7 +11,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from chaos.auditor import LAWS
+from chaos.auditor import LAWS, endings_told
 from chaos.facts import Violation
 from chaos.rounds import Footprint, Outcome, results
 
@@ -129,6 +129,7 @@ def _round(outcome: Outcome) -> Mapping[str, Any]:
         "results": len(results(outcome.facts)),
         "repeats": outcome.repeated,
         "repeats_allowed": allowed(outcome),
+        "endings": str(endings_told(outcome.facts)),
         "visits": len(outcome.facts.visits),
         "landed": outcome.landed,
         "strikes": [

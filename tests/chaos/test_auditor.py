@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.auditor import LAWS, audit
+from chaos.auditor import LAWS, audit, endings_told
 from chaos.facts import APP, Facts, Fed, Record, Rule, Sample, Strike
 from crawlstream.demo.visits import Visit
 from crawlstream.model.crawl import CrawlKey
@@ -128,7 +128,23 @@ def test_what_is_good_is_called_good() -> None:
     """All pages, one repeat that a fault explains, one ending: no violation."""
     assert audit(GOOD) == []
     assert audit(more(AGAIN)(GOOD)) == []
-    assert audit(more(ending(9_500))(GOOD)) == [], "an ending that is told twice is one ending"
+
+
+@pytest.mark.parametrize("target", ["redis-monitor-1", "redis", "kafka"])
+def test_an_ending_may_be_told_again_where_its_telling_was_struck(target: str) -> None:
+    """It is one ending, and the report counts both records."""
+    strike = replace(STRIKE, target=target, at=8_000)
+    facts = replace(more(ending(9_500))(GOOD), strikes=[STRIKE, strike])
+    assert audit(facts) == []
+    beside = replace(strike, target="kafka-monitor-1")
+    assert [v.law for v in audit(replace(facts, strikes=[STRIKE, beside]))] == [
+        "an ending is told once"
+    ]
+    told = "endings told once: 0 of 1 runs, repeats under the same key: 1"
+    assert str(endings_told(facts)) == told
+    assert (
+        str(endings_told(GOOD)) == "endings told once: 1 of 1 runs, repeats under the same key: 0"
+    )
 
 
 PLANTED = {
@@ -186,6 +202,9 @@ PLANTED = {
     ),
     "one ending with two accounts": (
         more(ending(9_100, done=7)), "one ending a run", "different counters",
+    ),
+    "an ending that is told again": (
+        more(ending(9_500)), "an ending is told once", "told again, and nothing explains it",
     ),
     "another run": (more(event("crawl_started", 8_000, run=2)), "one ending a run", "[1, 2]"),
     "a page after the end": (

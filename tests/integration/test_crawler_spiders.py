@@ -379,3 +379,65 @@ async def test_a_page_says_what_its_links_are_told_of_it(
         await cluster.end_of(crawl, timeout_s=90)
     assert "referer" not in site.visits[-1].headers
     assert cluster.results()[-1]["parent_url"] == site.url("/")
+
+
+HANGING_SPIDER = """
+import asyncio
+
+from crawling import deadlines, endings
+from crawling.spiders.base import ClusterSpider
+
+deadlines.LONGEST_S, endings._PAUSE_MS = 3.0, 100
+
+class Pipeline:
+    async def process_item(self, item):
+        if item.url.endswith("/pipeline"):
+            await asyncio.Event().wait()
+        return item
+
+class Middleware:
+    async def process_response(self, request, response):
+        if request.url.endswith("/middleware"):
+            await asyncio.Event().wait()
+        return response
+
+class HangingSpider(ClusterSpider):
+    name = "hanging"
+    custom_settings = {
+        "ITEM_PIPELINES": {Pipeline: 100},
+        "DOWNLOADER_MIDDLEWARES": {Middleware: 100},
+    }
+
+    async def parse(self, response):
+        yield self.result(response)
+        if response.url.endswith("/callback"):
+            await asyncio.Event().wait()
+        if response.url.endswith("/leads-on"):
+            yield response.follow("/coroutine", self.parse_coroutine)
+
+    async def parse_coroutine(self, response):
+        await asyncio.Event().wait()
+"""
+
+
+async def test_code_of_the_user_that_waits_for_ever_fails_its_page(
+    cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """A callback of either kind, a pipeline, a middleware: tried again, then told by name.
+
+    All else goes on, and the worker ends in good order.
+    """
+    (tmp_path / "hanging.py").write_text(HANGING_SPIDER)
+    path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
+    hangs = ["/callback", "/coroutine", "/pipeline", "/middleware"]
+    site.pages |= {place: page() for place in (*hangs, "/leads-on", "/good")}
+    users = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "hanging", "RETRY_TIMES": "1"}
+    fed = [site.url(place) for place in (*hangs, "/leads-on", "/good") if place != "/coroutine"]
+    with cluster.worker("hanging", **users) as worker:
+        crawl = await cluster.feed(*fed, spiderid="hanging", maxdepth=1)
+        state = await cluster.end_of(crawl, timeout_s=90)
+        worker.signal(signal.SIGTERM)
+        assert worker.wait() == 0
+    assert (state.done, state.failed_by_reason) == (2, {"callback_timeout": 4})
+    assert cluster.failures() == {site.url(place): "callback_timeout" for place in hangs}
+    assert [site.paths().count(place) for place in hangs] == [2] * 4

@@ -42,9 +42,9 @@ class Machine:
             self._surroundings.restart: 3,
             self._surroundings.step_clock: 3,
             self._feeding.repeat_feed: 2,
-            self._spilling.recall: 8,
+            self._spilling.recall: 9,
             self._spilling.repeat: 2,
-            self._lose: 2,
+            self._lose: 1,
         }
 
     async def _lose(self) -> None:

@@ -46,7 +46,7 @@ class Spilling(Part):
             groups = [(children_of(group, of), group.counts) for group in settle.links]
             filled = [group for group in groups if group[0]]
             record = Spilled(of, of.run, worker.name, settle.token, 0, filled)
-            times = self.random.choice((1, 1, 2))
+            times = self.random.choice((1, 2))
             self._topic.records += self._topic.records[-1:] * (times - 1)
             self._sent += [record] * times
         return told
