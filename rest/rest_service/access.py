@@ -16,12 +16,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from crawlstream.boot.settings import ApiKey
+from crawlstream.boot.api_keys import ApiKey
+from crawlstream.boot.loopback import is_loopback_host
 from rest_service.envelope import Refused
 
 _BURST_S = 2.0
@@ -113,7 +113,7 @@ def _secret_of(request: Request) -> str | None:
 def check_site(request: Request, *, is_keyless: bool) -> None:
     """Refuse what a page of another site has a browser send here."""
     host = request.headers.get("host", "")
-    if is_keyless and host and not _is_loopback(host):
+    if is_keyless and host and not is_loopback_host(host):
         raise Refused(
             403,
             "Without API keys only names of this machine are answered.",
@@ -125,21 +125,6 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
     is_foreign = origin is not None and urlsplit(origin).netloc != host
     if is_foreign or request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise Refused(403, "Another site's page may not do this.", code="forbidden_origin")
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a host name or address without a port is this machine's own."""
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    name = host.partition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
-    return is_loopback(name.lower())
 
 
 class RateLimiter:

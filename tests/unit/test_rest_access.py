@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from crawlstream.boot.settings import ApiKey
+from crawlstream.boot.api_keys import ApiKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire import requests
 from rest_service.access import Keyring, RateLimiter, Role

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from rest_service import replies
-from rest_service.access import RateLimiter, Role, is_loopback, role_needed
+from rest_service.access import RateLimiter, Role, role_needed
 from rest_service.envelope import Refused
 from rest_service.once import Once
 from rest_service.process import _listen
