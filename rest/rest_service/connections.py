@@ -12,11 +12,12 @@ import asyncio
 import math
 import resource
 from functools import partial
-from ipaddress import IPv6Address, ip_address
 from typing import Any, cast
 
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rest_service.peers import peer_of
 
 MAX_CONNECTIONS = 2_000
 HEAD_S = 10.0
@@ -51,19 +52,6 @@ def allow_files() -> int:
         soft = wanted if hard < 0 else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return MAX_CONNECTIONS if soft < 0 else max(1, min(MAX_CONNECTIONS, soft - _OTHER_FILES))
-
-
-def peer_of(address: str) -> str:
-    """Whom an address stands for: itself, or the /64 that a client of IPv6 has for its own."""
-    try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if not isinstance(found, IPv6Address):
-        return address
-    if found.ipv4_mapped:
-        return str(found.ipv4_mapped)
-    return str(IPv6Address(int(found) >> 64 << 64)) + "/64"
 
 
 class Connections:

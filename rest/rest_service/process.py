@@ -32,6 +32,7 @@ from crawlstream.throttle.edit import ThrottleEditor
 from rest_service.app import make_app
 from rest_service.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
 from rest_service.feeder import Feeder
+from rest_service.quota import Quota
 from rest_service.replies import ReplyReader
 from rest_service.sampler import Sampler
 from rest_service.service import Service
@@ -97,6 +98,7 @@ def _sink(settings: Settings) -> KafkaSink:
 def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:
     keys = settings.keys
     frontier = Frontier(redis, keys)
+    sampler = Sampler(redis, keys, frontier)
     return Service(
         settings=settings,
         topics=settings.topics,
@@ -105,7 +107,8 @@ def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> 
         feeder=feeder,
         frontier=frontier,
         inspector=Inspector(redis, keys),
-        sampler=Sampler(redis, keys, frontier),
+        sampler=sampler,
+        quota=Quota(frontier, sampler),
         editor=ThrottleEditor(
             settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
         ),
@@ -149,7 +152,7 @@ def _health(service: Service, helpers: Sequence[asyncio.Task[None]]) -> Health:
     return Health(
         alive=not any(helper.done() for helper in helpers),
         waiting_for=", ".join(service.reach.missing),
-        details={"kept_bytes": service.replies.kept_bytes},
+        details={"kept_bytes": service.replies.kept_bytes + service.once.remembered_bytes},
     )
 
 
