@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
 from kafka import KafkaProducer
 
+from support.browser import chromium
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil
@@ -261,3 +263,44 @@ def _publish(cluster: MonitorCluster, topic: str, *records: dict[str, Any]) -> N
         producer.send(topic, json.dumps(record).encode())
     producer.flush(60)
     producer.close()
+
+
+async def test_a_person_with_a_key_of_an_application_walks_its_screens(
+    keyed: Keyed, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """A browser is led to the crawls of the key, kept live, and to nothing that it may not see."""
+    await keyed.ask("all", "POST", "/v2/crawls", [_seed(SHOP, "mine"), _seed(NEWS, "theirs")])
+    await _until_known(keyed, wait_until, (SHOP, "mine"), (NEWS, "theirs"))
+    home = f"http://127.0.0.1:{keyed.rest.port}"
+    async with chromium(tmp_path) as browser:
+        tab = await browser.tab()
+        # A browser remembers the password that it was given.
+        await tab.go(home.replace("//", f"//anybody:{SECRETS['shop']}@") + "/ui/submit")
+        await tab.go(home)
+
+        async def is_live() -> bool:
+            seen = await tab.text("body")
+            assert "theirs" not in seen
+            return "mine" in seen and await tab.text("#link") == "live"
+
+        await wait_until(is_live)
+        assert await tab.run("location.pathname") == "/ui/crawls"
+        assert (await tab.text("nav")).split("\n") == ["Crawls", "Rejected", "Start a crawl"]
+        await keyed.ask("all", "POST", "/v2/crawls", [_seed(SHOP, "later"), _seed(NEWS, "theirs2")])
+
+        async def has_come() -> bool:
+            seen = await tab.text("body")
+            assert "theirs" not in seen
+            return "later" in seen
+
+        await wait_until(has_come)
+        await tab.go(f"{home}/ui/submit")
+        assert await tab.run("document.querySelector('[name=appid]').value") == SHOP
+        await tab.fill("[name=urls]", "http://127.0.0.1:9/")
+        await tab.click("form[data-api] button.main")
+
+        async def is_fed() -> bool:
+            return "1 fed" in await tab.text("#said")
+
+        await wait_until(is_fed)
+        assert tab.complaints == []
