@@ -14,6 +14,7 @@ import resource
 from functools import partial
 from typing import Any, cast
 
+import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -26,6 +27,8 @@ KEEP_ALIVE_S = 30
 """How long a connection may be silent between two requests."""
 UNREAD_S = 60.0
 """How long a client may read nothing of its answer."""
+_LOOKED_AT, _BYTES_A_LINE = 4_096, 7
+"""Of so many bytes or more in chunks, a line end for so few of them is too many."""
 _LOOK_EVERY_S = 1.0
 _MOST_REFUSED = 100
 _OTHER_FILES = 300
@@ -172,10 +175,21 @@ class Connection(H11Protocol):
             self._due = self.loop.time() + HEAD_S
         if self._is_refused:
             return
+        if self._is_ground(data):
+            self.abort()
+            return
         super().data_received(data)
         if self._is_working:
             self._due = math.inf
             self._connections.works(self)
+
+    def _is_ground(self, data: bytes) -> bool:
+        """Whether a body comes in chunks of a few bytes: each costs as much as one of thousands."""
+        if len(data) < _LOOKED_AT or data.count(b"\r\n") * _BYTES_A_LINE < len(data):
+            return False
+        if self.conn.their_state is h11.SEND_BODY:
+            return b"transfer-encoding" in dict(self.headers)
+        return b"chunked" in data[:_LOOKED_AT].lower()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless that is here already."""
