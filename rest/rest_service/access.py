@@ -1,9 +1,11 @@
 """Who may do what, and how often.
 
-Roles build on each other: ``read`` sees everything, ``submit`` also feeds crawls, ``operate`` also
-steers them and edits the rules. Without keys whoever reaches the service operates, so it listens
-on loopback only and answers no other name than loopback's: a page of the web that has its own
-name point here (DNS rebinding) is refused, and so is any write that another site's page makes.
+Roles build on each other: ``read`` sees everything but secrets, ``submit`` also feeds crawls,
+``operate`` also steers them and edits the rules. A key may be bound to applications: then it feeds,
+sees and steers crawls of these, and nothing that is about the whole cluster. Without keys whoever
+reaches the service operates, so it listens on loopback only and answers no other name than
+loopback's: a page of the web that has its own name point here (DNS rebinding) is refused, and so is
+any write that another site's page makes.
 """
 
 from __future__ import annotations
@@ -14,19 +16,22 @@ import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from crawlstream.boot.settings import ApiKey
+from crawlstream.boot.api_keys import ApiKey
+from crawlstream.boot.loopback import is_loopback_host
 from rest_service.envelope import Refused
+from rest_service.peers import peer_of
 
 _BURST_S = 2.0
 """A client that was quiet may make so many seconds' worth of requests at once."""
 _CLIENTS_REMEMBERED = 10_000
+_GUESSES = 10.0
+"""Wrong keys that an address may try at once."""
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -44,8 +49,25 @@ class Client:
     """Whoever makes a request."""
 
     name: str
-    """Tells clients apart for limits: never a secret."""
+    """Tells clients apart, in limits and in the log: never a secret."""
     role: Role
+    address: str = "unknown"
+    appids: frozenset[str] = frozenset()
+    """The applications that it is bound to; empty: to none, all are open to it."""
+    rate: float | None = None
+    """Requests a second; None: as many as everybody."""
+    waiting: int | None = None
+    """Pages that may wait when it feeds more; None: any number."""
+
+    def may_see(self, appid: object) -> bool:
+        """Whether an application is open to it."""
+        return not self.appids or appid in self.appids
+
+    def check(self, *appids: object) -> None:
+        """Refused (403) unless all of these applications are open to it."""
+        if not all(map(self.may_see, appids)):
+            named = ", ".join(sorted(self.appids))
+            raise Refused(403, f"This key is for applications {named}.", code="forbidden_appid")
 
 
 _NEEDED: Mapping[tuple[str, str], Role] = {
@@ -64,11 +86,32 @@ def role_needed(method: str, path: str) -> Role:
     return _NEEDED.get((method, path), Role.READ if method in _SAFE_METHODS else Role.OPERATE)
 
 
+_OF_APPLICATIONS = frozenset(
+    {
+        *("/", "/feed", "/poll", "/v2/openapi.json"),
+        *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay"),
+        *(f"/v2/crawl/{verb}" for verb in ("stop", "pause", "resume", "reprioritize")),
+        *(
+            f"/v2/{name}{way}"
+            for name in ("results", "events", "rejected")
+            for way in ("", "/stream", "/export")
+        ),
+        *("/ui/crawls", "/ui/crawl", "/ui/crawl/failures", "/ui/crawl/pages", "/ui/page"),
+        *("/ui/submit", "/ui/rejected", "/ui/rejected/one"),
+    }
+)
+
+
+def is_of_applications(path: str) -> bool:
+    """Whether a route tells applications apart; what is not named here is the whole cluster's."""
+    return path in _OF_APPLICATIONS
+
+
 class Keyring:
     """The keys that are known; none at all lets everybody on this machine operate."""
 
     def __init__(self, keys: Sequence[ApiKey]) -> None:
-        self._keys = [(_digest(key.secret), Role[key.role.upper()]) for key in keys]
+        self._keys = [(_digest(key.secret), _client(key)) for key in keys]
 
     @property
     def is_empty(self) -> bool:
@@ -77,18 +120,28 @@ class Keyring:
 
     def identify(self, request: Request) -> Client:
         """Who asks; a key that is not known is refused with 401, a missing one is anyone."""
-        peer = request.client.host if request.client else "unknown"
+        address = request.client.host if request.client else "unknown"
         if self.is_empty:
-            return Client(peer, Role.OPERATE)
+            return Client(peer_of(address), Role.OPERATE, address)
         secret = _secret_of(request)
         if secret is None:
-            return Client(peer, Role.ANYONE)
+            return Client(peer_of(address), Role.ANYONE, address)
         digest = _digest(secret)
         # Every key is compared, so that time does not tell which one came close.
-        fitting = [role for known, role in self._keys if hmac.compare_digest(known, digest)]
+        fitting = [client for known, client in self._keys if hmac.compare_digest(known, digest)]
         if not fitting:
             raise Refused(401, "The API key is not known.", code="unauthorized")
-        return Client(digest.hex()[:12], max(fitting))
+        return replace(max(fitting, key=lambda client: client.role), address=address)
+
+
+def _client(key: ApiKey) -> Client:
+    return Client(
+        name=key.name or _digest(key.secret).hex()[:12],
+        role=Role[key.role.upper()],
+        appids=key.appids,
+        rate=key.rate,
+        waiting=key.waiting,
+    )
 
 
 def _digest(secret: str) -> bytes:
@@ -113,7 +166,7 @@ def _secret_of(request: Request) -> str | None:
 def check_site(request: Request, *, is_keyless: bool) -> None:
     """Refuse what a page of another site has a browser send here."""
     host = request.headers.get("host", "")
-    if is_keyless and host and not _is_loopback(host):
+    if is_keyless and host and not is_loopback_host(host):
         raise Refused(
             403,
             "Without API keys only names of this machine are answered.",
@@ -127,38 +180,71 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
         raise Refused(403, "Another site's page may not do this.", code="forbidden_origin")
 
 
-def is_loopback(name: str) -> bool:
-    """Whether a host name or address without a port is this machine's own."""
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    name = host.partition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
-    return is_loopback(name.lower())
-
-
 class RateLimiter:
     """A bucket of requests a client, filled at ``rate`` a second; 0 limits nobody."""
 
-    def __init__(self, rate: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        rate: float,
+        *,
+        burst_s: float = _BURST_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._rate = rate
+        self._burst_s = burst_s
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def admit(self, client: str) -> bool:
+    def admit(self, client: str, rate: float | None = None) -> bool:
         """Take one request out of the client's bucket; False: it is empty."""
-        if not self._rate:
+        rate = self._rate if rate is None else rate
+        if not rate:
             return True
-        now, full = self._clock(), max(self._rate * _BURST_S, 1.0)
-        level, at = self._buckets.pop(client, (full, now))
-        level = min(full, level + (now - at) * self._rate)
+        level = self._level(client, rate)
         is_admitted = level >= 1
-        self._buckets[client] = (level - 1 if is_admitted else level, now)
+        self._buckets.pop(client, None)
+        self._buckets[client] = (level - 1 if is_admitted else level, self._clock())
         if len(self._buckets) > _CLIENTS_REMEMBERED:
             self._buckets.popitem(last=False)
         return is_admitted
+
+    def is_empty(self, client: str) -> bool:
+        """Whether the client would be refused; takes nothing."""
+        return bool(self._rate) and self._level(client, self._rate) < 1
+
+    def _level(self, client: str, rate: float) -> float:
+        now, full = self._clock(), max(rate * self._burst_s, 1.0)
+        level, at = self._buckets.get(client, (full, now))
+        return min(full, level + (now - at) * rate)
+
+
+class Guesses:
+    """Slows down whoever tries keys: some at once, then one a second and address.
+
+    From an address that has used these up, a key that it has not used before is not even looked at:
+    the right one is answered as all others, so trying faster finds nothing. Whoever shares the
+    address goes on with a key that it has used before.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._left = RateLimiter(1.0, burst_s=_GUESSES, clock=clock)
+        self._used: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def failed(self, address: str) -> None:
+        """A key was wrong; Refused (429) if that is one too many."""
+        if not self._left.admit(peer_of(address)):
+            raise _slow_down()
+
+    def worked(self, client: Client) -> None:
+        """A key was right; Refused (429) if it is new from an address that guesses."""
+        name = (peer_of(client.address), client.name)
+        if name not in self._used and self._left.is_empty(name[0]):
+            raise _slow_down()
+        self._used[name] = None
+        self._used.move_to_end(name)
+        if len(self._used) > _CLIENTS_REMEMBERED:
+            self._used.popitem(last=False)
+
+
+def _slow_down() -> Refused:
+    return Refused(429, "Too many wrong API keys; wait.", code="too_many_guesses")

@@ -28,6 +28,7 @@ from rest_service.dashboard.render import render
 from rest_service.description import Described
 from rest_service.envelope import Refused, failure
 from rest_service.gate import CLIENT, Gate
+from rest_service.head import Heads
 from rest_service.inputs import wants_html
 from rest_service.service import Service
 
@@ -60,7 +61,7 @@ def make_app(service: Service) -> ASGIApp:
     app.add_exception_handler(Exception, _on_unexpected)
     settings = service.settings
     return Gate(
-        _Straight(app, service),
+        _Straight(Heads(app), service),
         keyring=Keyring(settings.api_keys),
         limiter=RateLimiter(settings.rest_rate),
         max_body_bytes=settings.rest_max_body_bytes,
@@ -126,7 +127,11 @@ async def _on_ours(request: Request, error: Exception) -> Response:
     refused = _refusal_of(error)
     if wants_html(request):
         return render(
-            "problem.html", status=refused.status, code=refused.status, message=str(refused)
+            "problem.html",
+            client=request.scope[CLIENT],
+            status=refused.status,
+            code=refused.status,
+            message=str(refused),
         )
     return failure(refused)
 

@@ -12,8 +12,9 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
+from rest_service.audit import audited
 from rest_service.envelope import Refused, success
-from rest_service.service import TheService
+from rest_service.service import TheClient, TheService
 
 router = APIRouter(prefix="/v2", tags=["cluster"])
 
@@ -72,37 +73,41 @@ async def rules(service: TheService) -> Response:
 
 
 @router.put("/throttle/rules/{domain}", summary="Set a rule")
-async def set_rule(domain: Domain, rule: Rule, service: TheService) -> Response:
+async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheClient) -> Response:
     """Set the rule of a domain, or of ``default``; it is in force within a second or so."""
     if not rule.model_fields_set:
         raise Refused(422, "There is nothing to set.", code="invalid")
-    table = await service.editor.set_rule(
-        domain,
-        hits=rule.hits,
-        window_s=rule.window,
-        scale=rule.scale,
-        concurrency=rule.concurrency,
-        moderated=rule.moderated,
-    )
+    with audited(client, "set-rule", domain=domain, **rule.model_dump(exclude_unset=True)):
+        table = await service.editor.set_rule(
+            domain,
+            hits=rule.hits,
+            window_s=rule.window,
+            scale=rule.scale,
+            concurrency=rule.concurrency,
+            moderated=rule.moderated,
+        )
     return success(table_as_json(table))
 
 
 @router.delete("/throttle/rules/{domain}", summary="Remove a rule")
-async def remove_rule(domain: Domain, service: TheService) -> Response:
+async def remove_rule(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Let the default rule apply to a domain again."""
-    return success(table_as_json(await service.editor.remove_rule(domain)))
+    with audited(client, "remove-rule", domain=domain):
+        return success(table_as_json(await service.editor.remove_rule(domain)))
 
 
 @router.put("/throttle/blacklist/{domain}", summary="Block a domain")
-async def block(domain: Domain, service: TheService) -> Response:
+async def block(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Fetch nothing from a domain; what waits for it keeps waiting."""
-    return success(table_as_json(await service.editor.block(domain)))
+    with audited(client, "block", domain=domain):
+        return success(table_as_json(await service.editor.block(domain)))
 
 
 @router.delete("/throttle/blacklist/{domain}", summary="Unblock a domain")
-async def unblock(domain: Domain, service: TheService) -> Response:
+async def unblock(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Let a blocked domain be fetched again."""
-    return success(table_as_json(await service.editor.unblock(domain)))
+    with audited(client, "unblock", domain=domain):
+        return success(table_as_json(await service.editor.unblock(domain)))
 
 
 def table_as_json(table: ThrottleTable) -> dict[str, object]:

@@ -16,6 +16,8 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import ActionRequest
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import requests
+from rest_service.access import Client
+from rest_service.audit import audited
 from rest_service.envelope import Refused, success
 from rest_service.inputs import media_type
 from rest_service.seeds import CSV, NDJSON, Seed, read_seeds
@@ -34,6 +36,8 @@ _BODIES: dict[str, Any] = {
         },
     }
 }
+
+_CRAWLS_LOGGED = 10
 
 Id = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -70,28 +74,34 @@ async def submit(
     body = await request.body()
     # Beside the loop: thousands of seeds take a while.
     seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
+    client.check(*{seed.request.appid for seed in seeds})
 
-    async def work() -> object:
-        await service.feed([seed.raw for seed in seeds])
-        return {"fed": len(seeds), "crawls": _named(seeds)}
+    async def work() -> bytes:
+        named = _named(seeds)
+        with audited(client, "feed", seeds=len(seeds), crawls=named[:_CRAWLS_LOGGED]):
+            await service.quota.admit(client, len(seeds))
+            await service.feed([seed.raw for seed in seeds])
+        return orjson.dumps({"fed": len(seeds), "crawls": named})
 
     if idempotency_key is None:
-        return success(await work(), status=202)
+        return success(orjson.Fragment(await work()), status=202)
     done = await service.once.run(client.name, idempotency_key, body, work)
-    return success(done, status=202)
+    return success(orjson.Fragment(done), status=202)
 
 
 @router.post("/check", summary="Check seeds", openapi_extra=_BODIES)
-async def check(request: Request, service: TheService) -> Response:
+async def check(request: Request, service: TheService, client: TheClient) -> Response:
     """Say whether seeds would be fed; feed nothing."""
     body = await request.body()
     seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
+    client.check(*{seed.request.appid for seed in seeds})
     return success({"good": len(seeds), "crawls": _named(seeds)})
 
 
 @router.get("/crawls", summary="List crawls")
 async def crawls(
     service: TheService,
+    client: TheClient,
     *,
     spiderid: str | None = None,
     appid: str | None = None,
@@ -100,7 +110,14 @@ async def crawls(
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:
     """Crawls that are remembered, the latest activity first, each with the ledger of its run."""
-    found = await service.frontier.crawls(spiderid=spiderid, appid=appid)
+    if appid is not None:
+        client.check(appid)
+    wanted = sorted(client.appids) if client.appids and appid is None else [appid]
+    found = [
+        crawl
+        for one in wanted
+        for crawl in await service.frontier.crawls(spiderid=spiderid, appid=one)
+    ]
     fitting = [crawl for crawl in found if state in {None, crawl.state}]
     fitting.sort(key=lambda crawl: crawl.last_activity, reverse=True)
     page = [as_json(crawl) for crawl in fitting[offset : offset + limit]]
@@ -115,12 +132,21 @@ async def crawl(service: TheService, key: TheCrawl) -> Response:
 
 @router.post("/crawl/{verb}", summary="Steer a crawl")
 async def steer(
-    verb: Literal["stop", "pause", "resume", "reprioritize"], target: Target, service: TheService
+    verb: Literal["stop", "pause", "resume", "reprioritize"],
+    target: Target,
+    service: TheService,
+    client: TheClient,
 ) -> Response:
     """Stop, pause, resume or move a crawl; takes effect after all that was fed before it.
 
     ``data`` is the cluster's reply, or ``{"poll_id": …}`` with status 202 when it takes longer.
     """
+    with audited(client, verb, **target.model_dump()):
+        client.check(target.appid)
+        return await _steer(verb, target, service, client)
+
+
+async def _steer(verb: str, target: Target, service: Service, client: Client) -> Response:
     if (verb == "reprioritize") != (target.priority is not None):
         raise Refused(422, "reprioritize, and nothing else, has a priority.", code="invalid")
     uuid = uuid4().hex
@@ -136,7 +162,7 @@ async def steer(
     )
     # What no schema allows is refused here, not on a topic that nobody reads.
     requests.decode(asked, limits=service.limits)
-    reply = await service.ask(asked, uuid)
+    reply = await service.ask(client, asked, uuid)
     if reply is None:
         return success({"poll_id": uuid}, status=202)
     if problem := orjson.loads(reply).get("error"):

@@ -8,7 +8,9 @@ from fastapi import FastAPI
 
 _ABOUT = (
     "Every answer in JSON but that of `GET /` is an envelope: `data` has what is asked for, and"
-    " `error` is null; or `data` is null, and `error` says why."
+    " `error` is null; or `data` is null, and `error` says why. A key may be bound to applications:"
+    " it feeds, sees and steers their crawls, and is refused (403, `forbidden_appid`) what is about"
+    " others or about the whole cluster. Keys below the role `operate` see no secrets."
 )
 _FAILURE = {
     "type": "object",

@@ -47,7 +47,7 @@ def failure(refused: Refused) -> Response:
     """A refusal."""
     error = {"message": str(refused), **refused.details}
     response = answer({"status": "FAILURE", "data": None, "error": error}, status=refused.status)
-    if refused.status == 429:
+    if refused.status in {429, 503}:
         response.headers["Retry-After"] = "1"
     return response
 

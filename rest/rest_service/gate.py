@@ -11,7 +11,16 @@ from prometheus_client import Counter, Histogram
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rest_service.access import Client, Keyring, RateLimiter, Role, check_site, role_needed
+from rest_service.access import (
+    Client,
+    Guesses,
+    Keyring,
+    RateLimiter,
+    Role,
+    check_site,
+    is_of_applications,
+    role_needed,
+)
 from rest_service.envelope import Refused, failure
 from rest_service.metrics import REQUESTS, SECONDS
 
@@ -50,6 +59,7 @@ class Gate:
         self._app = app
         self._keyring = keyring
         self._limiter = limiter
+        self._guesses = Guesses()
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,25 +96,35 @@ class Gate:
         """Who may pass; Refused says why one may not."""
         peer = request.client.host if request.client else "unknown"
         check_site(request, is_keyless=self._keyring.is_empty)
-        try:
-            client = self._keyring.identify(request)
-        except Refused:
-            # Guesses are counted, too.
-            self._admit(peer)
-            raise
-        self._admit(client.name)
-        needed = role_needed(request.method, request.scope["path"])
+        client = self._identify(request, peer)
+        self._admit(client.name, client.rate)
+        path = request.scope["path"]
+        needed = role_needed(request.method, path)
         if client.role < needed:
             status = 401 if client.role is Role.ANYONE else 403
             code = "unauthorized" if status == 401 else "forbidden"
             raise Refused(status, f"This needs the role {needed.name.lower()}.", code=code)
+        if client.appids and needed is not Role.ANYONE and not is_of_applications(path):
+            raise Refused(403, "This key is not for the whole cluster.", code="forbidden_appid")
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_body_bytes:
             raise _too_large(self._max_body_bytes)
         return client
 
-    def _admit(self, client: str) -> None:
-        if not self._limiter.admit(client):
+    def _identify(self, request: Request, peer: str) -> Client:
+        try:
+            client = self._keyring.identify(request)
+        except Refused:
+            # Guesses are counted, too.
+            self._admit(peer)
+            self._guesses.failed(peer)
+            raise
+        if client.role is not Role.ANYONE and not self._keyring.is_empty:
+            self._guesses.worked(client)
+        return client
+
+    def _admit(self, client: str, rate: float | None = None) -> None:
+        if not self._limiter.admit(client, rate):
             raise Refused(429, "Too many requests.", code="too_many_requests")
 
 

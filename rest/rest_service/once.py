@@ -7,57 +7,96 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from rest_service.envelope import Refused
 
 REMEMBERED_S = 3600.0
 REMEMBERED = 10_000
+REMEMBERED_BYTES = 64 * 1024 * 1024
+"""Beyond these the oldest answers are forgotten."""
+_OVERHEAD = 500
+"""Bytes of an answer besides its own, about."""
+
+_Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    at: float
+    digest: bytes
+    answer: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.answer) + _OVERHEAD
 
 
 class Once:
-    """Remembers, for an hour, what was answered under a key; a second try gets that answer.
+    """Remembers, for an hour and within bounds, what was answered under a key.
 
-    What failed is not remembered: it may be tried again.
+    A second try gets that answer. What failed is not remembered: it may be tried again.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: OrderedDict[tuple[str, str], tuple[float, bytes, asyncio.Future[object]]] = (
-            OrderedDict()
-        )
+        self._under_way: dict[_Name, tuple[bytes, asyncio.Future[bytes]]] = {}
+        self._known: OrderedDict[_Name, _Answered] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def remembered_bytes(self) -> int:
+        """Bytes of the answers that are remembered, about."""
+        return self._bytes
 
     async def run(
-        self, client: str, key: str, body: bytes, work: Callable[[], Awaitable[object]]
-    ) -> object:
+        self, client: str, key: str, body: bytes, work: Callable[[], Awaitable[bytes]]
+    ) -> bytes:
         """Do the work, or answer what it answered; Refused (422) if the body is another one."""
         self._forget_old()
         name, digest = (client, key), hashlib.sha256(body).digest()
-        if name in self._known:
-            _, known, answer = self._known[name]
-            if known != digest:
-                raise Refused(
-                    422, "This Idempotency-Key came with another body.", code="key_reused"
-                )
+        if known := self._known.get(name):
+            _check(known.digest, digest)
+            return known.answer
+        if name in self._under_way:
+            begun, answer = self._under_way[name]
+            _check(begun, digest)
             return await asyncio.shield(answer)
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._known[name] = (self._clock(), digest, future)
+        return await self._begin(name, digest, work)
+
+    async def _begin(
+        self, name: _Name, digest: bytes, work: Callable[[], Awaitable[bytes]]
+    ) -> bytes:
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._under_way[name] = (digest, future)
         try:
-            answered = await work()
+            answer = await work()
         except BaseException as error:
-            self._known.pop(name, None)
             future.set_exception(
                 error if isinstance(error, Exception) else Refused(503, "Try again.")
             )
             # Seen: nobody else may be waiting for it.
             future.exception()
             raise
-        future.set_result(answered)
-        return answered
+        finally:
+            del self._under_way[name]
+        future.set_result(answer)
+        self._known[name] = known = _Answered(self._clock(), digest, answer)
+        self._bytes += known.size
+        self._forget_old()
+        return answer
 
     def _forget_old(self) -> None:
         oldest = self._clock() - REMEMBERED_S
         while self._known:
-            at = next(iter(self._known.values()))[0]
-            if at > oldest and len(self._known) < REMEMBERED:
+            known = next(iter(self._known.values()))
+            is_much = len(self._known) > REMEMBERED or self._bytes > REMEMBERED_BYTES
+            if known.at > oldest and not is_much:
                 return
             self._known.popitem(last=False)
+            self._bytes -= known.size
+
+
+def _check(known: bytes, digest: bytes) -> None:
+    if known != digest:
+        raise Refused(422, "This Idempotency-Key came with another body.", code="key_reused")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
+from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.sink import KafkaSink
@@ -27,9 +29,10 @@ from crawlstream.frontier.inspection import Inspector
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
-from rest_service.access import is_loopback
 from rest_service.app import make_app
+from rest_service.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
 from rest_service.feeder import Feeder
+from rest_service.quota import Quota
 from rest_service.replies import ReplyReader
 from rest_service.sampler import Sampler
 from rest_service.service import Service
@@ -39,7 +42,6 @@ LOOK_EVERY_S = 5.0
 _LOOK_SOON_S = 0.2
 GRACEFUL_S = 10
 """How long requests under way may take after a stop."""
-MAX_CONNECTIONS = 2_000
 
 log = structlog.get_logger()
 
@@ -96,6 +98,7 @@ def _sink(settings: Settings) -> KafkaSink:
 def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:
     keys = settings.keys
     frontier = Frontier(redis, keys)
+    sampler = Sampler(redis, keys, frontier)
     return Service(
         settings=settings,
         topics=settings.topics,
@@ -104,7 +107,8 @@ def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> 
         feeder=feeder,
         frontier=frontier,
         inspector=Inspector(redis, keys),
-        sampler=Sampler(redis, keys, frontier),
+        sampler=sampler,
+        quota=Quota(frontier, sampler),
         editor=ThrottleEditor(
             settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
         ),
@@ -148,7 +152,7 @@ def _health(service: Service, helpers: Sequence[asyncio.Task[None]]) -> Health:
     return Health(
         alive=not any(helper.done() for helper in helpers),
         waiting_for=", ".join(service.reach.missing),
-        details={"kept_bytes": service.replies.kept_bytes},
+        details={"kept_bytes": service.replies.kept_bytes + service.once.remembered_bytes},
     )
 
 
@@ -164,9 +168,10 @@ class _Server(uvicorn.Server):
 async def _serve(
     app: ASGIApp, listener: socket.socket, *, service: Service, stop: asyncio.Event
 ) -> None:
+    connections = Connections(most=allow_files(), each=service.settings.rest_peer_connections)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=connections.protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -174,15 +179,19 @@ async def _serve(
         server_header=False,
         # Whoever asks is who the socket says, not who a header says.
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=30,
+        # Requests whose clients have gone count on: their connections do not.
+        limit_concurrency=2 * MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACEFUL_S,
     )
+    # It says in a line of its own what any byte that is no HTTP makes it think.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait([serving, stopped], return_when=asyncio.FIRST_COMPLETED)
-    service.stopping.set()
-    server.should_exit = True
-    await end([stopped])
-    await serving
+    async with beside(connections.watch()):
+        await asyncio.wait([serving, stopped], return_when=asyncio.FIRST_COMPLETED)
+        service.stopping.set()
+        server.should_exit = True
+        await end([stopped])
+        await serving

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -15,7 +16,10 @@ from crawlstream.bus.records import Record
 from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.model.state import CrawlState
+from crawlstream.wire import requests
+from rest_service.access import Client, Role
 from rest_service.envelope import Refused
+from rest_service.hiding import hide
 from rest_service.service import Service
 
 SCANNED = 20_000
@@ -38,6 +42,10 @@ class Wanted:
     event: str | None = None
     with_bodies: bool = False
     spiderid: str | None = None
+    appids: frozenset[str] = frozenset()
+    """Of these applications only, unless it is empty."""
+    is_hiding: bool = False
+    """Whether secrets are left out."""
 
     @property
     def is_all(self) -> bool:
@@ -57,14 +65,34 @@ class Wanted:
             return None
         if not self.with_bodies:
             value.pop("body", None)
-        return value
+        return hide(value) if self.is_hiding else value
 
     def _fits(self, value: Mapping[str, Any]) -> bool:
+        if self.appids and _appid_of(value) not in self.appids:
+            return False
         wanted = (
             *(("appid", self.appid), ("crawlid", self.crawlid)),
             *(("event", self.event), ("spiderid", self.spiderid)),
         )
         return all(value.get(name) == text for name, text in wanted if text is not None)
+
+
+def wanted_by(client: Client, **wanted: Any) -> Wanted:
+    """What a client wants, of what it may see; Refused (403) if it wants another application's."""
+    if wanted.get("appid") is not None:
+        client.check(wanted["appid"])
+    is_hiding = client.role < Role.OPERATE
+    return Wanted(**wanted, appids=client.appids, is_hiding=is_hiding)
+
+
+def _appid_of(value: Mapping[str, Any]) -> object:
+    """The application of a record; what was rejected names it in what came."""
+    if "appid" in value or not isinstance(raw := value.get("raw"), str):
+        return value.get("appid")
+    try:
+        return requests.readable_ids(b64decode(raw)).get("appid")
+    except ValueError:
+        return None
 
 
 @dataclass(slots=True)
@@ -124,7 +152,8 @@ async def read_page(
     if cursor is not None:
         start |= parsed(cursor, ends)
     elif wanted.is_all:
-        share = -(-limit // len(ends))
+        # Where only some may be seen, more are looked at.
+        share = -(-(SCANNED if wanted.appids else limit) // len(ends))
         start = {number: max(0, end - share) for number, end in ends.items()}
     found = Page(start)
     if all(start[number] >= end for number, end in ends.items()):
@@ -169,13 +198,14 @@ async def records_at(
 
 
 async def one_record(
-    service: Service, name: Name, partition: int, offset: int
+    service: Service, client: Client, name: Name, place: tuple[int, int]
 ) -> dict[str, object]:
     """One record as it is shown, with its body; Refused (404) if it is not there."""
-    async with service.pages:
+    partition, offset = place
+    async with service.pages.of(client.name):
         (record,) = await records_at(service, name, {partition: {offset}})
     page = Page({})
-    if not page.note(record, Wanted(with_bodies=True)):
+    if not page.note(record, wanted_by(client, with_bodies=True)):
         raise Refused(404, "This record cannot be read.", code="no_record")
     return page.records[0]
 

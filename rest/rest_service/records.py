@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,8 @@ from crawlstream.bus.records import Out, Record
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import beside
 from crawlstream.wire import rejects, requests
+from rest_service.access import Client
+from rest_service.audit import audited
 from rest_service.envelope import Refused, success
 from rest_service.reading import (
     Name,
@@ -29,12 +32,28 @@ from rest_service.reading import (
     read_page,
     records_at,
     start_of,
+    wanted_by,
 )
-from rest_service.service import MAX_STREAMS, Service, TheService
+from rest_service.service import (
+    MAX_STREAMS,
+    MAX_STREAMS_EACH,
+    Service,
+    TheClient,
+    TheService,
+)
 
 _SILENCE_S = 15
 _CHUNK_BYTES = 65_536
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_BLANK = r"\x00-\x20\x7f\x85\xa0\xad\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+"""Characters that cannot be seen before others."""
+_STARTS = r"=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212"
+"""What a formula, or a command of old spreadsheets, begins with, in full width, too."""
+_FORMULA = re.compile(
+    rf"\A(?=[{_BLANK}]*[{_STARTS}]|[\t\r\n])|(?<=[;\t\r\n])(?=[{_BLANK}\"]{{0,8}}[{_STARTS}])"
+)
+"""Where a spreadsheet may see the beginning of one: at that of a cell, and behind whatever ends a
+cell in half of the world, where the quotes about ours are read otherwise."""
+_PLACES_LOGGED = 10
 _RUN = ("appid", "crawlid", "spiderid", "run")
 COLUMNS: Mapping[Name, Sequence[str]] = {
     "results": (
@@ -54,6 +73,7 @@ Cursor = Annotated[str | None, Query(max_length=100_000, description="As the pag
 
 
 async def _wanted(
+    client: TheClient,
     *,
     appid: str | None = None,
     crawlid: str | None = None,
@@ -61,7 +81,14 @@ async def _wanted(
     event: str | None = None,
     bodies: Annotated[bool, Query(description="With the bodies of pages.")] = False,
 ) -> Wanted:
-    return Wanted(appid, crawlid, event, bodies, spiderid)
+    return wanted_by(
+        client,
+        appid=appid,
+        crawlid=crawlid,
+        event=event,
+        with_bodies=bodies,
+        spiderid=spiderid,
+    )
 
 
 Chosen = Annotated[Wanted, Depends(_wanted)]
@@ -85,15 +112,20 @@ class Places(BaseModel):
 
 
 @router.post("/rejected/replay", summary="Feed rejected records again")
-async def replay(places: Places, service: TheService) -> Response:
+async def replay(places: Places, service: TheService, client: TheClient) -> Response:
     """Feed the same bytes anew. They are judged like any others; fed twice, they count twice."""
     wanted: dict[int, set[int]] = {}
     for place in places.records:
         wanted.setdefault(place.partition, set()).add(place.offset)
-    async with service.pages:
-        found = await records_at(service, "rejected", wanted)
-    again = [out for record in found if (out := _again(service, record))]
-    await service.send(again)
+    first = [place.model_dump() for place in places.records[:_PLACES_LOGGED]]
+    with audited(client, "replay", records=len(places.records), first=first):
+        async with service.pages.of(client.name):
+            found = await records_at(service, "rejected", wanted)
+        again = [out for record in found if (out := _again(service, record))]
+        if client.appids:
+            client.check(*(requests.readable_ids(out.value).get("appid") for out in again))
+        await service.quota.admit(client, len(again))
+        await service.send(again)
     return success({"replayed": len(again), "without_bytes": len(found) - len(again)})
 
 
@@ -116,6 +148,7 @@ async def page(
     name: Name,
     service: TheService,
     wanted: Chosen,
+    client: TheClient,
     *,
     cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -124,7 +157,7 @@ async def page(
 
     ``cursor`` is where the next page begins; ``at_end`` says that there is nothing more as yet.
     """
-    async with service.pages:
+    async with service.pages.of(client.name):
         found, is_at_end = await read_page(service, name, wanted, cursor=cursor, limit=limit)
     return success({"records": found.records, "cursor": found.cursor, "at_end": is_at_end})
 
@@ -134,15 +167,17 @@ async def stream(
     name: Name,
     service: TheService,
     wanted: Chosen,
+    client: TheClient,
+    *,
     last_event_id: Annotated[str | None, Header(max_length=100_000)] = None,
 ) -> Response:
     """Server-sent events, from now on or behind ``Last-Event-ID``; browsers reconnect by it."""
     begin = Page(await ends_of(service, name))
     if last_event_id is not None:
         begin.offsets |= parsed(last_event_id, begin.offsets)
-    _check_room(service)
+    _check_room(service, client)
     return StreamingResponse(
-        _events(service, name, wanted, begin),
+        _in_turn(service, client, _events(service, name, wanted, begin)),
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )
@@ -153,6 +188,8 @@ async def export(
     name: Name,
     service: TheService,
     wanted: Chosen,
+    client: TheClient,
+    *,
     form: Annotated[Literal["jsonl", "csv"], Query(alias="format")] = "jsonl",
 ) -> Response:
     """Everything that a topic has as yet: a JSON object a line, or a table for spreadsheets.
@@ -160,7 +197,7 @@ async def export(
     Of a crawl that is remembered, from shortly before its latest run on. No cell of the table is
     a formula.
     """
-    _check_room(service)
+    _check_room(service, client)
     start = dict.fromkeys(await ends_of(service, name), 0)
     if wanted.appid and wanted.crawlid:
         key = CrawlKey(wanted.spiderid or "link", wanted.appid, wanted.crawlid)
@@ -168,29 +205,33 @@ async def export(
             start = await start_of(service, name, one)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
     if form == "csv":
-        lines = _table(service, name, wanted, start)
+        lines = _in_turn(service, client, _table(service, name, wanted, start))
         return StreamingResponse(lines, media_type="text/csv", headers=headers)
-    lines = _lines(service, name, wanted, start)
+    lines = _in_turn(service, client, _lines(service, name, wanted, start))
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 def csv_cell(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet takes for a formula, whatever it strips before it looks."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        return str(value)
     text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-    text = "" if value is None else text
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return _FORMULA.sub("'", text)
 
 
 def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
     """Rows of a table as text."""
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([csv_cell(value) for value in row] for row in rows)
+    table = csv.writer(text, quoting=csv.QUOTE_ALL)
+    table.writerows([csv_cell(value) for value in row] for row in rows)
     return text.getvalue().encode()
 
 
 async def _table(
     service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     columns = COLUMNS[name]
     yield as_csv([columns])
     async for values in _values(service, name, wanted, start):
@@ -199,7 +240,7 @@ async def _table(
 
 async def _lines(
     service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     async for values in _values(service, name, wanted, start):
         yield b"".join(orjson.dumps(value) + b"\n" for value in values)
 
@@ -209,7 +250,7 @@ async def _values(
 ) -> AsyncIterator[list[Any]]:
     """The records that are wanted, some at a time."""
     page = Page(dict(start))
-    async with service.streams, aclosing(read(service, name, start)) as records:
+    async with aclosing(read(service, name, start)) as records:
         async for record in records:
             page.note(record, wanted)
             if page.size >= _CHUNK_BYTES:
@@ -218,17 +259,29 @@ async def _values(
     yield [record["value"] for record in page.records]
 
 
-def _check_room(service: Service) -> None:
-    if service.streams.locked():
-        raise Refused(429, f"{MAX_STREAMS} streams are read already.", code="too_many_streams")
+def _check_room(service: Service, client: Client) -> None:
+    if service.streams.is_full(client.name):
+        raise Refused(
+            429,
+            f"{MAX_STREAMS} streams are read already, or {MAX_STREAMS_EACH} of yours.",
+            code="too_many_streams",
+        )
+
+
+async def _in_turn(
+    service: Service, client: Client, chunks: AsyncGenerator[bytes, None]
+) -> AsyncIterator[bytes]:
+    async with service.streams.of(client.name), aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
 
 
 async def _events(
     service: Service, name: Name, wanted: Wanted, begin: Page
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The stream, with a sign of life every 15 s; it ends with the process, or without Kafka."""
     queue: asyncio.Queue[bytes] = asyncio.Queue(100)
-    async with service.streams, beside(_pump(service, name, wanted, begin, queue=queue)) as (pump,):
+    async with beside(_pump(service, name, wanted, begin, queue=queue)) as (pump,):
         yield b": connected\n\n"
         silent_s = 0
         while not service.stopping.is_set() and not (pump.done() and queue.empty()):

@@ -20,7 +20,15 @@ KEPT_REPLIES = 10_000
 KEPT_BYTES = 64 * 1024 * 1024
 """What nobody polls is dropped after an hour, and the oldest first when there is too much."""
 
+MaySee = Callable[[object], bool]
+"""Whether somebody may see what is about an application."""
+_Expected = tuple[asyncio.Future[bytes], MaySee]
+
 log = structlog.get_logger()
+
+
+def _everything(_appid: object) -> bool:
+    return True
 
 
 class Replies:
@@ -28,35 +36,44 @@ class Replies:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._expected: dict[str, list[asyncio.Future[bytes]]] = {}
+        self._expected: dict[str, list[_Expected]] = {}
         self._kept: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
 
     @contextmanager
-    def expecting(self, uuid: str) -> Iterator[asyncio.Future[bytes]]:
-        """A future of the reply, for the length of the block; begin it before asking."""
+    def expecting(
+        self, uuid: str, may_see: MaySee = _everything
+    ) -> Iterator[asyncio.Future[bytes]]:
+        """A future of the reply, for the length of the block; begin it before asking.
+
+        A reply about an application that the client may not see is none to it.
+        """
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         waiting = self._expected.setdefault(uuid, [])
-        waiting.append(future)
+        waiting.append((future, may_see))
         try:
             yield future
         finally:
-            waiting.remove(future)
+            waiting.remove((future, may_see))
             if not waiting:
                 self._expected.pop(uuid, None)
 
     def arrived(self, uuid: str, reply: bytes) -> None:
         """A reply has come: its JSON as bytes."""
-        waiting = [future for future in self._expected.get(uuid, ()) if not future.done()]
+        waiting = [
+            future
+            for future, may_see in self._expected.get(uuid, ())
+            if not future.done() and may_see(_appid_of(reply))
+        ]
         for future in waiting:
             future.set_result(reply)
         if not waiting:
             self._keep(uuid, reply)
 
-    def take(self, uuid: str) -> bytes | None:
-        """The reply that was kept, which is forgotten by this; None if there is none."""
+    def take(self, uuid: str, may_see: MaySee = _everything) -> bytes | None:
+        """The reply that was kept, which is forgotten by this; None if there is none to see."""
         self._drop_old()
-        if uuid not in self._kept:
+        if uuid not in self._kept or not may_see(_appid_of(self._kept[uuid][1])):
             return None
         _, reply = self._kept.pop(uuid)
         self._bytes -= len(reply)
@@ -117,9 +134,17 @@ class ReplyReader:
 
 def _uuid_of(value: bytes) -> str | None:
     """What a reply answers to; None for what is no reply to anybody."""
+    uuid = _field(value, "uuid")
+    return uuid if isinstance(uuid, str) else None
+
+
+def _appid_of(value: bytes) -> object:
+    return _field(value, "appid")
+
+
+def _field(value: bytes, name: str) -> object:
     try:
         reply = orjson.loads(value)
     except orjson.JSONDecodeError:
         return None
-    uuid = reply.get("uuid") if isinstance(reply, dict) else None
-    return uuid if isinstance(uuid, str) else None
+    return reply.get(name) if isinstance(reply, dict) else None

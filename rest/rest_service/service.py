@@ -26,13 +26,17 @@ from rest_service.feeder import MAX_RECORDS, Feeder
 from rest_service.gate import CLIENT
 from rest_service.metrics import WAITING
 from rest_service.once import Once
+from rest_service.quota import Quota
 from rest_service.replies import Replies
 from rest_service.sampler import Sampler
+from rest_service.turns import Turns
 
-MAX_STREAMS = 20
-"""At a time: each reads Kafka by a thread of its own."""
-MAX_PAGES = 8
+MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
+"""At a time, and of one client: each reads Kafka by a thread of its own."""
+MAX_PAGES, MAX_PAGES_EACH = 8, 4
 """Of records that are read at a time, for the same reason; more wait their turn."""
+PATIENCE_S = 10.0
+"""How long for."""
 
 
 @dataclass(slots=True)
@@ -68,13 +72,16 @@ class Service:
     inspector: Inspector
     sampler: Sampler
     editor: ThrottleEditor
+    quota: Quota
     node: str
     """The name of this process, as its heartbeat tells it."""
     replies: Replies = field(default_factory=Replies)
     reach: Reach = field(default_factory=Reach)
     once: Once = field(default_factory=Once)
-    streams: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_STREAMS))
-    pages: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_PAGES))
+    streams: Turns = field(default_factory=lambda: Turns(most=MAX_STREAMS, each=MAX_STREAMS_EACH))
+    pages: Turns = field(
+        default_factory=lambda: Turns(most=MAX_PAGES, each=MAX_PAGES_EACH, patience_s=PATIENCE_S)
+    )
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     started_at: float = field(default_factory=time.monotonic)
 
@@ -103,12 +110,12 @@ class Service:
         except TimeoutError as error:
             raise KafkaUnavailable from error
 
-    async def ask(self, raw: bytes, uuid: str) -> bytes | None:
+    async def ask(self, client: Client, raw: bytes, uuid: str) -> bytes | None:
         """Feed a request and wait for the reply of its uuid; None: it will have to be polled.
 
         Errors as of ``feed``.
         """
-        with self.replies.expecting(uuid) as reply, WAITING.track_inprogress():
+        with self.replies.expecting(uuid, client.may_see) as reply, WAITING.track_inprogress():
             await self.feed([raw])
             await asyncio.wait([reply], timeout=self.settings.WAIT_FOR_RESPONSE_TIME)
             return reply.result() if reply.done() else None
@@ -123,10 +130,15 @@ async def _client_of(request: Request) -> Client:
     return cast(Client, request.scope[CLIENT])
 
 
-async def _crawl_of(appid: str, crawlid: str, spiderid: str = "link") -> CrawlKey:
+TheService = Annotated[Service, Depends(_service_of)]
+TheClient = Annotated[Client, Depends(_client_of)]
+
+
+async def _crawl_of(
+    client: TheClient, appid: str, crawlid: str, spiderid: str = "link"
+) -> CrawlKey:
+    client.check(appid)
     return CrawlKey(spiderid, appid, crawlid)
 
 
-TheService = Annotated[Service, Depends(_service_of)]
-TheClient = Annotated[Client, Depends(_client_of)]
 TheCrawl = Annotated[CrawlKey, Depends(_crawl_of)]

@@ -6,18 +6,21 @@ hour and within bounds, and a request that was refused is answered by the cluste
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import jsonschema
 import orjson
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 
 from crawlstream.bus.records import RecordTooLarge
 from crawlstream.errors import InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
 from crawlstream.wire import requests
 from rest_service.access import Client, Role
+from rest_service.audit import audited_request
 from rest_service.dashboard.cluster import overview
 from rest_service.description import body
 from rest_service.envelope import Refused, answer, success
@@ -53,8 +56,10 @@ router = APIRouter(tags=["predecessor"])
 
 
 @router.get("/", summary="How this process is")
-async def index(request: Request, service: TheService) -> Response:
+async def index(request: Request, service: TheService, client: TheClient) -> Response:
     """Tell the state of this process: a page for browsers, JSON for programs."""
+    if wants_html(request) and client.appids:
+        return RedirectResponse("/ui/crawls", 303)
     if wants_html(request):
         return await overview(request, service)
     if is_json(request) and (raw := await request.body()):
@@ -79,14 +84,19 @@ async def feed(request: Request, service: TheService, client: TheClient) -> Resp
 
     What comes too late is named by ``poll_id``, and ``/poll`` has it.
     """
-    raw = await _object_in(request)
-    _check_role(service, client, raw)
+    raw, fields = await _object_in(request)
+    with audited_request(client, fields):
+        await _check(service, client, raw)
+        return await _feed(service, client, raw)
+
+
+async def _feed(service: Service, client: Client, raw: bytes) -> Response:
     uuid = requests.readable_ids(raw).get("uuid")
     try:
         if not uuid:
             await service.feed([raw])
             return success(None)
-        reply = await service.ask(raw, uuid)
+        reply = await service.ask(client, raw, uuid)
     except KafkaUnavailable as error:
         raise Refused(500, NO_KAFKA) from error
     except RecordTooLarge as error:
@@ -95,13 +105,13 @@ async def feed(request: Request, service: TheService, client: TheClient) -> Resp
 
 
 @router.post("/poll", summary="Fetch a reply that came late", openapi_extra=_ASKED)
-async def poll(request: Request, service: TheService) -> Response:
+async def poll(request: Request, service: TheService, client: TheClient) -> Response:
     """Hand out the reply of a ``poll_id``, once."""
-    fields = orjson.loads(await _object_in(request))
+    _, fields = await _object_in(request)
     problems = [error.message for error in _POLL.iter_errors(fields)]
     if problems:
         raise Refused(400, "JSON did not validate against schema.", cause=problems[0])
-    reply = service.replies.take(fields["poll_id"])
+    reply = service.replies.take(fields["poll_id"], client.may_see)
     if reply is None:
         raise Refused(404, "Could not find matching poll_id")
     return success(orjson.Fragment(reply))
@@ -110,24 +120,35 @@ async def poll(request: Request, service: TheService) -> Response:
 _POLL: Any = jsonschema.Draft7Validator(_POLL_SCHEMA)
 
 
-async def _object_in(request: Request) -> bytes:
+async def _object_in(request: Request) -> tuple[bytes, dict[str, Any]]:
     """The body, if it is a JSON object; its bytes are passed on, so no number changes."""
     raw = await request.body()
     if not is_json(request):
         raise Refused(400, NOT_JSON)
-    if not isinstance(parse_json(raw, NOT_JSON), dict):
+    fields = parse_json(raw, NOT_JSON)
+    if not isinstance(fields, dict):
         raise Refused(400, NOT_JSON, cause="it must be an object")
-    return raw
+    return raw, fields
 
 
-def _check_role(service: Service, client: Client, raw: bytes) -> None:
-    """Feeding crawls and asking is for those who may submit; all else steers the cluster."""
-    if client.role >= Role.OPERATE:
+async def _check(service: Service, client: Client, raw: bytes) -> None:
+    """Whether a client may feed this; Refused says why not.
+
+    Feeding crawls and asking is for those who may submit; all else steers the cluster. Whoever is
+    bound to applications feeds what is about these.
+    """
+    if client.role >= Role.OPERATE and not client.appids and client.waiting is None:
         return
     try:
-        fed = requests.decode(raw, limits=service.limits)
+        # Beside the loop: expressions are compiled.
+        fed = await asyncio.to_thread(requests.decode, raw, limits=service.limits)
     except InvalidRequest:
         fed = None
     asks = isinstance(fed, ActionRequest) and fed.name == "info"
-    if not asks and not isinstance(fed, CrawlRequest | StatsRequest):
+    if client.role < Role.OPERATE and not asks and not isinstance(fed, CrawlRequest | StatsRequest):
         raise Refused(403, "This request needs the role operate.", code="forbidden")
+    if client.appids:
+        is_of_one = isinstance(fed, CrawlRequest | ActionRequest)
+        client.check(fed.appid if is_of_one and fed else None)
+    if isinstance(fed, CrawlRequest):
+        await service.quota.admit(client, 1)

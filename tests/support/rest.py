@@ -102,14 +102,14 @@ def running_rest(
 
 @contextmanager
 def rest_beside_monitors(
-    cluster: MonitorCluster, folder: Path, *, wait_s: int
+    cluster: MonitorCluster, folder: Path, *, wait_s: int, **env: str
 ) -> Iterator[RestProcess]:
     """A service with both monitors and no crawler; it waits ``wait_s`` seconds for replies."""
     waits = {"WAIT_FOR_RESPONSE_TIME": str(wait_s)}
     with (
         cluster.kafka_monitor(),
         cluster.redis_monitor(),
-        running_rest(cluster, folder, **waits) as service,
+        running_rest(cluster, folder, **waits, **env) as service,
     ):
         yield service
 

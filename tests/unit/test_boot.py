@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -22,9 +23,10 @@ from crawlstream.cli.ports import free_block
 from crawlstream.errors import ConfigError, KafkaUnavailable
 
 
-async def _get(port: int, path: str) -> tuple[int, bytes]:
+async def _get(port: int, path: str, *, host: str | None = None) -> tuple[int, bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    named = "" if host is None else f"Host: {host}\r\n"
+    writer.write(f"GET {path} HTTP/1.1\r\n{named}\r\n".encode())
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     return int(head.split()[1]), body
@@ -87,6 +89,46 @@ async def test_metrics_and_unknown_pages() -> None:
         await reader.read()
         writer.close()
         assert (await _get(port, "/health"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("listens_on", "name", "status"),
+    [
+        ("127.0.0.1", "localhost:9100", 200),
+        ("127.0.0.1", "127.0.0.1", 200),
+        ("127.0.0.1", "[::1]:9100", 200),
+        ("127.0.0.1", "evil.test", 403),
+        ("127.0.0.1", "[::1].evil.test", 403),
+        ("127.0.0.1", "localhost.evil.test:9100", 403),
+        ("127.0.0.1", "", 403),
+        ("0.0.0.0", "crawler-0.crawlers.svc", 200),
+    ],
+)
+async def test_no_page_of_the_web_reads_a_loopback(listens_on: str, name: str, status: int) -> None:
+    """A name of its owner's that points here is refused; beyond loopback any name is answered."""
+    port = free_block(1)
+    async with health.serve(port, Health, host=listens_on):
+        for path in ("/metrics", "/health/live"):
+            assert (await _get(port, path, host=name))[0] == status
+
+
+async def test_whoever_is_silent_keeps_nobody_from_asking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of too many connections the eldest goes; what is left of them ends by its deadline."""
+    monkeypatch.setattr(health, "REQUEST_TIMEOUT_S", 0.5)
+    port = free_block(1)
+    async with health.serve(port, Health):
+        crowd = [
+            await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(health.MAX_CONNECTIONS + 50)
+        ]
+        assert (await _get(port, "/health"))[0] == 200
+        async with asyncio.timeout(5):
+            for reader, writer in crowd:
+                with contextlib.suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+                writer.close()
 
 
 async def test_a_taken_port_is_one_sentence() -> None:

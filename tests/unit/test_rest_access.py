@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from crawlstream.boot.settings import ApiKey
+from crawlstream.boot.api_keys import ApiKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire import requests
 from rest_service.access import Keyring, RateLimiter, Role
@@ -59,14 +59,25 @@ TABLE = {
 }
 """Route -> the least role that may use it. ``POST /feed`` needs more for some requests."""
 
+OF_APPLICATIONS = {
+    *("GET /", "POST /", "POST /poll", "POST /feed", "GET /v2/openapi.json"),
+    *("GET /ui/crawls", "GET /ui/crawl", "GET /ui/crawl/failures", "GET /ui/crawl/pages"),
+    *("GET /ui/page", "GET /ui/rejected", "GET /ui/rejected/one", "GET /ui/submit"),
+    *("POST /v2/crawls", "POST /v2/check", "GET /v2/crawls", "GET /v2/crawl"),
+    *("POST /v2/crawl/{verb}", "POST /v2/rejected/replay"),
+    *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
+}
+"""What keys that are bound to applications may use, too: each of these tells them apart."""
+
 _SECRETS = {role: f"{role}-secret-0123456789" for role in ("read", "submit", "operate")}
+_BOUND = "bound-secret-0123456789"
 
 
 def _application() -> Any:
     settings = SimpleNamespace(api_keys=(), rest_rate=0, rest_max_body_bytes=1024)
     service: Any = SimpleNamespace(settings=settings)
     gate: Any = make_app(service)
-    return gate._app._app
+    return gate._app._app._app
 
 
 def _routes() -> set[str]:
@@ -86,6 +97,7 @@ async def _behind(scope: Scope, receive: Receive, send: Send) -> None:
 async def _status(route: str, secret: str | None) -> int:
     """How the gate answers a request for a route."""
     keys = [ApiKey(role=cast(Any, role), secret=known) for role, known in _SECRETS.items()]
+    keys.append(ApiKey(role="operate", secret=_BOUND, appids=frozenset({"shop"})))
     gate = Gate(_behind, keyring=Keyring(keys), limiter=RateLimiter(0), max_body_bytes=1024)
     method, _, path = route.partition(" ")
     path = path.format(verb="stop", domain="example.com", name="results")
@@ -102,6 +114,13 @@ async def _status(route: str, secret: str | None) -> int:
 
     await gate({**scope, "headers": headers, "client": ("192.0.2.1", 1)}, receive, send)
     return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize("route", TABLE)
+async def test_a_key_for_applications_has_no_way_to_the_cluster(route: str) -> None:
+    """Whatever does not tell applications apart is refused to it, whatever its role."""
+    is_open = route in OF_APPLICATIONS or TABLE[route] == "anyone"
+    assert await _status(route, _BOUND) == (200 if is_open else 403)
 
 
 def test_every_route_has_a_row() -> None:

@@ -15,8 +15,16 @@ from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.stats.heartbeat import Process
+from rest_service.access import Client, Role
 from rest_service.dashboard import cluster, crawls
-from rest_service.dashboard.render import crawl_path, duration, render, render_live, volume
+from rest_service.dashboard.render import (
+    crawl_path,
+    duration,
+    moment,
+    render,
+    render_live,
+    volume,
+)
 from rest_service.gate import SECURITY_HEADERS
 from rest_service.records import as_csv
 from support.hostile_texts import SCRIPTS
@@ -132,6 +140,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "fields": [(text, text)],
             "errors": [text],
             "text": text,
+            "is_hidden": False,
             "can_be_replayed": True,
         },
         "domains.html": {
@@ -142,16 +151,21 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "default": ThrottleRule(hits=1, window_s=1),
         },
         "processes.html": {"processes": [process], "reach": reach},
-        "submit.html": {"fresh_id": text},
+        "submit.html": {"fresh_id": text, "appid": text},
         "problem.html": {"code": text, "message": text},
     }
 
 
+OPERATOR = Client("somebody", Role.OPERATE)
+BOUND = Client("somebody", Role.READ, appids=frozenset({"shop"}))
+
+
 @pytest.mark.parametrize("template", list(_values("")))
 @pytest.mark.parametrize("text", SCRIPTS[6:16])
-def test_hostile_text_is_shown_as_text(text: str, template: str) -> None:
+@pytest.mark.parametrize("client", [OPERATOR, BOUND], ids=["operator", "bound"])
+def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client) -> None:
     """No text makes an element, a handler or an address; it can be read as it was written."""
-    page = bytes(render(template, **_values(text)[template]).body)
+    page = bytes(render(template, client=client, **_values(text)[template]).body)
     seen = Seen(page)
     assert {tag for tag, _ in seen.elements} <= OWN_TAGS
     sources = {attributes.get("src") for tag, attributes in seen.elements if tag == "script"}
@@ -173,9 +187,9 @@ def test_hostile_text_is_shown_as_text(text: str, template: str) -> None:
 def test_the_live_part_is_that_of_the_page(template: str) -> None:
     """What the stream sends is what stands in the page, so nothing jumps when it begins."""
     values = _values("plain")[template]
-    live = render_live(template, **values).strip()
+    live = render_live(template, client=OPERATOR, **values).strip()
     assert live
-    assert live in bytes(render(template, **values).body).decode()
+    assert live in bytes(render(template, client=OPERATOR, **values).body).decode()
 
 
 def test_scripts_come_from_here_only() -> None:
@@ -186,11 +200,48 @@ def test_scripts_come_from_here_only() -> None:
     assert "frame-ancestors 'none'" in policy
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", '=HYPERLINK("x")'])
-def test_no_cell_is_a_formula(text: str) -> None:
+@pytest.mark.parametrize("begin", ["", " ", "\t", "\r", "\n", "\xa0", "\ufeff", "\u200b \n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("=1+1", "+1", "-1", "@x", '=HYPERLINK("x")'),
+        *("\uff1d1", "\uff0b1", "\uff0d1", "\uff20x"),
+    ],
+)
+def test_no_cell_is_a_formula(text: str, begin: str) -> None:
     """A spreadsheet shows what a stranger wrote, and does not compute it."""
-    table = list(csv.reader(io.StringIO(as_csv([[text, 'a"b,c\n', None, 7]]).decode(), newline="")))
-    assert table == [[f"'{text}", 'a"b,c\n', "", "7"]]
+    hostile = begin + text
+    cells = [hostile, 'a"b,c\n', None, 7, -7]
+    table = list(csv.reader(io.StringIO(as_csv([cells]).decode(), newline="")))
+    assert table[0][1:] == ['a"b,c\n', "", "7", "-7"]
+    assert table[0][0].startswith("'")
+    assert table[0][0].replace("'", "") == hostile
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("end", ["=1+1", '"=1+1', " +1", "\uff1d1", '"" @x'])
+def test_no_cell_is_one_where_others_end_it(separator: str, end: str) -> None:
+    """A spreadsheet that separates cells by other characters finds no formula of a stranger's."""
+    text = f'http://evil.test/x"{separator}{end}'
+    rows = as_csv([[text, text, None], [f"a\n{end}", f'"\r\n{end}']]).decode()
+    for row in csv.reader(io.StringIO(rows, newline=""), delimiter=separator):
+        assert not [cell for cell in row if cell.strip(' "').startswith(("=", "+", "@", "\uff1d"))]
+
+
+def test_a_key_for_applications_is_led_to_their_screens_only() -> None:
+    """Screens about the whole cluster, and links to them, are not shown to it."""
+    values = _values("plain")["crawl.html"]
+    page = bytes(render("crawl.html", "/ui/crawls", client=BOUND, **values).body)
+    links = {attributes.get("href") or "" for tag, attributes in Seen(page).elements if tag == "a"}
+    assert "/ui/crawls" in links
+    assert not [link for link in links if link == "/" or link.startswith(("/ui/dom", "/ui/proc"))]
+
+
+@pytest.mark.parametrize("at", [-(10**18), 10**18, 1e300, -253_402_300_799])
+def test_any_time_is_shown(at: float) -> None:
+    """What a client gave for a time, however far away, ends no page."""
+    assert moment(at).endswith("1970")
+    assert moment(0) == "1970-01-01 00:00:00 UTC"
 
 
 def test_figures_are_for_people() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
+from rest_service import once as once_module
 from rest_service import replies
-from rest_service.access import RateLimiter, Role, is_loopback, role_needed
+from rest_service.access import RateLimiter, Role, role_needed
 from rest_service.envelope import Refused
 from rest_service.once import Once
 from rest_service.process import _listen
@@ -116,12 +118,52 @@ async def test_what_failed_may_be_tried_again() -> None:
     """Only an answer is remembered under a key, not a failure."""
     once, tries = Once(), iter([False, True])
 
-    async def work() -> object:
+    async def work() -> bytes:
         if not next(tries):
             raise Refused(503, "not now")
-        return "done"
+        return b"done"
 
     with pytest.raises(Refused, match="not now"):
         await once.run("client", "key", b"", work)
-    assert await once.run("client", "key", b"", work) == "done"
-    assert await once.run("client", "key", b"", work) == "done"
+    assert await once.run("client", "key", b"", work) == b"done"
+    assert await once.run("client", "key", b"", work) == b"done"
+
+
+async def test_answers_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered under keys has a number and a size; the oldest goes first."""
+    monkeypatch.setattr(once_module, "REMEMBERED_BYTES", 3_000)
+    clock = Clock()
+    once, done = Once(clock=clock), 0
+
+    async def work() -> bytes:
+        nonlocal done
+        done += 1
+        return b"x" * 500
+
+    for number in range(4):
+        await once.run("client", str(number), b"", work)
+    assert once.remembered_bytes == 3_000
+    await once.run("client", "3", b"", work)
+    assert done == 4
+    await once.run("client", "0", b"", work)
+    assert done == 5
+    clock.now = once_module.REMEMBERED_S + 1
+    await once.run("client", "new", b"", work)
+    assert once.remembered_bytes == 1_000
+    monkeypatch.setattr(once_module, "REMEMBERED_BYTES", 900)
+    assert await once.run("client", "large", b"", work) == b"x" * 500
+    assert once.remembered_bytes == 0
+
+
+async def test_a_reply_goes_to_those_who_may_see_it() -> None:
+    """Whoever is bound to other applications neither waits for it nor polls it."""
+    replies, reply = Replies(), b'{"uuid": "u", "appid": "shop"}'
+    with (
+        replies.expecting("u", {"news"}.__contains__) as foreign,
+        replies.expecting("u", {"shop"}.__contains__) as own,
+    ):
+        replies.arrived("u", reply)
+        assert (foreign.done(), own.done()) == (False, True)
+    replies.arrived("u", reply)
+    assert replies.take("u", {"news"}.__contains__) is None
+    assert replies.take("u", {"shop"}.__contains__) == reply

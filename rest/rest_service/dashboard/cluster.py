@@ -20,7 +20,7 @@ from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import Process, living
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.render import SHOWN, render, span, volume
-from rest_service.service import Service, TheService
+from rest_service.service import Service, TheClient, TheService
 
 UNDER_WAY = frozenset({"running", "paused", "stopping", "expiring"})
 _NEEDED = ("kafka-monitor", "redis-monitor", "crawler")
@@ -199,9 +199,11 @@ async def _row(
 
 
 @router.get("/submit")
-async def submit() -> Response:
+async def submit(client: TheClient) -> Response:
     """A form that says what is wrong while one types."""
-    return render("submit.html", "/ui/submit", fresh_id=uuid4().hex[:12])
+    appid = min(client.appids, default="dashboard")
+    fresh_id = uuid4().hex[:12]
+    return render("submit.html", "/ui/submit", client=client, fresh_id=fresh_id, appid=appid)
 
 
 def latest(found: Sequence[CrawlState]) -> Sequence[CrawlState]:

@@ -12,12 +12,13 @@ from fastapi import APIRouter, Query, Request, Response
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.stats.domains import read_domains
+from rest_service.access import Client
 from rest_service.crawls import crawl_state
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.render import SHOWN, crawl_path, render
-from rest_service.reading import Page, Wanted, one_record, read_page, start_of
-from rest_service.service import Service, TheCrawl, TheService
+from rest_service.reading import Page, one_record, read_page, start_of, wanted_by
+from rest_service.service import Service, TheClient, TheCrawl, TheService
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")
@@ -42,6 +43,8 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 async def crawls(
     request: Request,
     service: TheService,
+    client: TheClient,
+    *,
     appid: Annotated[str, Query()] = "",
     state: Annotated[str, Query()] = "",
 ) -> Response:
@@ -53,7 +56,9 @@ async def crawls(
             [
                 one
                 for one in service.sampler.crawls
-                if state in {"", one.state} and appid in {"", one.crawl.appid}
+                if state in {"", one.state}
+                and appid in {"", one.crawl.appid}
+                and client.may_see(one.crawl.appid)
             ]
         )
         problems = ["Redis does not answer."] if service.sampler.is_blind else []
@@ -64,11 +69,13 @@ async def crawls(
 
 
 @router.get("/crawl")
-async def crawl(request: Request, service: TheService, key: TheCrawl) -> Response:
+async def crawl(
+    request: Request, service: TheService, client: TheClient, key: TheCrawl
+) -> Response:
     """One crawl in depth."""
 
     async def fill() -> Values:
-        return await _crawl(service, key)
+        return await _crawl(service, client, key)
 
     def series(at: float) -> Any:
         return service.sampler.timeline(key, at)
@@ -76,12 +83,15 @@ async def crawl(request: Request, service: TheService, key: TheCrawl) -> Respons
     return await show(request, service, Screen("crawl.html", "/ui/crawls", fill, series=series))
 
 
-async def _crawl(service: Service, key: CrawlKey) -> Values:
+async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
     one = await crawl_state(service, key)
     domains = sorted(one.domains, key=lambda domain: domain.total, reverse=True)[:SHOWN]
     traffic = await service.sampler.shared(
         "traffic", lambda: read_domains(service.redis, service.keys, most=1000)
     )
+    if client.appids:
+        # It counts what all applications ask.
+        traffic = {}
     return {
         "one": one,
         "ledger": [(name, getattr(one, name)) for name in (*_LEDGER, *_WAITS)],
@@ -100,11 +110,14 @@ class Reason:
 
 
 @router.get("/crawl/failures")
-async def failures(service: TheService, key: TheCrawl, cursor: str | None = None) -> Response:
+async def failures(
+    service: TheService, client: TheClient, key: TheCrawl, cursor: str | None = None
+) -> Response:
     """Pages of a crawl that failed, by reason."""
     one = await crawl_state(service, key)
-    wanted = Wanted(key.appid, key.crawlid, "page_failed", spiderid=key.spiderid)
-    found, is_at_end = await _read(service, "events", wanted, one=one, cursor=cursor)
+    found, is_at_end = await _read(
+        service, client, "events", one=one, cursor=cursor, event="page_failed"
+    )
     reasons: dict[str, Reason] = defaultdict(Reason)
     for reason, count in one.failed_by_reason.items():
         reasons[reason].count = count
@@ -115,6 +128,7 @@ async def failures(service: TheService, key: TheCrawl, cursor: str | None = None
     return render(
         "failures.html",
         "/ui/crawls",
+        client=client,
         one=one,
         reasons=ordered,
         next_path=None if is_at_end else crawl_path(one, "/ui/crawl/failures", cursor=found.cursor),
@@ -123,14 +137,16 @@ async def failures(service: TheService, key: TheCrawl, cursor: str | None = None
 
 
 @router.get("/crawl/pages")
-async def pages(service: TheService, key: TheCrawl, cursor: str | None = None) -> Response:
+async def pages(
+    service: TheService, client: TheClient, key: TheCrawl, cursor: str | None = None
+) -> Response:
     """Pages of a crawl as they came, in the order of their coming."""
     one = await crawl_state(service, key)
-    wanted = Wanted(key.appid, key.crawlid, spiderid=key.spiderid)
-    found, is_at_end = await _read(service, "results", wanted, one=one, cursor=cursor)
+    found, is_at_end = await _read(service, client, "results", one=one, cursor=cursor)
     return render(
         "pages.html",
         "/ui/crawls",
+        client=client,
         one=one,
         records=found.records,
         next_path=None if is_at_end else crawl_path(one, "/ui/crawl/pages", cursor=found.cursor),
@@ -140,14 +156,15 @@ async def pages(service: TheService, key: TheCrawl, cursor: str | None = None) -
 
 
 @router.get("/page")
-async def page(service: TheService, partition: int, offset: int) -> Response:
+async def page(service: TheService, client: TheClient, partition: int, offset: int) -> Response:
     """One page as it came: its fields and its body, as text."""
-    record = await one_record(service, "results", partition, offset)
+    record = await one_record(service, client, "results", (partition, offset))
     value: dict[str, Any] = record["value"]  # type: ignore[assignment]
     body = str(value.pop("body", ""))
     return render(
         "page.html",
         "/ui/crawls",
+        client=client,
         fields=sorted(value.items()),
         body=body[:_BODY_SHOWN],
         is_cut=len(body) > _BODY_SHOWN,
@@ -160,8 +177,18 @@ def export_path(one: CrawlState, name: str, form: str, **more: str) -> str:
 
 
 async def _read(
-    service: Service, name: Any, wanted: Wanted, *, one: CrawlState, cursor: str | None
+    service: Service,
+    client: Client,
+    name: Any,
+    *,
+    one: CrawlState,
+    cursor: str | None,
+    event: str | None = None,
 ) -> tuple[Page, bool]:
-    async with service.pages:
+    key = one.crawl
+    wanted = wanted_by(
+        client, appid=key.appid, crawlid=key.crawlid, spiderid=key.spiderid, event=event
+    )
+    async with service.pages.of(client.name):
         start = None if cursor else await start_of(service, name, one)
         return await read_page(service, name, wanted, cursor=cursor, limit=SHOWN, start=start)

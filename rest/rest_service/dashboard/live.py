@@ -13,8 +13,10 @@ from fastapi.responses import StreamingResponse
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
+from rest_service.access import Client
 from rest_service.dashboard.render import render, render_live
 from rest_service.envelope import Refused
+from rest_service.gate import CLIENT
 from rest_service.sampler import Point
 from rest_service.service import Service
 
@@ -40,34 +42,50 @@ class Screen:
     """How often it is looked at again; the dearer a look, the seldomer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A screen that a client watches."""
+
+    screen: Screen
+    client: Client
+    path: str
+
+    @property
+    def name(self) -> tuple[str, frozenset[str]]:
+        """What those share who see the same."""
+        return self.path, self.client.appids
+
+
 async def show(request: Request, service: Service, screen: Screen) -> Response:
     """The screen, or a stream of its changes for whoever asks for server-sent events."""
+    client: Client = request.scope[CLIENT]
     if "text/event-stream" not in request.headers.get("accept", ""):
-        return render(screen.template, screen.here, **await screen.fill())
+        return render(screen.template, screen.here, client=client, **await screen.fill())
     if service.sampler.watchers >= MAX_WATCHERS:
         raise Refused(429, f"{MAX_WATCHERS} watch already.", code="too_many_streams")
     # What is wrong with the question is said before the stream begins.
-    name = f"{request.url.path}?{request.url.query}"
-    await _look(service, screen, name)
+    watched = Watched(screen, client, f"{request.url.path}?{request.url.query}")
+    await _look(service, watched)
     return StreamingResponse(
-        _changes(service, screen, name),
+        _changes(service, watched),
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )
 
 
-async def _look(service: Service, screen: Screen, name: str) -> str:
+async def _look(service: Service, watched: Watched) -> str:
     """The live part as it is now, the same for all who watch this screen."""
 
     async def ask() -> str:
-        return render_live(screen.template, **await screen.fill())
+        values = await watched.screen.fill()
+        return render_live(watched.screen.template, client=watched.client, **values)
 
-    text: str = await service.sampler.shared(name, ask)
+    text: str = await service.sampler.shared(watched.name, ask)
     return text
 
 
-async def _changes(service: Service, screen: Screen, name: str) -> AsyncIterator[bytes]:
-    sampler = service.sampler
+async def _changes(service: Service, watched: Watched) -> AsyncIterator[bytes]:
+    sampler, screen = service.sampler, watched.screen
     text, at = "", 0.0
     looked_at = said_at = 0.0
     with sampler.watching():
@@ -75,7 +93,7 @@ async def _changes(service: Service, screen: Screen, name: str) -> AsyncIterator
             chunk = b""
             if time.monotonic() - looked_at >= screen.every_s - 0.1:
                 looked_at = time.monotonic()
-                text, chunk = await _changed(service, screen, name, text)
+                text, chunk = await _changed(service, watched, text)
             if screen.series and (points := screen.series(at)):
                 at = points[-1][0] or 0.0
                 chunk += b"event: series\ndata: %b\n\n" % orjson.dumps(points)
@@ -87,10 +105,10 @@ async def _changes(service: Service, screen: Screen, name: str) -> AsyncIterator
             await sampler.next_look(1)
 
 
-async def _changed(service: Service, screen: Screen, name: str, text: str) -> tuple[str, bytes]:
+async def _changed(service: Service, watched: Watched, text: str) -> tuple[str, bytes]:
     """The live part, and what tells of its change; what does not answer changes nothing."""
     try:
-        fresh = await _look(service, screen, name)
+        fresh = await _look(service, watched)
     except (CrawlstreamError, RedisError):
         return text, b""
     if fresh == text:

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from rest_service.dashboard.render import SHOWN, render
-from rest_service.reading import Wanted, one_record, read_page
-from rest_service.service import TheService
+from rest_service.reading import one_record, read_page, wanted_by
+from rest_service.service import TheClient, TheService
 
 _TEXT_SHOWN = 100_000
 
@@ -17,33 +17,37 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 
 @router.get("/rejected")
-async def rejected(service: TheService, cursor: str | None = None) -> Response:
+async def rejected(service: TheService, client: TheClient, cursor: str | None = None) -> Response:
     """What took no effect lately, the latest first; or page by page from a cursor on."""
-    async with service.pages:
+    async with service.pages.of(client.name):
         found, is_at_end = await read_page(
-            service, "rejected", Wanted(), cursor=cursor, limit=SHOWN
+            service, "rejected", wanted_by(client), cursor=cursor, limit=SHOWN
         )
     records = sorted(found.records, key=lambda record: record["at_ms"], reverse=True)  # type: ignore[arg-type, return-value]
     return render(
         "rejected.html",
         "/ui/rejected",
+        client=client,
         records=records,
         next_path=None if is_at_end else f"/ui/rejected?cursor={found.cursor}",
     )
 
 
 @router.get("/rejected/one")
-async def one(service: TheService, partition: int, offset: int) -> Response:
+async def one(service: TheService, client: TheClient, partition: int, offset: int) -> Response:
     """One rejected record with its text."""
-    record = await one_record(service, "rejected", partition, offset)
+    record = await one_record(service, client, "rejected", (partition, offset))
     value: dict[str, Any] = record["value"]  # type: ignore[assignment]
     raw = b64decode(value.pop("raw", None) or "")
+    is_hidden = value.pop("raw_hidden", False)
     return render(
         "rejected_one.html",
         "/ui/rejected",
+        client=client,
         record=record,
         fields=[(name, text) for name, text in value.items() if name != "errors"],
         errors=value.get("errors") or [],
         text=raw.decode("utf-8", "backslashreplace")[:_TEXT_SHOWN],
+        is_hidden=is_hidden,
         can_be_replayed=bool(raw) and "raw_truncated" not in value,
     )

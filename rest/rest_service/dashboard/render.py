@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from crawlstream.model.state import CrawlState
+from rest_service.access import Client, is_of_applications
 
 SCREENS = (
     ("/", "Cluster"),
@@ -21,6 +22,7 @@ SCREENS = (
     ("/ui/processes", "Processes"),
     ("/ui/submit", "Start a crawl"),
 )
+_OF_APPLICATIONS = [one for one in SCREENS[1:] if is_of_applications(one[0])]
 SHOWN = 100
 """Rows of a table, at most."""
 LONGEST_TEXT = 2_000
@@ -51,8 +53,11 @@ def duration(since: float) -> str:
 
 
 def moment(at: float) -> str:
-    """A time of day for people, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """A time of day for people, in UTC; what no calendar has is a number."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{at:.0f} s after 1970"
 
 
 def volume(size: float) -> str:
@@ -90,20 +95,29 @@ _templates.globals.update(
     duration=duration,
     ended=ended,
     moment=moment,
-    screens=SCREENS,
     shown=shown,
     span=span,
     volume=volume,
 )
 
 
-def render(template: str, here: str = "", *, status: int = 200, **values: object) -> Response:
+def render(
+    template: str, here: str = "", *, client: Client, status: int = 200, **values: object
+) -> Response:
     """A screen as HTML; ``here`` is the one of ``SCREENS`` that it belongs to."""
-    text = _templates.get_template(template).render(here=here, **values)
+    text = _templates.get_template(template).render(here=here, **_of(client), **values)
     return HTMLResponse(text, status_code=status)
 
 
-def render_live(template: str, **values: object) -> str:
+def render_live(template: str, *, client: Client, **values: object) -> str:
     """The live part of a screen."""
     found = _templates.get_template(template)
-    return "".join(found.blocks["live"](found.new_context({"here": "", **values})))
+    context = found.new_context({"here": "", **_of(client), **values})
+    return "".join(found.blocks["live"](context))
+
+
+def _of(client: Client) -> dict[str, object]:
+    """What screens have for a client: those about the whole cluster are not for everybody."""
+    is_bound = bool(client.appids)
+    screens = _OF_APPLICATIONS if is_bound else SCREENS
+    return {"screens": screens, "is_bound": is_bound}

@@ -2,6 +2,10 @@
 
 On its own loop on purpose: a process whose loop hangs does not answer, and is started anew.
 ``/health`` and ``/health/live`` ask whether it lives, ``/health/ready`` whether it is of use now.
+
+Whoever asks next is heard: a question has a deadline, and of too many connections the eldest goes.
+On a loopback address only names of this machine are answered, so that no page of the web that has
+its own name point here (DNS rebinding) reads what this process does.
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ from dataclasses import dataclass, field
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from crawlstream.boot.loopback import is_loopback, is_loopback_host
 from crawlstream.boot.metrics import PROCESS_WAITING
 from crawlstream.errors import ConfigError
 
-_REQUEST_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 5.0
+"""From the connection to the end of the answer."""
+MAX_CONNECTIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +61,24 @@ async def serve(
         yield
         return
 
+    asked: dict[asyncio.StreamWriter, None] = {}
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-                _method, _, rest = head.partition(b" ")
-                writer.write(_response(rest.partition(b" ")[0], check))
-                await writer.drain()
-        writer.close()
+        if len(asked) >= MAX_CONNECTIONS:
+            eldest = next(iter(asked))
+            del asked[eldest]
+            eldest.transport.abort()
+        asked[writer] = None
+        try:
+            with contextlib.suppress(OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(_answer(head, check, is_local=is_loopback(host)))
+                    writer.close()
+                    await writer.wait_closed()
+        finally:
+            asked.pop(writer, None)
+            writer.transport.abort()
 
     try:
         server = await asyncio.start_server(answer, host, port, limit=8192)
@@ -71,6 +88,15 @@ async def serve(
         raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is taken") from error
     async with server:
         yield
+
+
+def _answer(head: bytes, check: Callable[[], Health], *, is_local: bool) -> bytes:
+    request, *lines = head.decode("latin-1").split("\r\n")
+    fields = [line.partition(":") for line in lines]
+    hosts = [value.strip() for name, _, value in fields if name.lower() == "host"]
+    if is_local and not all(map(is_loopback_host, hosts)):
+        return _http(b"403 Forbidden", b"text/plain", b"only names of this machine are answered\n")
+    return _response(request.partition(" ")[2].partition(" ")[0].encode("latin-1"), check)
 
 
 def _response(path: bytes, check: Callable[[], Health]) -> bytes:

@@ -13,15 +13,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AliasChoices,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from crawlstream.boot.access import Access, new
+from crawlstream.boot.api_keys import ApiKey, read_keys
 from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys, Topics
@@ -47,27 +46,11 @@ def _networks(value: Any) -> Any:
     return tuple(ip_network(str(part)) for part in _parts(value))
 
 
-def _keys(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    pairs = [part.partition(":") for part in _parts(value)]
-    return tuple({"role": role, "secret": secret} for role, _, secret in pairs)
-
-
 Hosts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parts)]
 
 
 def _upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
-
-
-class ApiKey(BaseModel):
-    """What lets a client of REST in, and how far: each role may do what those before it may."""
-
-    model_config = ConfigDict(frozen=True)
-
-    role: Literal["read", "submit", "operate"]
-    secret: str = Field(min_length=16, pattern=r"^[!-~]+$", repr=False)
 
 
 class Scope(BaseSettings):
@@ -185,7 +168,7 @@ class Settings(Scope, Access):
     """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, on every
     port, by every client and from every link."""
     deny_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
-        (), validation_alias=_new("DENY_NETWORKS")
+        (), validation_alias=new("DENY_NETWORKS")
     )
     """Address ranges that are never connected to, whatever is allowed besides."""
     finish_grace: float = Field(
@@ -245,16 +228,19 @@ class Settings(Scope, Access):
         5343, validation_alias=AliasChoices("CRAWLSTREAM_REST_PORT", "FLASK_PORT"), ge=1, le=65535
     )
     """Its port."""
-    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(_keys)] = Field(
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_keys)] = Field(
         (), validation_alias=new("API_KEYS"), repr=False
     )
-    """``role:secret`` each, separated by commas; none: whoever reaches REST may do everything."""
+    """``role:secret`` each, separated by commas; for some applications, and within quotas,
+    ``role@appid+appid/name=…/rate=…/waiting=…:secret``. None: whoever reaches REST may do all."""
     rest_max_body_bytes: int = Field(
         16 * 1024 * 1024, validation_alias=new("REST_MAX_BODY_BYTES"), ge=1024
     )
     """Largest body of a request."""
     rest_rate: float = Field(2000, validation_alias=new("REST_RATE"), ge=0)
     """HTTP requests a second and client, twice as many at once; 0: any number."""
+    rest_peer_connections: int = Field(500, validation_alias=new("REST_PEER_CONNECTIONS"), ge=1)
+    """Connections of one address to REST; raise it where a proxy in front has more."""
     WAIT_FOR_RESPONSE_TIME: float = Field(5, gt=0)
     """Seconds that REST holds a request back for the cluster's reply."""
 

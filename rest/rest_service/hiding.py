@@ -1,0 +1,35 @@
+"""Secrets of clients and sites in what is shown: names of headers stay, their values do not.
+
+A result repeats the headers that its page was asked with, and a rejected record is the request as
+it came. Whoever may read pages need not be whoever may use the account they were read with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "(hidden)"
+_SECRET = re.compile(
+    r"cookie|auth|token|secret|passw|session|credential|signature|csrf|xsrf|api-?key|access-?key",
+    re.IGNORECASE,
+)
+"""Names of headers that carry what lets somebody in."""
+
+
+def hide(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of any topic without what lets somebody in."""
+    shown = dict(value)
+    for name in ("request_headers", "response_headers"):
+        if isinstance(headers := shown.get(name), dict):
+            shown[name] = {one: _hidden(one, told) for one, told in headers.items()}
+    if shown.get("raw"):
+        shown |= {"raw": None, "raw_hidden": True}
+    return shown
+
+
+def _hidden(name: str, told: object) -> object:
+    if not _SECRET.search(name):
+        return told
+    return [HIDDEN] * len(told) if isinstance(told, list) else HIDDEN

@@ -1,0 +1,70 @@
+"""Turns at what few may do at a time: nobody takes all of them, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rest_service.envelope import Refused
+
+_WAITING = 20
+"""Of one client, at a time."""
+
+
+@dataclass(slots=True)
+class _Own:
+    turns: asyncio.Semaphore
+    count: int = 0
+    """Those that have a turn, and those that wait for one."""
+
+
+class Turns:
+    """At most ``most`` at a time, of one client ``each``; others wait, first come, first served."""
+
+    def __init__(self, *, most: int, each: int, patience_s: float | None = None) -> None:
+        self._all = asyncio.Semaphore(most)
+        self._each = each
+        self._patience_s = patience_s
+        self._own: dict[str, _Own] = {}
+
+    def is_full(self, client: str) -> bool:
+        """Whether a client would have to wait."""
+        own = self._own.get(client)
+        return self._all.locked() or (own is not None and own.turns.locked())
+
+    @asynccontextmanager
+    async def of(self, client: str) -> AsyncIterator[None]:
+        """A turn for the length of the block; Refused (503) if it does not come in time."""
+        own = self._own.setdefault(client, _Own(asyncio.Semaphore(self._each)))
+        if own.count >= self._each + _WAITING:
+            raise _busy()
+        own.count += 1
+        try:
+            await self._wait(own)
+            try:
+                yield
+            finally:
+                self._all.release()
+                own.turns.release()
+        finally:
+            own.count -= 1
+            if not own.count:
+                self._own.pop(client, None)
+
+    async def _wait(self, own: _Own) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await own.turns.acquire()
+                try:
+                    await self._all.acquire()
+                except BaseException:
+                    own.turns.release()
+                    raise
+        except TimeoutError:
+            raise _busy() from None
+
+
+def _busy() -> Refused:
+    return Refused(503, "Too many records are read just now; try again.", code="busy")

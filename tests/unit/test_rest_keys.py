@@ -1,0 +1,262 @@
+"""API keys: their forms, their shares, and what guessing them costs."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from crawlstream.boot.api_keys import ApiKey
+from crawlstream.boot.settings import load_settings
+from crawlstream.errors import ConfigError
+from rest_service.access import Client, Guesses, RateLimiter, Role
+from rest_service.envelope import Refused
+from rest_service.head import Heads
+from rest_service.hiding import HIDDEN, hide
+from rest_service.peers import peer_of
+from rest_service.quota import Quota
+from rest_service.reading import Wanted, wanted_by
+from rest_service.turns import Turns
+
+SECRET = "s" * 20
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("read:", {}),
+        ("submit@shop:", {"appids": {"shop"}}),
+        ("submit@shop+news:", {"appids": {"shop", "news"}}),
+        ("submit@a%2Cb%3Ac+d%2Be:", {"appids": {"a,b:c", "d+e"}}),
+        ("operate/name=alice:", {"name": "alice"}),
+        ("read@shop/rate=0.5/waiting=100:", {"appids": {"shop"}, "rate": 0.5, "waiting": 100}),
+    ],
+)
+def test_keys_have_one_form(text: str, fields: dict[str, Any]) -> None:
+    """Role, applications, options, secret; what has only role and secret means what it meant."""
+    secret = "x:/@+=y" * 3
+    (key,) = load_settings(CRAWLSTREAM_API_KEYS=text + secret).api_keys
+    told = key.model_dump(exclude_defaults=True)
+    assert told == {"role": text.partition("@")[0].partition("/")[0].strip(":"), **fields} | {
+        "secret": secret
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("submit@:", "submit@ab:", "submit@shop+:", "submit@shop@news:", "@shop:"),
+        *("read/color=red:", "read/rate=0:", "read/waiting=0:", "read/waiting=x:"),
+        *("read/name=a b:", "read/name=a/name=b:", "read/role=operate:", "read/secret=x:"),
+    ],
+)
+def test_keys_of_other_forms_are_refused_without_their_secret(text: str) -> None:
+    """A key that is misspelt opens nothing, and the error does not tell it."""
+    with pytest.raises(ConfigError, match="API_KEYS") as refused:
+        load_settings(CRAWLSTREAM_API_KEYS=f"read:{SECRET},{text}{SECRET}")
+    assert SECRET not in str(refused.value)
+
+
+def test_a_key_has_a_rate_of_its_own() -> None:
+    """What a key may do in a second is what it says, or what everybody may."""
+    limiter = RateLimiter(100, clock=Clock())
+    assert [limiter.admit("slow", 1) for _ in range(3)] == [True, True, False]
+    assert all(limiter.admit("other") for _ in range(200))
+    assert not limiter.admit("other")
+
+
+def test_guessing_is_slow() -> None:
+    """Some wrong keys at once, then one a second; the right one is not found any faster."""
+    clock = Clock()
+    guesses = Guesses(clock=clock)
+    known, new = (Client(name, Role.READ, "192.0.2.1") for name in ("known", "new"))
+    guesses.worked(known)
+    for _ in range(10):
+        guesses.failed("192.0.2.1")
+    with pytest.raises(Refused, match="wrong API keys"):
+        guesses.failed("192.0.2.1")
+    with pytest.raises(Refused, match="wrong API keys"):
+        guesses.worked(new)
+    guesses.worked(known)
+    guesses.failed("192.0.2.2")
+    clock.now = 1
+    guesses.worked(new)
+    guesses.failed("192.0.2.1")
+    with pytest.raises(Refused, match="wrong API keys"):
+        guesses.failed("192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1:2:3:4", "2001:db8::/64"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_a_network_of_one_client_is_one_peer(address: str, peer: str) -> None:
+    """Whoever has a whole /64 has no more shares than others."""
+    assert peer_of(address) == peer
+
+
+def _quota(pending: dict[str, int], clock: Clock) -> Quota:
+    async def crawls(appid: str | None) -> Any:
+        return [SimpleNamespace(pending=n) for name, n in pending.items() if appid in {None, name}]
+
+    async def shared(_name: Any, ask: Any) -> Any:
+        return await ask()
+
+    frontier, sampler = SimpleNamespace(crawls=crawls), SimpleNamespace(shared=shared)
+    return Quota(frontier, sampler, clock=clock)  # type: ignore[arg-type]
+
+
+async def test_a_key_may_have_so_many_pages_waiting() -> None:
+    """Those of its applications count, and what it has fed just now; without a quota, nothing."""
+    clock, pending = Clock(), {"shop": 5, "news": 100}
+    quota = _quota(pending, clock)
+    bound = Client("bound", Role.SUBMIT, appids=frozenset({"shop"}), waiting=10)
+    await quota.admit(bound, 3)
+    with pytest.raises(Refused, match="8 pages wait") as refused:
+        await quota.admit(bound, 3)
+    assert refused.value.status == 429
+    await quota.admit(bound, 2)
+    clock.now = 6
+    await quota.admit(bound, 5)
+    with pytest.raises(Refused, match="105 pages wait"):
+        await quota.admit(Client("all", Role.SUBMIT, waiting=10), 1)
+    await quota.admit(Client("free", Role.SUBMIT), 10**6)
+
+
+async def test_nobody_takes_all_turns() -> None:
+    """A client has its share, others come beside it, and whoever waits too long is told so."""
+    turns = Turns(most=3, each=2, patience_s=0.2)
+    free, running = asyncio.Event(), []
+
+    async def work(client: str) -> None:
+        async with turns.of(client):
+            running.append(client)
+            await free.wait()
+
+    busy = [asyncio.create_task(work("a")) for _ in range(10)]
+    other = asyncio.create_task(work("b"))
+    await asyncio.sleep(0.05)
+    assert sorted(running) == ["a", "a", "b"]
+    assert turns.is_full("c")
+    with pytest.raises(Refused, match="try again") as refused:
+        async with turns.of("c"):
+            pass
+    assert refused.value.status == 503
+    await asyncio.sleep(0.2)
+    free.set()
+    done = await asyncio.gather(*busy, other, return_exceptions=True)
+    assert [type(one) for one in done].count(Refused) == 8
+    async with turns.of("a"), turns.of("a"), turns.of("b"):
+        assert turns.is_full("a")
+    assert not turns.is_full("a")
+
+
+async def test_only_so_many_wait_for_a_turn() -> None:
+    """A client cannot have thousands wait; those who went away leave nothing behind."""
+    turns = Turns(most=1, each=1, patience_s=60)
+    async with turns.of("a"):
+        waiting = [asyncio.create_task(_pass(turns, "a")) for _ in range(30)]
+        await asyncio.sleep(0.05)
+        assert sum(one.done() for one in waiting) == 10
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.wait_for(_pass(turns, "a"), 1)
+
+
+async def _pass(turns: Turns, client: str) -> None:
+    async with turns.of(client):
+        await asyncio.sleep(0)
+
+
+def test_what_lets_somebody_in_is_hidden() -> None:
+    """Names of headers stay, values of those that carry secrets go, and so does what came."""
+    headers = {
+        **{name: ["secret"] for name in ("Cookie", "authorization", "X-Api-Key", "X-Auth-Token")},
+        "Accept": ["text/html"],
+    }
+    value = {
+        "url": "http://a.test",
+        "request_headers": headers,
+        "response_headers": {"Set-Cookie": ["a=secret", "b=secret"], "Server": ["x"]},
+        "raw": "c2VjcmV0",
+    }
+    shown = hide(value)
+    assert "secret" not in str(shown)
+    assert shown["request_headers"]["Accept"] == ["text/html"]
+    assert shown["response_headers"] == {"Set-Cookie": [HIDDEN, HIDDEN], "Server": ["x"]}
+    assert (shown["raw"], shown["raw_hidden"], shown["url"]) == (None, True, "http://a.test")
+    assert hide({"request_headers": None, "raw": None}) == {"request_headers": None, "raw": None}
+
+
+def test_secrets_are_for_operators() -> None:
+    """Every role below operate sees records without them; a bound key those of its applications."""
+    assert wanted_by(Client("a", Role.OPERATE)) == Wanted()
+    for role in (Role.READ, Role.SUBMIT):
+        assert wanted_by(Client("a", role)).is_hiding
+    bound = Client("a", Role.OPERATE, appids=frozenset({"shop"}))
+    assert wanted_by(bound, appid="shop").appids == {"shop"}
+    with pytest.raises(Refused, match="for applications shop"):
+        wanted_by(bound, appid="news")
+
+
+async def _asked_by_head(app: Any) -> list[Any]:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "HEAD", "path": "/"}
+    async with asyncio.timeout(5):
+        await Heads(app)(scope, receive, send)
+    return sent
+
+
+async def test_head_ends_a_stream_at_its_headers() -> None:
+    """What would go on for ever is not begun; what fails before its headers fails."""
+    start = {"type": "http.response.start", "status": 200, "headers": []}
+    ended = []
+
+    async def endless(scope: Scope, _receive: Receive, send: Send) -> None:
+        assert scope["method"] == "GET"
+        await send(start)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    assert await _asked_by_head(endless) == [start, {"type": "http.response.body", "body": b""}]
+    assert ended == [True]
+
+    async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await _asked_by_head(broken)
+
+
+def test_a_key_tells_nothing_of_its_secret() -> None:
+    """Neither its text nor the error of a wrong one repeats it."""
+    assert SECRET not in repr(ApiKey(role="read", secret=SECRET))
