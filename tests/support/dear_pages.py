@@ -200,7 +200,8 @@ async def _handle(dear: DearPage, folder: Path) -> str:
     settings = {"DOWNLOAD_MAXSIZE": LARGEST}
     inner = HttpCompressionMiddleware(crawler=get_crawler(settings_dict=settings))
     unpack = WatchedCompression(inner, Recorder(folder, "link"), Weights())
-    response: Any = with_charset(await unpack.process_response(request, raw))
+    plain: Any = await unpack.process_response(request, raw)
+    response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:
         return "redirected"
     return _parse(page, request, response)
