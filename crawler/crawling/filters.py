@@ -67,4 +67,7 @@ class Extensions:
         _rest, dot, name = path.rpartition(".")
         if dot and name in self._plain:
             return True
-        return any(path[-length:] in names for length, names in self._dotted.items())
+        for length, names in self._dotted.items():  # noqa: SIM110  any() takes three times as long
+            if path[-length:] in names:
+                return True
+        return False

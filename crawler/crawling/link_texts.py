@@ -31,7 +31,8 @@ class LinkTexts:
 
     def of(self, element: Any) -> str:
         """The text of an anchor; empty where the page has had its share."""
-        if not self._room:
+        room = self._room
+        if not room:
             return ""
         children = len(element)
         if not children:
@@ -40,8 +41,9 @@ class LinkTexts:
             text = _around(element, element[0])
         else:
             text = self._deep(element)
-        text = text[: min(LONGEST_TEXT, self._room)]
-        self._room -= len(text)
+        if len(text) > LONGEST_TEXT or len(text) > room:
+            text = text[: min(LONGEST_TEXT, room)]
+        self._room = room - len(text)
         return text
 
     def _deep(self, element: Any) -> str:

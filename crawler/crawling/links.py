@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 from urllib.parse import urljoin, urlparse
 
@@ -54,12 +55,21 @@ _LONGEST_BODY = 4 * LONGEST_MARKUP
 _RULES_KEPT = 128
 """Crawls whose rules are kept; with expressions they may take 0.5 MB each."""
 
-MOST_LINKS = 10_000
+MOST_LINKS = 5_000
 """Different addresses that are looked at in one page."""
-MOST_URL_CHARACTERS = 1 << 20
+MOST_ANCHORS = 4 * MOST_LINKS
+"""Elements that are looked at, repetitions included: far down a deep tree each one is dear."""
+MOST_URL_CHARACTERS = 1 << 19
 """What they may be long together. A base makes each of them as long as it likes."""
 _LONGEST_HREF = 16 * MAX_URL_LENGTH
 """Longer ones are not even resolved: no crawl could follow them."""
+_LONG_HOST = re.compile(r"[^/?#]*//[^/?#]{512}")
+"""No host, with a port and in whatever letters, is so long; to encode one that is takes long."""
+
+_from_here: Any = etree.XPath(
+    "count(descendant-or-self::a[@href]) + count(descendant-or-self::area[@href])"
+    " + count(following::a[@href]) + count(following::area[@href])"
+)
 
 log = structlog.get_logger()
 
@@ -160,11 +170,12 @@ def _extract(response: Response, refused: Counter[str]) -> Iterable[tuple[str, s
         texts = LinkTexts(len(markup))
         # As ``response.selector`` parses, without what a selector takes besides.
         anchors = create_root_node(markup, etree.HTMLParser).iter("a", "area")
-        for url, element, is_plain in _resolved(response, anchors):
+        for url, element, is_plain in _resolved(response, islice(anchors, MOST_ANCHORS)):
             if url not in seen:
                 seen.add(url)
                 yield url, texts.of(element), is_plain
-        if left := sum(each.get("href") is not None for each in anchors):
+        if (next_one := next(anchors, None)) is not None:
+            left = int(_from_here(next_one))
             refused["too_many"] += left
             log.warning("parse", outcome="links_cut", url=response.url, links=left)
     except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
@@ -225,7 +236,10 @@ def _resolve(href: str, base: str, response: HtmlResponse) -> str | None:
     if len(href) > _LONGEST_HREF:
         return None
     try:
-        quoted = safe_url_string(urljoin(base, href), encoding=response.encoding)
+        joined = urljoin(base, href)
+        if _LONG_HOST.match(joined):
+            return None
+        quoted = safe_url_string(joined, encoding=response.encoding)
         return urljoin(response.url, quoted)
     except ValueError:
         return None

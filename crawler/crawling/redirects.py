@@ -24,13 +24,16 @@ from crawling.reactions import moment
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.credentials import NAMES, may_follow
-from crawlstream.model.url import canonical, fingerprint, seed_url
+from crawlstream.model.url import MAX_URL_LENGTH, canonical, fingerprint, seed_url
 
 MAX_REDIRECTS = 10
 """Hops of one chain; browsers stop at 20, and each hop here is paid for."""
 
 _HEAD = 4096
 """Scrapy looks for a refresh in so many characters; they are no fewer bytes, as a rule."""
+
+_LONGEST_TARGET = 8 * MAX_URL_LENGTH
+"""Of a Location; longer ones lead nowhere, and take long to read."""
 
 _KEEPS_METHOD = frozenset({307, 308})
 _STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
@@ -140,6 +143,8 @@ def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str
 
 
 def _usable(base: str, url: str | bytes) -> str | None:
+    if len(url) > _LONGEST_TARGET:
+        return None
     try:
         target = seed_url(urljoin(base, safe_url_string(url)))
         canonical(target)

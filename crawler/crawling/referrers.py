@@ -19,9 +19,14 @@ _LONGEST_POLICY = 1000
 
 def usual(page: str, url: str) -> str:
     """``strict-origin-when-cross-origin``: what holds where a page says nothing."""
-    if origin_of(page) == origin_of(url):
+    if _share_origin(page, url):
         return _whole(page, url)
     return _unless_worse(_origin, page, url)
+
+
+def _share_origin(page: str, url: str) -> bool:
+    """Most do, and are spelled alike."""
+    return page.split("/", 3)[:3] == url.split("/", 3)[:3] or origin_of(page) == origin_of(url)
 
 
 def _nothing(_page: str, _url: str) -> str:
@@ -43,7 +48,7 @@ def _unless_worse(policy: Policy, page: str, url: str) -> str:
 
 
 def _same_origin(page: str, url: str) -> str:
-    return _whole(page, url) if origin_of(page) == origin_of(url) else ""
+    return _whole(page, url) if _share_origin(page, url) else ""
 
 
 def _origin_when_cross_origin(page: str, url: str) -> str:

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
+from scrapy import Request
 from scrapy.exceptions import CannotResolveHostError
 
 from crawling import guard as guard_module
 from crawling.addresses import AddressRefused, Guard, Interfaces
 from crawling.guard import GuardedResolver
+from crawling.handler import _places
 
 INTERNAL = (
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.1.2.3",
@@ -89,6 +91,13 @@ def test_the_machines_own_addresses_are_closed_unless_they_are_opened() -> None:
             Guard(own=lambda: own).vet([ip_address(text)], 80)
     assert Guard((ip_network("8.8.4.4/32"),), own=lambda: own).vet([ip_address("8.8.4.4")], 80)
     assert ip_address("127.0.0.1") in Interfaces()()
+
+
+def test_a_proxy_does_not_hide_the_target() -> None:
+    """Both are asked about: what a middleware sends through a proxy is still sent there."""
+    request = Request("http://10.0.0.1/x", meta={"proxy": "proxy.example:3128"})
+    assert list(_places(request)) == [("10.0.0.1", 80), ("proxy.example", 3128)]
+    assert list(_places(Request("https://a.example/"))) == [("a.example", 443)]
 
 
 def refusals(kind: str) -> float:

@@ -40,7 +40,8 @@ def test_the_eldest_is_forgotten_first() -> None:
 
 def test_a_profile_comes_out_as_it_went_in() -> None:
     """Small or large, the first time and again; nothing stored is an empty one."""
-    for attrs in ({"a": [1]}, {"x": [{}] * 200_000}):
+    many: list[dict[str, object]] = [{"a": [1]}, {"x": [{}] * 200_000}]
+    for attrs in many:
         profile = Profile(attrs=attrs, maxdepth=2)
         packed = stored.encode_profile(profile)
         assert profile_from(packed) == profile_from(packed) == profile

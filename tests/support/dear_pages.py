@@ -1,0 +1,223 @@
+"""Small responses that mean to be dear, and what a crawler does with one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import brotli  # type: ignore[import-untyped]
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
+from scrapy.http import Response
+from scrapy.responsetypes import responsetypes
+from scrapy.utils.test import get_crawler
+
+from crawling.charset import with_charset
+from crawling.failures import reason_of
+from crawling.middlewares import WatchedCompression
+from crawling.outlinks import Children, Outlinks
+from crawling.recorder import Recorder
+from crawling.redirects import redirect_of
+from crawling.spiders.link import LinkSpider
+from crawling.to_scrapy import PAGE, to_scrapy
+from crawling.traps import Traps
+from crawling.weights import Weights
+from crawlstream.model.crawl import Profile
+from crawlstream.model.result import CrawlResult
+from crawlstream.wire.results import encode_and_tell
+from support.pages import page_at
+
+MIB = 1 << 20
+MOST = 2 * MIB
+"""Bytes of a response on the wire, and of a page's profile."""
+URL = "http://a.example/some/folder/page"
+LARGEST = 16 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class DearPage:
+    """A response, and the crawl that meets it."""
+
+    body: bytes = b""
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    url: str = URL
+    status: int = 200
+
+
+def _many(template: str, start: str = "", size: int = MOST) -> bytes:
+    """A template with a number in it as often as it fits."""
+    times = (size - len(start)) // len(template.format(999_999))
+    return (start + "".join(map(template.format, range(times)))).encode()
+
+
+def _nested(depth: int, template: str, inside: str) -> bytes:
+    start = "".join(map(template.format, range(depth)))
+    return (start + inside * ((MOST - len(start)) // len(inside))).encode()
+
+
+def _layers(count: int, size: int) -> DearPage:
+    body = bytes(size)
+    for _ in range(count - 1):
+        packer = zlib.compressobj(0, wbits=31)
+        body = packer.compress(body) + packer.flush()
+    codings = ", ".join(["gzip"] * count)
+    return DearPage(gzip.compress(body), {"Content-Encoding": codings})
+
+
+def _markup() -> dict[str, DearPage]:
+    bodies = {
+        "texts in texts": _nested(1000, "<a href=/{:x}><b>", "x"),
+        "elements in links": _nested(1000, "<a href=/{:x}><b>", "<br>"),
+        "links in links": _nested(1000, "<a href=/{:x}><b>", "<a href=/y>"),
+        "deep": _nested(2000, "<div>", "<a href=/x><b></b></a>"),
+        "deeper": b"<div>" * (MOST // 5),
+        "plain links": _many("<a href=/{}>"),
+        "queries": _many("<a href=?{}>"),
+        "dots": _many("<a href=../x/../{}>"),
+        "foreign hosts": _many("<a href=//h{}.example/>"),
+        "foreign letters": _many("<a href=/ü{}>"),
+        "hosts of letters": _many("<a href=//ü{}.example/>"),
+        "arguments": _many("<a href='/?" + "&".join(f"{n}=%41" for n in range(300)) + "&{}'>"),
+        "one long address": b"<a href=/" + b"x" * MIB + b">",
+        "long addresses": _many("<a href=/{}/" + "é/" * 8000 + ">"),
+        "long hosts": _many("<a href=//" + "é" * 2000 + "{}.example/>"),
+        "hosts of many letters": _many("<a href=//" + "é." * 200 + "{}.example/>"),
+        "labels": _many("<a href=//" + "a." * 1000 + "{}/>"),
+        "attributes": b"<a " + b"b=c " * 250_000 + b"href=/x>" + b"<p " + b"y=z " * 200_000,
+        "a huge attribute": b"<p class='" + b"x" * (MOST - 20) + b"'>",
+        "texts": _many("<a href=/{}>" + "x" * 600 + "</a>"),
+        "comments": b"<!--" * (MOST // 4),
+        "entities": _many("<a href=/{}>&amp;&#1234;&copy;"),
+        "unclosed": b"<a href='" * (MOST // 9),
+        "tables": b"<table><tr><td>" * (MOST // 15),
+        "quotes": b'<a href="' + b"'" * (MOST // 2),
+        "nul": b"\x00<\x00a\x00 href=/\x00x>" * (MOST // 14),
+        "tags": _many("<t{}>"),
+    }
+    return {name: DearPage(body) for name, body in bodies.items()}
+
+
+def _bases() -> dict[str, DearPage]:
+    base = f"<base href='http://b.example/{'b' * 3900}/'>"
+    dots = f"<base href='http://b.example/{'b/' * 1900}'>"
+    refresh = "<meta http-equiv=refresh content='0;url={}'>"
+    return {
+        "base": DearPage(_many("<a href={}>", base)),
+        "base of folders": DearPage(_many("<a href=../{}>", dots)),
+        "bases": DearPage(b"<base href=/x>" * (MOST // 14)),
+        "base in comments": DearPage(b"<!--" * 1000 + b"<base href=/x>" * 100_000),
+        "refresh": DearPage(_many("<a href=/{}>", refresh.format("x" * 3900))),
+        "refreshes": DearPage((refresh.format("/x") * 40_000).encode()),
+        "refresh in scripts": DearPage(b"<script>" * 400 + refresh.format("/x").encode() * 9),
+    }
+
+
+def _rules() -> dict[str, DearPage]:
+    names = tuple(f"n{number}.b.example" for number in range(1000))
+    ends = tuple(f"x{number}" for number in range(1000))
+    texts = tuple(f"(?:{'ab?' * 300}|x{number})" for number in range(100))
+    backtracks = tuple(f"(?!x)(a|a)*{number}$" for number in range(100))
+    many, hosts = _many("<a href=/aaaaaaaaaaaaaaaaaaaaaa{}>"), _many("<a href=//h{}.b.example/aa>")
+    return {
+        "allowed domains": DearPage(hosts, profile={"allowed_domains": names}),
+        "labels and domains": DearPage(
+            _many("<a href=//" + "a." * 100 + "{}/>"), profile={"allowed_domains": names}
+        ),
+        "extensions": DearPage(many, profile={"deny_extensions": ends}),
+        "dotted extensions": DearPage(
+            many, profile={"deny_extensions": tuple(f"{'a.' * n}b" for n in range(1000))}
+        ),
+        "expressions": DearPage(many, profile={"allow_regex": texts, "deny_regex": texts}),
+        "backtracking": DearPage(many, profile={"deny_regex": backtracks}),
+    }
+
+
+def _heads() -> dict[str, DearPage]:
+    """As long as a head may be."""
+    links = _many("<a href=/{}>")
+    heap = {f"X-{number}": "y" for number in range(30_000)}
+    cookies = [f"n{number}=v; Expires=Thu, 01 Jan 1970" for number in range(6_000)]
+    said = {"Referrer-Policy": "origin," * 37_000}
+    return {
+        "heap": DearPage(links, heap),
+        "one header": DearPage(links, {"X": "y" * 262_144}),
+        "policies": DearPage(links, said),
+        "policy": DearPage(
+            _many("<a href=//h{}/>"), {"Referrer-Policy": "unsafe-url"}, url=URL * 9
+        ),
+        "type": DearPage(links, {"Content-Type": "text/html; charset=" + "x" * 262_000}),
+        "types": DearPage(links, {"Content-Type": ";charset=" * 29_000}),
+        "cookies": DearPage(status=302, headers={"Location": "/x", "Set-Cookie": cookies}),
+        "cookie": DearPage(
+            status=302, headers={"Location": "/x", "Set-Cookie": "a=1" + "; Expires=1" * 20_000}
+        ),
+        "location": DearPage(status=302, headers={"Location": "/" + "../é" * 60_000}),
+        "location's host": DearPage(status=302, headers={"Location": "//" + "é." * 60_000}),
+        "retry": DearPage(status=503, headers={"Retry-After": "Thu, " * 50_000}),
+    }
+
+
+def _bodies() -> dict[str, DearPage]:
+    spaces = bytes(LARGEST - 1)
+    return {
+        "layers": _layers(100, 15 * MIB),
+        "two layers": _layers(2, 15 * MIB),
+        "bomb": DearPage(brotli.compress(bytes(99 * MIB), quality=1), {"Content-Encoding": "br"}),
+        "nothing": DearPage(gzip.compress(spaces), {"Content-Encoding": "gzip"}),
+        "elements": DearPage(gzip.compress(b"<br>" * (4 * MIB - 1)), {"Content-Encoding": "gzip"}),
+        "binary": DearPage(b"\xff\x00" * MIB, {"Content-Type": "image/png"}),
+        "utf-16": DearPage("<a href=/x>ü".encode("utf-16") * 70_000),
+        "controls": DearPage(b"\x01" * MOST),
+        "codings": DearPage(headers={"Content-Encoding": "gzip," * 50_000}, body=b"x"),
+    }
+
+
+def dear_pages() -> Mapping[str, DearPage]:
+    """All of them, by name."""
+    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **_bodies()}
+    return {name: replace(dear, body=dear.body[:MOST]) for name, dear in pages.items()}
+
+
+def what_becomes_of(dear: DearPage, folder: Path) -> str:
+    """All that a crawler does with a response; how it ends: ``done``, ``redirected``, a reason."""
+    try:
+        return asyncio.run(_handle(dear, folder))
+    except Exception as error:  # noqa: BLE001  a page fails by name
+        return reason_of(error)
+
+
+async def _handle(dear: DearPage, folder: Path) -> str:
+    page = page_at(dear.url[:2000], profile=Profile(maxdepth=1, **dear.profile))
+    request = to_scrapy(page, Spider("link"), print)
+    kind = responsetypes.from_args(url=dear.url, body=dear.body, headers=_headers(dear))
+    raw = kind(page.hold.entry.url, dear.status, _headers(dear), dear.body, request=request)
+    settings = {"DOWNLOAD_MAXSIZE": LARGEST}
+    inner = HttpCompressionMiddleware(crawler=get_crawler(settings_dict=settings))
+    unpack = WatchedCompression(inner, Recorder(folder, "link"), Weights())
+    plain: Any = await unpack.process_response(request, raw)
+    response: Any = with_charset(plain)
+    if redirect_of(page, response, 100) is not None:
+        return "redirected"
+    return _parse(page, request, response)
+
+
+def _headers(dear: DearPage) -> Any:
+    return Response(dear.url, headers={"Content-Type": "text/html", **dear.headers}).headers
+
+
+def _parse(page: Any, request: Request, response: Response) -> str:
+    children = Children(page, Traps(20, 3))
+    assert request.meta[PAGE] is page
+    for each in LinkSpider().parse(response):
+        if isinstance(each, Outlinks):
+            children.follow(each.urls, response)
+        elif isinstance(each, CrawlResult):
+            encode_and_tell(each)
+    assert children.groups is not None
+    return "done"

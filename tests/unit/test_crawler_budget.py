@@ -1,0 +1,82 @@
+"""The budget of a page: whatever a response of 2 MiB holds, it costs a second of CPU, 100 MiB.
+
+Each response is handled by a process of its own, forked from one that has all modules loaded.
+``--log-cli-level=INFO`` shows what each of them costs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from operator import itemgetter
+from pathlib import Path
+
+CPU_S = 1.0
+MEMORY_MIB = 100
+
+log = logging.getLogger(__name__)
+
+PROGRAM = """
+import json, logging, os, resource, sys, time
+from pathlib import Path
+import structlog
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+logging.disable()
+from support.dear_pages import DearPage, dear_pages, what_becomes_of
+
+def peak():
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+folder = Path(sys.argv[1])
+pages = dear_pages()
+what_becomes_of(DearPage(b"<a href=/x>"), folder)
+for name in sys.argv[2:] or pages:
+    dear = pages[name]
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        before, began = peak(), time.process_time()
+        end = what_becomes_of(dear, folder)
+        cost = time.process_time() - began, peak() - before
+        os.write(write, json.dumps([name, end, *cost]).encode())
+        os._exit(0)
+    os.close(write)
+    print(os.read(read, 4096).decode() or json.dumps([name, "died", 0, 0]), flush=True)
+    os.close(read)
+    os.waitpid(child, 0)
+"""
+
+
+def costs(folder: Path, *names: str) -> dict[str, tuple[str, float, float]]:
+    """How pages ended, their CPU seconds, and the MiB that they took; of all, or of some."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, str(folder), *names],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    lines = map(json.loads, ran.stdout.splitlines())
+    return {name: (end, cpu_s, mib) for name, end, cpu_s, mib in lines}
+
+
+def too_dear(found: dict[str, tuple[str, float, float]]) -> list[str]:
+    """The names of those beyond the budget."""
+    return [name for name, (_, cpu_s, mib) in found.items() if cpu_s > CPU_S or mib > MEMORY_MIB]
+
+
+def test_no_page_costs_more_than_its_budget(tmp_path: Path) -> None:
+    """Each is a result, a redirect, or fails by name; none takes the crawler along."""
+    found = costs(tmp_path)
+    log.info("\n".join(f"{cost} {name}" for name, cost in sorted(found.items(), key=itemgetter(1))))
+    ends = {end for end, _cpu_s, _mib in found.values()}
+    assert ends == {"done", "redirected", "too_large", "bad_encoding"}
+    if dear := too_dear(found):
+        # A busy machine makes CPU time dearer; what is really too dear stays so.
+        found |= costs(tmp_path, *dear)
+    assert not too_dear(found)
