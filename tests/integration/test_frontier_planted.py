@@ -76,8 +76,8 @@ BUGS = {
         wrong="is_repeated = call < tonumber(",
     ),
     "records take effect again": Bug(
-        right="if record[2] >= position then",
-        wrong="if record[2] >= 0 then",
+        right="return offset >= position or kind == 'seed'",
+        wrong="return true or kind == 'seed'",
     ),
     "spilled links come back twice": Bug(
         right="redis.call('SADD', P .. 'recalled:' .. worker, name) == 1",
@@ -92,8 +92,32 @@ BUGS = {
         wrong="  if true then\n    return admit(",
     ),
     "a stop is for its own partition only": Bug(
-        right="return stop.at > timestamp and stop.place ~= place",
+        right="return stop.at > timestamp",
         wrong="return false",
+    ),
+    "a refusal is told to the first who asks": Bug(
+        right="while refused[1] and refused[1] < start do",
+        wrong="while refused[1] do",
+    ),
+    "a refusal is told for ever": Bug(
+        right="while refused[1] and refused[1] < start do",
+        wrong="while false do",
+    ),
+    "a stop takes what was written after it, elsewhere": Bug(
+        right="owe_again(record.c, name, topic, place, timestamp)",
+        wrong="assert(owe_again)",
+    ),
+    "all seeds of other partitions survive a late stop": Bug(
+        right="one[NAME] == name and one[AFTER] < timestamp and",
+        wrong="one[NAME] == name and",
+    ),
+    "a late stop forgets where seeds begin": Bug(
+        right="int(math.min(first.offset or offset, offset))",
+        wrong="int(first.offset or offset)",
+    ),
+    "the last seed that was read says when a run is over": Bug(
+        right="return mine[i] > other",
+        wrong="return true",
     ),
     "the dead page is another one": Bug(
         right="deaths + (hold.token == blamed and 1 or 0)",
