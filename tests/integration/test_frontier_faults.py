@@ -10,7 +10,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from crawlstream.errors import FrontierFull, PositionGap, RedisUnavailable
+from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
+from crawlstream.model.effects import Loss
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
@@ -109,10 +111,15 @@ async def test_seeds_that_a_stop_means_do_not_wait_for_room(crowded: Bench) -> N
 
 
 async def test_a_stop_waits_for_its_turn_while_there_is_room(crowded: Bench) -> None:
-    """Nothing is done ahead without need, nor for a partition that nobody knows."""
+    """Nothing is done ahead without need, twice, or for a partition that nobody knows."""
     stop = crowded.feed.command("stop")
     await crowded.frontier.stop_ahead("topic", 0, stop)
     assert (await crowded.state()).state == "running"
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=stop.offset + 1)
+    await Positions(crowded.redis, KEYS).restore(loss)
+    async with filled(crowded.redis, NOTHING_LEFT):
+        await crowded.frontier.stop_ahead("topic", 0, stop)
+    assert (await crowded.state()).state == "running", "it was done in a Redis that is lost"
     with pytest.raises(PositionGap):
         await crowded.frontier.stop_ahead("another", 0, stop)
 

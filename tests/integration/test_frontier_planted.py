@@ -96,12 +96,12 @@ BUGS = {
         wrong="return false",
     ),
     "a refusal is told to the first who asks": Bug(
-        right="while refused[1] and refused[1] < start do",
-        wrong="while refused[1] do",
+        right="if untold[i] >= start then",
+        wrong="if false then",
     ),
     "a refusal is told for ever": Bug(
-        right="while refused[1] and refused[1] < start do",
-        wrong="while false do",
+        right="if untold[i] >= start then",
+        wrong="if true then",
     ),
     "a stop takes what was written after it, elsewhere": Bug(
         right="owe_again(record.c, name, topic, place, timestamp)",
@@ -110,14 +110,6 @@ BUGS = {
     "all seeds of other partitions survive a late stop": Bug(
         right="one[NAME] == name and one[AFTER] < timestamp and",
         wrong="one[NAME] == name and",
-    ),
-    "a late stop forgets where seeds begin": Bug(
-        right="int(math.min(first.offset or offset, offset))",
-        wrong="int(first.offset or offset)",
-    ),
-    "the last seed that was read says when a run is over": Bug(
-        right="return mine[i] > other",
-        wrong="return true",
     ),
     "the dead page is another one": Bug(
         right="deaths + (hold.token == blamed and 1 or 0)",

@@ -45,12 +45,17 @@ local numbers = {}
 -- What was refused and perhaps not told yet, by offset: of earlier calls with the same records, too.
 -- `refused` HASH place -> {offset, reason …}, packed.
 local refused, was_refused = {}, redis.call('HGET', P .. 'refused', place)
-for i, part in ipairs(was_refused and cmsgpack.unpack(was_refused) or {}) do
-  refused[i] = part
+
+local function refuse(offset, reason)
+  refused[#refused + 1] = offset
+  refused[#refused + 1] = reason
 end
-while refused[1] and refused[1] < start do
-  table.remove(refused, 1)
-  table.remove(refused, 1)
+
+local untold = was_refused and cmsgpack.unpack(was_refused) or {}
+for i = 1, #untold, 2 do
+  if untold[i] >= start then
+    refuse(untold[i], untold[i + 1])
+  end
 end
 
 local function save_refused()
@@ -75,11 +80,6 @@ local function profile_number(c, i)
     numbers[known_as] = number
   end
   return numbers[known_as]
-end
-
-local function refuse(offset, reason)
-  refused[#refused + 1] = offset
-  refused[#refused + 1] = reason
 end
 
 local opened, latest_seeds = {}, {}
@@ -236,11 +236,12 @@ local function command_in_turn(offset, timestamp, action, request, name, priorit
   command(offset, timestamp, action, request, name, priority, was_ahead)
 end
 
--- Let the stops behind a seed that must wait take effect, each once.
+-- Let the stops behind a seed that must wait take effect, each once; none of the past of a lost Redis.
 local function stop_ahead(first)
+  local past = tonumber(redis.call('HGET', P .. 'lost', '#' .. place) or 0)
   for i = first, #records do
     local record = records[i]
-    if record[1] == 'command' and record[4] == 'stop' and record[2] >= position
+    if record[1] == 'command' and record[4] == 'stop' and record[2] >= math.max(position, past)
       and redis.call('HSETNX', P .. 'ahead', ahead_field(record[2]), '') == 1 then
       command(unpack(record, 2))
     end
