@@ -8,9 +8,10 @@ three times and then rejects.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
@@ -24,9 +25,9 @@ from crawlstream.errors import (
     Unavailable,
 )
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.effects import IntakeAnswer, IntakeBatch, Seed
+from crawlstream.model.effects import Command, IntakeAnswer, IntakeBatch, Seed
 from crawlstream.model.request import Refusal
-from kafka_monitor.plugins.door import Effect, Router
+from kafka_monitor.plugins.door import Bundled, Effect, Router
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejected
 
@@ -34,6 +35,9 @@ TRIES = 3
 """Attempts at something that fails for a reason nobody knows."""
 
 PAUSE_S = 0.1
+ASKED_LATELY_S = 600
+QUESTIONS = frozenset({"info", "stats"})
+"""Commands that change nothing: to answer them twice is harmless."""
 LONGEST_TEXT = 500
 """Characters of an error's own text; what it quotes may be huge."""
 
@@ -91,6 +95,15 @@ class Intake:
             packed = self._pack(judged.batch, judged.effects)
         return await _thrice("put", lambda: self._frontier.intake(packed))
 
+    async def note_told(self, batch: Batch) -> None:
+        """What was refused of a batch has been told; PositionGap, Unavailable: it is not noted."""
+        try:
+            await self._frontier.intake(self._pack(replace(batch, start=batch.next), ()))
+        except CrawlstreamError:
+            raise
+        except Exception as error:
+            raise Unavailable(f"nothing can be put: {error}") from error
+
     def _pack_ahead(self, batch: Batch, effects: Sequence[Effect]) -> bytes | None:
         """Pack while the batch before is put; what fails here fails again when it is put."""
         try:
@@ -110,14 +123,21 @@ class Intake:
         )
 
     async def _judge_again(self, record: Record) -> Effect | None:
-        """What a record of the past does to a new frontier: seeds of unfinished crawls enter."""
+        """What a record of the past does to a new frontier: seeds of unfinished crawls enter.
+
+        What was asked lately may not have been answered, and is asked again.
+        """
         try:
             handler, request = self._router.route(record.value)
-            effect = await handler.handle(request, record) if handler.replays else None
+            is_pure = handler.replays or isinstance(handler, Bundled)
+            effect = await handler.handle(request, record) if is_pure else None
         except (InvalidRequest, InvalidUrl):
             return None
         if isinstance(effect, Seed) and self._recovery.is_over(effect.crawl, record):
             return None
+        if isinstance(effect, Command) and not handler.replays:
+            is_late = record.timestamp_ms < (time.time() - ASKED_LATELY_S) * 1000
+            return None if is_late or effect.name not in QUESTIONS else effect
         return effect
 
     async def _judge_one(self, record: Record, handled: Counter[str]) -> Effect | Rejected | None:

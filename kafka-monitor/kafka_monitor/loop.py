@@ -13,14 +13,16 @@ from functools import partial
 
 import structlog
 
+from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.records import Batch
 from crawlstream.bus.source import KafkaSource
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
-from crawlstream.frontier.frontier import INTAKE_PER_CALL
+from crawlstream.frontier.frontier import INTAKE_BYTES_PER_CALL, INTAKE_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import let_leave
+from kafka_monitor.ahead import Ahead
 from kafka_monitor.intake import Intake, Judged, sentence_of
 from kafka_monitor.metrics import RECORDS, REQUESTS
 from kafka_monitor.recovery import Recovery
@@ -56,12 +58,14 @@ class Loop:
         rejects: Rejects,
         *,
         recovery: Recovery,
+        ahead: Ahead,
         tally: Tally,
     ) -> None:
         self._source = source
         self._intake = intake
         self._rejects = rejects
         self._recovery = recovery
+        self._ahead = ahead
         self._tally = tally
         self._applied: dict[int, int] = {}
         self._committed_at = self._looked_at = time.monotonic()
@@ -93,7 +97,7 @@ class Loop:
         return batches
 
     async def _take(self, batch: Batch) -> None:
-        for part in batch.chunks(INTAKE_PER_CALL):
+        for part in batch.chunks(INTAKE_PER_CALL, INTAKE_BYTES_PER_CALL):
             judged = await self._judge_ahead(part)
             if await self._settled() == batch.partition:
                 return
@@ -144,17 +148,17 @@ class Loop:
         self._source.seek(partition, await self.pulse.patiently(locate))
 
     async def _look_after_positions(self) -> None:
-        """Notice that Redis was lost also while no records come that would tell."""
+        """Notice a Redis that was lost, and a late stop, also while no records come that tell."""
         if time.monotonic() - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = time.monotonic()
         await self._settled()
         try:
-            forgotten = await self.pulse.patiently(self._recovery.forgotten)
+            misplaced = await self.pulse.patiently(self._recovery.misplaced)
         except Exception as error:  # noqa: BLE001  a frontier that is broken is told by what is put
             log.warning("poll", outcome="not_looked", error=repr(error))
             return
-        for partition, topic_id in forgotten.items():
+        for partition, topic_id in misplaced.items():
             await self._place(topic_id, partition)
 
     async def _put_all(self, judged: Judged) -> None:
@@ -179,14 +183,18 @@ class Loop:
         """Rejections and stops first, then effects and position: what breaks is repeated.
 
         What the frontier did not admit (a cap, a crawl stopped since) is told after: only the
-        frontier knows, and it has counted it.
+        frontier knows, and it has counted it. It answers that again, whoever asks, until it hears
+        that it was told: so it is told also after a lost answer, and after a death.
         """
         begun = time.monotonic()
         await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))
         note = partial(self._recovery.note_steering, judged.batch, judged.effects)
         await self.pulse.patiently(note)
         answer = await self.pulse.patiently(partial(self._put, judged))
-        await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))
+        failpoint("after_put")
+        if answer.refused:
+            await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))
+            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))
         self._count(judged, answer)
         log.info(
             "put",
@@ -202,6 +210,9 @@ class Loop:
     async def _put(self, judged: Judged) -> IntakeAnswer:
         try:
             answer = await self._intake.put(judged)
+        except FrontierFull:
+            self._ahead.is_wanted.set()
+            raise
         except CrawlstreamError:
             raise
         except Exception as error:

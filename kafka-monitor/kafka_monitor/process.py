@@ -30,6 +30,7 @@ from crawlstream.model.request import RequestLimits
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
+from kafka_monitor.ahead import Ahead
 from kafka_monitor.gaps import Gaps
 from kafka_monitor.intake import Intake
 from kafka_monitor.loop import Loop
@@ -73,8 +74,12 @@ async def run(settings: Settings) -> None:
         )
         gaps = Gaps(frontier, rejects)
         async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:
-            intake = Intake(frontier, _router(settings), recovery)
-            loop = Loop(source, intake, rejects, recovery=recovery, tally=tally)
+            router = _router(settings)
+            intake = Intake(frontier, router, recovery)
+            ahead = Ahead(
+                frontier, router, recovery, hosts=settings.KAFKA_HOSTS, topic=topics.incoming
+            )
+            loop = Loop(source, intake, rejects, recovery=recovery, ahead=ahead, tally=tally)
             recall = Recall(Overflow(redis, keys), rejects, topics=topics, settings=settings)
             async with (
                 serve(
@@ -82,7 +87,7 @@ async def run(settings: Settings) -> None:
                     partial(_health, source, loop, recall),
                     host=settings.metrics_host,
                 ),
-                beside(tally.run(), heartbeat.run(), recall.run()),
+                beside(tally.run(), heartbeat.run(), recall.run(), ahead.run()),
             ):
                 collect_seldom()
                 log.info("start", node=process.node, topic=topics.incoming)

@@ -67,7 +67,10 @@ class Recovery:
         self._everything = partial(everything, hosts, topics.runs)
         self._located: dict[int, str] = {}
         self._reached: dict[int, int] = {}
+        self._applied_to: dict[int, int] = {}
         self._replays: dict[int, Replay] = {}
+        self.placed = 0
+        """How often a partition was begun, so far."""
         self._asking = asyncio.Lock()
         self._last_held: dict[int, Held] = {}
         self._held_at = -HELD_FOR_S
@@ -79,36 +82,49 @@ class Recovery:
             position = await self._begin(topic_id, partition)
         else:
             await self._check(topic_id, partition, position)
-        self._located[partition], self._reached[partition] = topic_id, position
+        begin = await self._positions.begin(topic_id, partition, position)
+        self._located[partition], self._reached[partition] = topic_id, begin
+        self._applied_to[partition] = position
+        self.placed += 1
         until = await self._positions.lost_until(topic_id, partition)
         self._replays.pop(partition, None)
         if until is not None and position < until:
             past = Past(await self._marks())
             self._replays[partition] = Replay(topic_id, until, past)
             log.warning("recover", partition=partition, position=position, until=until)
-        return position
+        return begin
 
     def note_reached(self, partition: int, position: int) -> None:
         """The frontier has moved a position."""
         self._reached[partition] = position
 
-    async def forgotten(self) -> dict[int, str]:
-        """Topic UUID by partition, of those that the frontier has forgotten, wholly or in part."""
-        known = await self._positions.known()
+    def reached(self) -> dict[int, tuple[str, int]]:
+        """Topic UUID and next offset to read, by partition that was ever ours."""
+        return {p: (topic_id, self._reached[p]) for p, topic_id in self._located.items()}
+
+    async def misplaced(self) -> dict[int, str]:
+        """Topic UUID by partition, of those to be read from an earlier offset on.
+
+        The frontier has forgotten them, wholly or in part, or wants seeds of theirs once more.
+        """
+        known, again = await self._positions.known(), await self._positions.again()
         return {
             partition: topic_id
             for partition, topic_id in self._located.items()
-            if known.get((topic_id, partition), -1) < self._reached[partition]
+            if min(known.get((topic_id, partition), -1), again.get((topic_id, partition), 2**63))
+            < self._reached[partition]
         }
 
     def is_past(self, partition: int, offset: int) -> bool:
-        """Whether a record had taken effect already, in a Redis that was lost."""
+        """Whether a record has taken effect already, perhaps in a Redis that was lost."""
         replay = self._replays.get(partition)
-        return replay is not None and offset < replay.until
+        return offset < max(self._applied_to.get(partition, 0), replay.until if replay else 0)
 
     def is_over(self, crawl: CrawlKey, record: Record) -> bool:
-        """Whether a seed of the past is not to be crawled again."""
-        replay = self._replays[record.partition]
+        """Whether a seed of a lost Redis is not to be crawled again."""
+        replay = self._replays.get(record.partition)
+        if replay is None:
+            return False
         place = f"{replay.topic_id}:{record.partition}"
         return replay.past.is_over(crawl, place, offset=record.offset, at_ms=record.timestamp_ms)
 

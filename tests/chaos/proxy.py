@@ -24,6 +24,7 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay_s = 0.0
         self._drops_replies = False
+        self._drops_one = False
         self._may_pass = asyncio.Event()
         self._may_pass.set()
 
@@ -63,6 +64,10 @@ class Proxy:
         finally:
             self.cut()
             self._drops_replies = False
+
+    def lose_reply(self) -> None:
+        """The next reply is lost, and its connection cut; what comes then passes."""
+        self._drops_one = True
 
     @asynccontextmanager
     async def half_open(self) -> AsyncIterator[None]:
@@ -110,5 +115,8 @@ class Proxy:
                     await asyncio.sleep(self._delay_s)
                 if is_reply and self._drops_replies:
                     continue
+                if is_reply and self._drops_one:
+                    self._drops_one = False
+                    return
                 writer.write(data)
                 await writer.drain()

@@ -92,6 +92,17 @@ def test_a_batch_is_cut_without_losing_an_offset() -> None:
     assert [r.offset for chunk in chunks for r in chunk.records] == [12, 13, 17, 18, 21]
 
 
+def test_a_batch_is_cut_by_its_bytes_too() -> None:
+    """What is heavier than allowed is alone; nothing is left out, and holes are covered."""
+    sizes = {3: 40, 4: 60, 7: 1, 8: 500, 9: 99, 12: 0}
+    records = [Record("t", 0, offset, 0, None, b"x" * size) for offset, size in sizes.items()]
+    chunks = list(Batch("id", 0, 2, 20, records).chunks(5, 100))
+    assert [[r.offset for r in chunk.records] for chunk in chunks] == [[3, 4], [7], [8], [9, 12]]
+    assert [(chunk.start, chunk.next) for chunk in chunks] == [(2, 5), (5, 8), (8, 9), (9, 20)]
+    nothing = Record("t", 0, 1, 0, None, None)
+    assert len(list(Batch("id", 0, 1, 2, [nothing]).chunks(5, 100))) == 1
+
+
 async def test_after_a_seek_nothing_older_is_returned(pipe: Pipe) -> None:
     """Batches that were on their way are dropped; the next one begins at the new position."""
     await pipe.send_to_one(8000)

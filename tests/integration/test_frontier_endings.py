@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import permutations
 
+from crawlstream.frontier.positions import Positions
+from crawlstream.model.effects import Loss
+from crawlstream.model.runs import Fate
 from crawlstream.model.throttle import ThrottleRule
-from support.frontier import CRAWL, DEDUPE_MS, GRACE_MS, Bench, endings, links
+from support.frontier import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, endings, links
 from support.frontier_audit import audit, left_over
 
 pytest_plugins = ["support.frontier_fixtures"]
@@ -234,3 +238,69 @@ async def test_care_of_an_idle_frontier_is_one_quiet_call(bench: Bench) -> None:
     (step,) = await bench.tend()
     assert step.next_ms is not None
     assert GRACE_MS - 1_000 < step.next_ms <= GRACE_MS
+
+
+async def test_the_last_time_to_end_is_that_of_the_last_record(bench: Bench) -> None:
+    """By the records' times, then by partition and offset, in whatever order they are read."""
+    soon, late = int(time.time()) + 100, int(time.time()) + 10_000
+    for number, order in enumerate(permutations(range(4))):
+        crawl = replace(CRAWL, crawlid=f"{number}")
+        feeds = [bench.another_feed(partition, f"topic-{number}") for partition in range(4)]
+        told = [(1_000, late), (2_000, soon), (2_000, late), (500, soon)]
+        for at in order:
+            time_ms, expires = told[at]
+            await feeds[at].seeds(f"a/{at}", crawl=crawl, timestamp_ms=time_ms, expires=expires)
+        assert (await bench.state(crawl)).expires == late, order
+
+
+async def test_a_run_that_was_found_over_stays_over(bench: Bench) -> None:
+    """A machine's clock that goes forward and back leaves no entries behind that nobody leases."""
+    later = int(time.time()) + 1_000
+    await bench.feed.seeds("a/1", "a/2", expires=later)
+    await bench.feed.seeds("b/1", crawl=OTHER, expires=later)
+    for crawl in ("1", "2"):
+        await bench.redis.hset(f"{KEYS.tag}x:{crawl}", "expires", 1)
+    assert not await bench.worker.lease(10), "the clock has gone forward"
+    for crawl in ("1", "2"):
+        await bench.redis.hset(f"{KEYS.tag}x:{crawl}", "expires", later)
+    answer = await bench.feed.seeds("c/1", expires=later)
+    assert set(answer.runs.values()) == {2}, "it would find nobody who leases what was there"
+    await bench.tend()
+    assert (await bench.state(OTHER)).state == "expired"
+    assert await bench.worker.urls() == ["c/1"]
+
+
+async def test_a_recovered_run_waits_for_all_of_its_seeds(bench: Bench) -> None:
+    """While records of a lost Redis are read again, a partition that lags may bring more."""
+    positions = Positions(bench.redis, KEYS)
+    elsewhere = bench.another_feed(1)
+    for partition in (0, 1):
+        fates = [Fate(crawl=CRAWL, run=7, is_over=False)]
+        loss = Loss(topic_id="topic", kafka_partition=partition, offset=0, until=1, floor=7)
+        await positions.restore(replace(loss, fates=fates))
+    await bench.advance(5_000)
+    await bench.feed.seeds("a/1")
+    await bench.worker.crawl_all()
+    for _ in range(3):
+        await bench.advance(GRACE_MS)
+        await bench.tend()
+    assert not await endings(bench)
+    assert dict((await elsewhere.seeds("a/2")).runs) == {0: 7}
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_finished", 7)]
+
+
+async def test_a_partition_that_is_never_read_again_holds_nothing_up_for_long(bench: Bench) -> None:
+    """After an hour recovered runs end as others do."""
+    fates = [Fate(crawl=CRAWL, run=7, is_over=False)]
+    loss = Loss(topic_id="topic", kafka_partition=1, offset=0, until=9, floor=7, fates=fates)
+    await Positions(bench.redis, KEYS).restore(loss)
+    await bench.advance(5_000)
+    await bench.feed.seeds("a/1")
+    await bench.worker.crawl_all()
+    for _ in range(3):
+        await bench.advance(HOUR_MS // 2)
+        await bench.tend()
+    assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_finished", 7)]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.errors import FrontierFull, PositionGap, RedisUnavailable
+from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import GROUP, TAKE_OVER_MS, Streams
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Loss
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
@@ -72,6 +76,54 @@ async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
         assert await crowded.frontier.position("topic", 0) == seed.offset
     answer = await crowded.frontier.intake(batch)
     assert (answer.applied, list(answer.runs.values())) == (2, [2])
+
+
+async def test_a_stop_takes_effect_ahead_of_seeds_that_wait(crowded: Bench) -> None:
+    """It is what makes room; it is answered once, and means the seeds that wait before it."""
+    feed, other = crowded.feed, replace(CRAWL, crawlid="other")
+    first, late = feed.seed("b/1", crawl=other), feed.seed("a/late")
+    stop, after = feed.command("stop"), feed.seed("a/after")
+    batch = feed.batch(first, late, stop, after, feed.command("info"))
+    async with filled(crowded.redis, NOTHING_LEFT):
+        for _ in range(3):
+            with pytest.raises(FrontierFull):
+                await crowded.frontier.intake(batch)
+            assert (await crowded.state()).state == "stopping"
+            assert await crowded.frontier.position("topic", 0) == first.offset
+    answer = await crowded.frontier.intake(batch)
+    assert answer.applied == 5
+    assert dict(answer.runs) == {first.offset: 1, after.offset: 2}
+    assert dict(answer.refused) == {late.offset: "stopped"}
+    names = [one.name for one in await crowded.reader.actions(count=10, block_ms=0)]
+    assert names == ["stop", "info"]
+    assert not await crowded.redis.exists(KEYS.tag + "ahead")
+
+
+async def test_seeds_that_a_stop_means_do_not_wait_for_room(crowded: Bench) -> None:
+    """They take none: they come back at once, and what follows them is reached."""
+    feed = crowded.feed
+    waiting = [feed.seed("a/late", timestamp_ms=1_000) for _ in range(5)]
+    stop = feed.command("stop", timestamp_ms=2_000)
+    async with filled(crowded.redis, NOTHING_LEFT):
+        await crowded.frontier.stop_ahead("topic", 0, stop)
+        answer = await crowded.frontier.intake(feed.batch(*waiting, stop))
+    assert dict(answer.refused) == {seed.offset: "stopped" for seed in waiting}
+    actions = await crowded.reader.actions(count=10, block_ms=0)
+    assert [(one.name, one.purged) for one in actions] == [("stop", 1_001)]
+
+
+async def test_a_stop_waits_for_its_turn_while_there_is_room(crowded: Bench) -> None:
+    """Nothing is done ahead without need, twice, or for a partition that nobody knows."""
+    stop = crowded.feed.command("stop")
+    await crowded.frontier.stop_ahead("topic", 0, stop)
+    assert (await crowded.state()).state == "running"
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=stop.offset + 1)
+    await Positions(crowded.redis, KEYS).restore(loss)
+    async with filled(crowded.redis, NOTHING_LEFT):
+        await crowded.frontier.stop_ahead("topic", 0, stop)
+    assert (await crowded.state()).state == "running", "it was done in a Redis that is lost"
+    with pytest.raises(PositionGap):
+        await crowded.frontier.stop_ahead("another", 0, stop)
 
 
 async def test_a_full_redis_still_drains(crowded: Bench) -> None:

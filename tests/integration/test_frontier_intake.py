@@ -101,6 +101,21 @@ async def test_a_crawl_that_was_paused_begins_again_paused(bench: Bench) -> None
     assert (await bench.state()).state == "running"
 
 
+async def test_what_was_told_since_a_restart_is_not_undone(bench: Bench) -> None:
+    """A kafka-monitor that is late with the fates of runs does not resume what is paused now."""
+    await bench.feed.seeds("a/1")
+    fates = [Fate(crawl=CRAWL, run=1, is_over=False)]
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=1, fates=fates)
+    await bench.feed.say("pause")
+    await bench.pretend_restart()
+    positions = Positions(bench.redis, KEYS)
+    await positions.restore(loss)
+    assert (await bench.state()).state == "running", "Kafka knows more than the copy"
+    await bench.feed.say("pause")
+    await positions.restore(replace(loss, kafka_partition=1))
+    assert (await bench.state()).state == "paused"
+
+
 async def test_an_old_copy_of_redis_is_told_what_became_of_its_runs(bench: Bench) -> None:
     """What was over ends without a second word; what went on is marked; numbers never go back."""
     over, on, later, away = (replace(CRAWL, crawlid=name) for name in ("over", "on", "later", "x"))

@@ -38,6 +38,21 @@ async def test_equal_profiles_are_stored_once(bench: Bench) -> None:
     assert await bench.redis.hget("{cs0}f:1", "#") == b"1"
 
 
+@pytest.mark.parametrize("domains", [1, 30])
+async def test_an_answer_has_a_bounded_weight(bench: Bench, domains: int) -> None:
+    """What a worker cannot receive in time it would ask for again and again; the rest follows."""
+    heavy = "x" * 1_000_000
+    for number in range(60):
+        await bench.feed.seeds(f"{number % domains}/{number}", attrs={"is": f"{number}{heavy}"})
+    answers = []
+    while (answer := await bench.worker.exchange(want=200)).holds:
+        answers.append(len(answer.holds))
+        assert answer.next_due_ms == (0 if sum(answers) < 60 else None)
+        await bench.worker.settle(*answer.holds)
+    assert sum(answers) == 60
+    assert max(answers) <= 20
+
+
 async def test_a_settled_token_is_stale(bench: Bench) -> None:
     """A hold ends once: later ends, and ends under unknown tokens, change nothing."""
     await bench.feed.seeds("a/1")

@@ -76,8 +76,8 @@ BUGS = {
         wrong="is_repeated = call < tonumber(",
     ),
     "records take effect again": Bug(
-        right="if record[2] >= position then",
-        wrong="if record[2] >= 0 then",
+        right="return offset >= position or kind == 'seed'",
+        wrong="return true or kind == 'seed'",
     ),
     "spilled links come back twice": Bug(
         right="redis.call('SADD', P .. 'recalled:' .. worker, name) == 1",
@@ -92,8 +92,24 @@ BUGS = {
         wrong="  if true then\n    return admit(",
     ),
     "a stop is for its own partition only": Bug(
-        right="return stop.at > timestamp and stop.place ~= place",
+        right="return stop.at > timestamp",
         wrong="return false",
+    ),
+    "a refusal is told to the first who asks": Bug(
+        right="if untold[i] >= start then",
+        wrong="if false then",
+    ),
+    "a refusal is told for ever": Bug(
+        right="if untold[i] >= start then",
+        wrong="if true then",
+    ),
+    "a stop takes what was written after it, elsewhere": Bug(
+        right="owe_again(record.c, name, topic, place, timestamp)",
+        wrong="assert(owe_again)",
+    ),
+    "all seeds of other partitions survive a late stop": Bug(
+        right="one[NAME] == name and one[AFTER] < timestamp and",
+        wrong="one[NAME] == name and",
     ),
     "the dead page is another one": Bug(
         right="take_back(hold, hold.token == blamed and 1 or 0, 'killed_worker')",

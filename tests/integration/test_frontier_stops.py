@@ -162,24 +162,74 @@ async def test_a_stop_gives_back_what_was_fed_after_it(bench: Bench) -> None:
         ]
         for number in order:
             feed, record = records[number]
-            effect = record if isinstance(record, Command) else replace(record, is_keyed=False)
-            await feed.put(effect)
+            await feed.put(record)
+            for each, _ in records:
+                await each.read_again()
         state = await bench.state(crawl)
         assert (state.state, state.queued) == ("running", 1), order
     leased = [await bench.worker.lease() for _ in range(6)]
     assert {(hold.entry.url, hold.profile.maxdepth) for (hold,) in leased} == {("http://new/1", 3)}
 
 
+async def test_a_late_stop_takes_nothing_that_was_written_after_it(bench: Bench) -> None:
+    """However many batches ago it was read: a stop may come through a partition that lagged."""
+    await bench.feed.put(bench.feed.seed("a/old", timestamp_ms=1_000))
+    for batch in range(30):
+        urls = [f"a/{batch}-{number}" for number in range(5)]
+        await bench.feed.seeds(*urls, timestamp_ms=3_000 + batch)
+    late = bench.another_feed(1)
+    await late.put(late.command("stop", timestamp_ms=2_000))
+    assert (await bench.state()).state == "stopping"
+    await bench.tend()
+    (ended,) = await endings(bench)
+    assert dict(ended.positions) == {"topic:0": 0, "topic:1": 1}, "they have not taken effect"
+    answer = await bench.feed.read_again()
+    assert answer is not None
+    assert (answer.applied, len(answer.runs), set(answer.runs.values())) == (0, 150, {2})
+    assert await bench.feed.read_again() is None
+    state = await bench.state()
+    assert (state.run, state.state, state.queued) == (2, "running", 150)
+
+
+async def test_seeds_are_read_again_in_parts(bench: Bench) -> None:
+    """A death between two batches repeats nothing, and new seeds may come before the rest."""
+    for number in range(4):
+        await bench.feed.seeds(f"a/{number}", timestamp_ms=3_000 if number else 1_000)
+    late = bench.another_feed(1)
+    await late.put(late.command("stop", timestamp_ms=2_000))
+    await bench.feed.seeds("a/new", timestamp_ms=4_000)
+    records = [bench.feed.records[offset] for offset in range(4)]
+    first = replace(bench.feed.batch(*records[:2]), start=0, next=2)
+    for _ in range(2):
+        await bench.frontier.intake(first)
+    assert (await bench.state()).queued == 2
+    await bench.feed.read_again()
+    assert sorted(await bench.worker.urls()) == ["a/1", "a/2", "a/3", "a/new"]
+    await late.put(late.command("stop", timestamp_ms=2_500))
+    assert await bench.feed.read_again() is None, "all of the run is younger"
+
+
+async def test_a_stop_in_their_own_partition_means_seeds_to_be_read_again(bench: Bench) -> None:
+    """It stands behind them: that a late stop did not mean them is of no use any more."""
+    await bench.feed.seeds("a/old", timestamp_ms=1_000)
+    await bench.feed.seeds("a/young", timestamp_ms=3_000)
+    late = bench.another_feed(1)
+    await late.put(late.command("stop", timestamp_ms=2_000))
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=1_500))
+    assert await bench.feed.read_again() is None
+    assert (await bench.state()).run == 1
+
+
 async def test_a_run_after_a_stop_begins_where_its_seeds_stand(bench: Bench) -> None:
     """By what Kafka is told, a new Redis reads those seeds again, and the stopped ones not."""
     first, second = bench.another_feed(0), bench.another_feed(1)
-    young = replace(second.seed("new/1", timestamp_ms=3_000), is_keyed=False)
-    await second.put(young)
+    await second.seeds("new/1", timestamp_ms=3_000)
     await second.seeds("else/1", crawl=OTHER)
     answer = await first.put(
         first.seed("old/1", timestamp_ms=1_000), first.command("stop", timestamp_ms=2_000)
     )
-    assert dict(answer.runs) == {0: 1}, "it is answered about records of another partition"
+    assert dict(answer.runs) == {0: 1}
+    await second.read_again()
     begun = [one for one in await bench.owed() if one.kind == "crawl_started" and one.run == 2]
     assert [dict(one.positions) for one in begun] == [{"topic:0": 2, "topic:1": 0}]
     assert await bench.frontier.position("topic", 1) == 2

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
+from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys
 from crawlstream.model import url as urls
@@ -77,6 +78,8 @@ class Feed:
     topic_id: str = "topic"
     partition: int = 0
     next: int = 0
+    records: dict[int, Seed | Command] = field(default_factory=dict)
+    """By offset, as Kafka keeps them."""
 
     def seed(
         self,
@@ -125,6 +128,7 @@ class Feed:
 
     def batch(self, *records: Seed | Command) -> IntakeBatch:
         """The last records that were made, up to the next offset."""
+        self.records.update((record.offset, record) for record in records)
         return IntakeBatch(
             topic_id=self.topic_id,
             kafka_partition=self.partition,
@@ -136,6 +140,24 @@ class Feed:
     async def put(self, *records: Seed | Command) -> IntakeAnswer:
         """Let the last records that were made take effect."""
         return await self.frontier.intake(self.batch(*records))
+
+    async def read_again(self) -> IntakeAnswer | None:
+        """Read what the frontier wants once more, up to the position; None: it wants nothing."""
+        position = await self.frontier.position(self.topic_id, self.partition)
+        positions = Positions(self.frontier._redis, KEYS)
+        begin = await positions.begin(self.topic_id, self.partition, position or 0)
+        if not position or begin == position:
+            return None
+        records = [self.records[at] for at in sorted(self.records) if begin <= at < position]
+        return await self.frontier.intake(
+            IntakeBatch(
+                topic_id=self.topic_id,
+                kafka_partition=self.partition,
+                start=begin,
+                next=position,
+                records=records,
+            )
+        )
 
     async def say(
         self, name: str, crawl: CrawlKey | None = CRAWL, priority: int | None = None

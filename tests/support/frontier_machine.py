@@ -42,6 +42,7 @@ class Machine:
             self._surroundings.restart: 3,
             self._surroundings.step_clock: 3,
             self._feeding.repeat_feed: 2,
+            self._feeding.read_again: 4,
             self._spilling.recall: 9,
             self._spilling.repeat: 2,
             self._lose: 1,

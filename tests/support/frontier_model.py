@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import GRACE_MS, url_of
-from support.frontier_values import Domain, Generation, Held, Item, Spilled, bucket_ms
+from support.frontier_values import (
+    Again,
+    Domain,
+    Generation,
+    Held,
+    Item,
+    Place,
+    Spilled,
+    bucket_ms,
+)
 from support.frontier_world import World
 
 RETRY_STEP = -10
@@ -32,7 +42,9 @@ class Model:
         self.holds: dict[str, dict[str, Held]] = {}
         self.deadlines: dict[str, int] = {}
         self.domains: dict[str, Domain] = {}
-        self.stops: dict[CrawlKey, tuple[int, int]] = {}
+        self.stops: dict[CrawlKey, Place] = {}
+        self.again: dict[int, list[Again]] = {}
+        """What is to be read again, by Kafka partition."""
         self.default = rule
         self.recalled: dict[str, set[str]] = {}
         """Names of records that came back before their page was settled, by worker."""
@@ -43,17 +55,47 @@ class Model:
 
     # Seeds and stops.
 
-    def feed(self, crawl: CrawlKey, item: Item, *, expires: int, place: int, at: int) -> str | int:
+    def was_stopped(self, crawl: CrawlKey, place: Place) -> bool:
+        """Whether a seed stands before its crawl's stop, or is older than one of elsewhere."""
+        stop = self.stops.get(crawl)
+        if stop is None:
+            return False
+        if stop.partition == place.partition:
+            return stop.offset > place.offset
+        return stop.at > place.at
+
+    def enters_again(self, crawl: CrawlKey, place: Place) -> bool:
+        """Whether a seed that was read before is to take effect once more."""
+        return not self.was_stopped(crawl, place) and any(
+            (one.crawl == crawl and one.after < place.at and one.begin <= place.offset < one.end)
+            for one in self.again.get(place.partition, ())
+        )
+
+    def read_again(self, partition: int, start: int, end: int) -> None:
+        """The records of a partition in these offsets have been read."""
+        moved = [
+            replace(one, begin=end) if start <= one.begin < end else one
+            for one in self.again.get(partition, ())
+        ]
+        self.again[partition] = [one for one in moved if one.begin < one.end]
+
+    def feed(self, crawl: CrawlKey, item: Item, *, expires: int, place: Place) -> str | int:
         """A seed: the run it enters, or "stopped"."""
-        stopped_at, stopped_in = self.stops.get(crawl, (-1, place))
-        if stopped_at > at and stopped_in != place:
+        if self.was_stopped(crawl, place):
             if crawl in self.latest:
                 self.latest[crawl].filtered["stopped"] += 1
             return "stopped"
         generation = self._open(crawl, prolongs=expires != 1)
-        generation.first_seeds.setdefault(place, at)
-        if expires:
-            generation.over_time = expires == 1
+        partition = place.partition
+        at, offset = generation.first_seeds.get(partition, (place.at, place.offset))
+        if place.offset < offset:
+            at, offset = min(at, place.at), place.offset
+        generation.first_seeds[partition] = at, offset
+        latest = generation.latest_seeds.get(partition, 0)
+        generation.latest_seeds[partition] = max(latest, place.at)
+        order = (place.at, partition, place.offset)
+        if expires and order > generation.expires_by:
+            generation.over_time, generation.expires_by = expires == 1, order
         item.of = generation
         best = item.priority if generation.top is None else max(generation.top, item.priority)
         generation.top = best
@@ -73,7 +115,8 @@ class Model:
             self.generations.append(latest)
         latest.run, latest.state, latest.over_time = run + 1, "running", False
         latest.is_paused, latest.top, latest.shift = False, None, 0
-        latest.ledger, latest.filtered, latest.first_seeds = Counter(), Counter(), {}
+        latest.ledger, latest.filtered = Counter(), Counter()
+        latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
         latest.idle_since = None
         self.owed["crawl_started", crawl, latest.run] += 1
         return latest
@@ -202,19 +245,32 @@ class Model:
         bands = self.bands.setdefault((item.spider, item.domain), {})
         return bands.setdefault((item.of, item.priority), deque())
 
-    def stop(self, crawl: CrawlKey, *, place: int, at: int) -> int | None:
+    def stop(self, crawl: CrawlKey, place: Place, positions: Mapping[int, int]) -> int | None:
         """Stop a crawl: how many entries waited, None where there was nothing to stop."""
         latest, purged = self.latest.get(crawl), None
-        if latest and self._is_meant(latest, place, at) and latest.takes_seeds:
+        if latest and self._is_meant(latest, place) and latest.takes_seeds:
+            if latest.state == "running":
+                self._keep_younger(latest, place, positions)
             purged = self.close(latest, "stopping")
-        if at >= self.stops.get(crawl, (-1, 0))[0]:
-            self.stops[crawl] = (at, place)
+        own = self.again.get(place.partition, ())
+        self.again[place.partition] = [one for one in own if one.crawl != crawl]
+        if crawl not in self.stops or place.at >= self.stops[crawl].at:
+            self.stops[crawl] = place
         return purged
 
     @staticmethod
-    def _is_meant(generation: Generation, place: int, at: int) -> bool:
+    def _is_meant(generation: Generation, place: Place) -> bool:
         seeds = generation.first_seeds
-        return not seeds or place in seeds or any(seed <= at for seed in seeds.values())
+        earlier = (at <= place.at for at, _ in seeds.values())
+        return not seeds or place.partition in seeds or any(earlier)
+
+    def _keep_younger(
+        self, generation: Generation, stop: Place, positions: Mapping[int, int]
+    ) -> None:
+        for partition, (_, first) in generation.first_seeds.items():
+            if partition != stop.partition and generation.latest_seeds[partition] > stop.at:
+                again = Again(generation.crawl, stop.at, first, positions[partition])
+                self.again.setdefault(partition, []).append(again)
 
     def steer(self, crawl: CrawlKey, action: str, priority: int | None, now: int) -> int | None:
         """Pause, resume or reprioritize the run under way: its number, None if there is none."""

@@ -44,8 +44,12 @@ class Generation:
     filtered: Counter[str] = field(default_factory=Counter)
     spills: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Links of ended pages that wait in Kafka, and since when, by the name of their record."""
-    first_seeds: dict[int, int] = field(default_factory=dict)
-    """Timestamp of the run's first seed, by Kafka partition."""
+    first_seeds: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Timestamp and offset of the run's first seed, by Kafka partition."""
+    latest_seeds: dict[int, int] = field(default_factory=dict)
+    """Latest timestamp of a seed of the run, by Kafka partition."""
+    expires_by: tuple[int, int, int] = (0, 0, 0)
+    """Time, partition and offset of the seed that says when the run's time is over."""
 
     @property
     def is_open(self) -> bool:
@@ -66,6 +70,25 @@ class Generation:
     def left(self) -> int:
         """Entries that have not come to their end."""
         return sum(self.ledger[name] for name in ("queued", "delayed", "held", "spilled"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record stands, and its time."""
+
+    partition: int
+    offset: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Again:
+    """Seeds of a crawl that are younger than a stop, between two offsets."""
+
+    crawl: CrawlKey
+    after: int
+    begin: int
+    end: int
 
 
 @dataclass

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, KafkaAdminClient
 
 from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.keys import FrontierKeys, Topics
@@ -100,6 +102,23 @@ class MonitorCluster:
         producer = KafkaProducer(bootstrap_servers=self.kafka_hosts)
         for request in requests:
             producer.send(self.topics.incoming, json.dumps(request).encode(), key=key.encode())
+        producer.flush(_TIMEOUT_S)
+        producer.close()
+
+    def let_producers_set_times(self) -> None:
+        """From now on a record has its producer's time."""
+        admin = KafkaAdminClient(bootstrap_servers=self.kafka_hosts)
+        configs = {"message.timestamp.type": "CreateTime"}
+        admin.alter_configs([ConfigResource("topic", self.topics.incoming, configs)])
+        admin.close()
+
+    def feed_at(self, partition: int, ago_s: float, *requests: Mapping[str, object]) -> None:
+        """Feed requests into one Kafka partition, as if so many seconds ago."""
+        producer = KafkaProducer(bootstrap_servers=self.kafka_hosts)
+        at = int((time.time() - ago_s) * 1000)
+        for request in requests:
+            value = json.dumps(request).encode()
+            producer.send(self.topics.incoming, value, partition=partition, timestamp_ms=at)
         producer.flush(_TIMEOUT_S)
         producer.close()
 

@@ -51,6 +51,14 @@ class FrontierKeys:
         """Next offset to apply, by topic UUID and Kafka partition."""
         return self.tag + "positions"
 
+    def refused(self) -> str:
+        """What was refused and is still to be told, by topic UUID and Kafka partition."""
+        return self.tag + "refused"
+
+    def again(self) -> str:
+        """Seeds to be read again after a late stop, by topic UUID and Kafka partition."""
+        return self.tag + "again"
+
     def overflow(self) -> str:
         """Next offset to recall of what was spilled, by topic UUID and Kafka partition."""
         return self.tag + "overflow"

@@ -42,8 +42,6 @@ class Pattern:
     profile: Profile
     is_plain: bool
     """Seeds are fetched by GET, without a body."""
-    key: bytes
-    """Of the records of a client that keeps the requests of a crawl in one Kafka partition."""
 
 
 class Given(NamedTuple):
@@ -102,7 +100,6 @@ class ScraperHandler(Bundled, kind=SCRAPER):
             request.crawl,
             profile_of(request),
             is_plain=request.method == "GET" and request.body is None,
-            key=f"{request.appid}:{request.crawlid}".encode(),
         )
         if len(shape) <= LONGEST_PATTERN and request.uuid is None:
             if len(self._patterns) >= PATTERNS:
@@ -134,7 +131,6 @@ class ScraperHandler(Bundled, kind=SCRAPER):
             profile=_profile_for(request),
             expires=like.expires,
             not_before=like.not_before,
-            is_keyed=record.key == pattern.key,
         )
 
 

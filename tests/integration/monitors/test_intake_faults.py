@@ -15,6 +15,7 @@ import pytest
 from kafka import KafkaProducer
 
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from support.monitors import MonitorCluster, MonitorProcess, Servers
@@ -169,11 +170,16 @@ async def test_after_feed_stop_feed_only_the_last_is_left(
 
 
 async def nothing_is_left(frontier: Frontier, clients: Clients, wait_until: WaitUntil) -> None:
-    """Wait until everything that was fed before has been read, in all partitions."""
+    """Wait until everything that was fed before has been read, in all partitions.
+
+    And read again, where a stop was read late.
+    """
+    positions = Positions(frontier._redis, frontier._keys)
     for partition in range(PARTITIONS):
         clients.feed(seed("last", f"last-{partition}"), partition=partition)
 
     async def are_read() -> bool:
-        return await admitted(frontier, "last") == PARTITIONS
+        is_read = await admitted(frontier, "last") == PARTITIONS
+        return is_read and not await positions.again()
 
     await wait_until(are_read, timeout_s=PATIENCE_S)

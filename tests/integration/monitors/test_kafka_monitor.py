@@ -22,6 +22,7 @@ from e2e.witness import Witness
 from support.hostile_records import corpus
 from support.monitors import MonitorCluster, MonitorProcess, install_example_plugin
 from support.servers import RunningServer
+from support.spilling import filled
 from support.waiting import WaitUntil
 
 pytestmark = pytest.mark.usefixtures("monitor")
@@ -146,6 +147,88 @@ async def test_what_the_frontier_does_not_admit_comes_back(
     reply = await witness.answered("u1")
     assert (reply["action"], reply["reason"]) == ("rejected", "max_pages")
     assert await admitted(frontier, "capped") == 1
+
+
+async def test_a_refusal_is_told_after_a_death(
+    cluster: MonitorCluster,
+    monitor: MonitorProcess,
+    frontier: Frontier,
+    witness: Witness,
+    wait_until: WaitUntil,
+) -> None:
+    """Killed when the frontier has refused it and before the world knows: the next one tells it."""
+    monitor.stop()
+    try:
+        with cluster.kafka_monitor(FAILPOINT="after_put:kill") as dying:
+            cluster.feed_in_order("dying", *(seed("dying", n, max_pages=1) for n in range(3)))
+            await wait_until(lambda: not dying.is_running())
+        assert await admitted(frontier, "dying") == 1
+        assert not witness.records("rejected", crawlid="dying")
+    finally:
+        monitor.start()
+    await wait_until(lambda: len(told_of(witness, "dying")) == 2)
+    assert {one["reason"] for one in told_of(witness, "dying")} == {"max_pages"}
+    await wait_until(lambda: monitor.starts() > 1)
+    assert await admitted(frontier, "dying") == 1
+
+
+def told_of(witness: Witness, crawlid: str) -> list[dict[str, Any]]:
+    """What came back of a crawl."""
+    return [
+        seen.value
+        for seen in witness.records("rejected")
+        if crawlid.encode() in b64decode(seen.value["raw"] or "")
+    ]
+
+
+async def test_a_stop_far_behind_waiting_seeds_makes_room(
+    cluster: MonitorCluster,
+    redis: Redis,
+    frontier: Frontier,
+    wait_until: WaitUntil,
+) -> None:
+    """Seeds wait for a full Redis, thousands of them; a stop behind them is not waited for."""
+    cluster.feed_in_order("huge", *(seed("huge", number) for number in range(500)))
+    await wait_until(lambda: has_admitted(frontier, "huge", 500))
+    stop = {"uuid": "u", "appid": APP, "spiderid": "link", "crawlid": "huge", "action": "stop"}
+    async with filled(redis, 0.8):
+        for crawlid in ("waits", "huge"):
+            cluster.feed_in_order(crawlid, *(seed(crawlid, number) for number in range(2000)))
+        cluster.feed_in_order("huge", stop)
+        await wait_until(partial(is_stopped, frontier, "huge"))
+        assert await admitted(frontier, "waits") == 0
+    await wait_until(lambda: has_admitted(frontier, "waits", 2000))
+    state = await state_of(frontier, "huge")
+    assert state is not None
+    assert (state.run, state.stopped, state.queued) == (1, 500, 0)
+    answered = cast("list[Any]", await redis.xrange(cluster.keys.actions()))
+    assert sum(b"huge" in fields[b"request"] for _, fields in answered) == 1
+
+
+async def is_stopped(frontier: Frontier, crawlid: str) -> bool:
+    """Whether the run of a crawl was told to end."""
+    state = await state_of(frontier, crawlid)
+    return state is not None and state.state in {"stopping", "stopped"}
+
+
+async def test_seeds_younger_than_a_late_stop_are_read_again(
+    cluster: MonitorCluster, frontier: Frontier, wait_until: WaitUntil
+) -> None:
+    """A stop that lagged behind in another partition takes only what it meant."""
+    cluster.let_producers_set_times()
+    cluster.feed_at(0, 30, seed("late", 0))
+    cluster.feed_at(0, 10, *(seed("late", number) for number in range(1, 600)))
+    await wait_until(lambda: has_admitted(frontier, "late", 600))
+    stop = {"uuid": "u", "appid": APP, "spiderid": "link", "crawlid": "late", "action": "stop"}
+    cluster.feed_at(1, 20, stop)
+    await wait_until(partial(is_run, frontier, "late", 2, 599))
+    assert await is_run(frontier, "late", 2, 599)
+
+
+async def is_run(frontier: Frontier, crawlid: str, run: int, count: int) -> bool:
+    """Whether a crawl is in this run, and so many requests have taken effect in it."""
+    state = await state_of(frontier, crawlid)
+    return state is not None and (state.run, state.admitted, state.queued) == (run, count, count)
 
 
 async def test_an_installed_kind_of_request_is_taken(

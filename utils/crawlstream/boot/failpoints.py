@@ -19,7 +19,7 @@ STEPS = (
     "after_settle",
 )
 """The steps of a page's life, in the order of its effects; where Redis is crowded, ``after_spill``
-comes before the settle."""
+comes before the settle. A kafka-monitor has ``after_put``: what was refused is not told yet."""
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -55,15 +56,20 @@ class Batch:
     next: int
     records: Sequence[Record]
 
-    def chunks(self, size: int) -> Iterator[Batch]:
-        """Cut into batches of at most ``size`` records that leave no offset uncovered."""
-        start = self.start
-        for begin in range(0, len(self.records), size):
-            part = self.records[begin : begin + size]
-            last = begin + size >= len(self.records)
-            end = self.next if last else part[-1].offset + 1
-            yield Batch(self.topic_id, self.partition, start, end, part)
-            start = end
+    def chunks(self, size: int, most_bytes: int = sys.maxsize) -> Iterator[Batch]:
+        """Cut into batches of at most ``size`` records that leave no offset uncovered.
+
+        One of more than ``most_bytes``, by its values, holds a single record.
+        """
+        start, begin, weight = self.start, 0, 0
+        for at, record in enumerate(self.records):
+            weight += len(record.value or b"")
+            if at > begin and (at - begin == size or weight > most_bytes):
+                end = self.records[at - 1].offset + 1
+                yield Batch(self.topic_id, self.partition, start, end, self.records[begin:at])
+                start, begin, weight = end, at, len(record.value or b"")
+        if self.records:
+            yield Batch(self.topic_id, self.partition, start, self.next, self.records[begin:])
 
 
 @dataclass(frozen=True, slots=True)

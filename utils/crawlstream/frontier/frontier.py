@@ -21,6 +21,7 @@ from crawlstream.frontier.sites import Sites
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import (
+    Command,
     Exchanged,
     IntakeAnswer,
     IntakeBatch,
@@ -42,6 +43,9 @@ LEASES_PER_CALL = 200
 """Entries granted by one script: keeps the longest call near 5 ms."""
 INTAKE_PER_CALL = 200
 """Records in one script, for the same reason."""
+INTAKE_BYTES_PER_CALL = 512 * 1024
+"""Of these records together, unless one alone is larger: Redis counts a call as memory in use, and
+no batch shall fill it by being on its way."""
 
 
 class Frontier:
@@ -79,7 +83,7 @@ class Frontier:
 
         PositionGap: records before the batch are missing; read again from its ``position``.
         FrontierFull: seeds wait until Redis is less full; pause, then repeat. Commands ahead of
-        the first seed have taken effect.
+        the first seed have taken effect, and so have stops behind it.
         """
         packed = batch if isinstance(batch, bytes) else self.pack_intake(batch)
         answer = packing.unpack(await self._run("intake", packed))
@@ -97,6 +101,16 @@ class Frontier:
                 for offset, reason in zip(refused[::2], refused[1::2], strict=True)
             },
         )
+
+    async def stop_ahead(self, topic_id: str, kafka_partition: int, stop: Command) -> None:
+        """Let a stop take effect, if Redis is full, though seeds wait before it.
+
+        It is answered now, and not again in its turn. PositionGap: the partition is unknown.
+        """
+        packed = packing.pack_stop_ahead(topic_id, kafka_partition, stop)
+        answer = packing.unpack(await self._run("intake", packed))
+        if answer[0] == b"GAP":
+            raise PositionGap(answer[1])
 
     async def position(self, topic_id: str, kafka_partition: int) -> int | None:
         """The next offset to apply of a Kafka partition; None before its first record."""

@@ -141,6 +141,11 @@ def unpack_holds(
     return holds, inherited
 
 
+def pack_stop_ahead(topic_id: str, kafka_partition: int, stop: Command) -> bytes:
+    """A stop that need not wait for its turn."""
+    return pack([topic_id, kafka_partition, 0, 0, [], [_pack_command(stop)], True])
+
+
 def pack_intake(batch: IntakeBatch, sites: Sites) -> bytes:
     """A batch of records; equal profiles travel once."""
     profiles = _Profiles()
@@ -192,7 +197,6 @@ def _pack_seed(seed: Seed, profiles: _Profiles, sites: Sites) -> list[object]:
         min(seed.expires, _LATEST_S),
         int(min(seed.not_before, _LATEST_S) * 1000),
         seed.profile.uuid or "",
-        seed.is_keyed,
         *([site] if site else []),
     ]
 

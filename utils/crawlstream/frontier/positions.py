@@ -46,6 +46,26 @@ class Positions:
             fields = await self._redis.hgetall(self._keys.positions())
         return read_positions(fields)
 
+    async def again(self) -> dict[tuple[str, int], int]:
+        """First offset to be read once more below the position, by topic UUID and partition."""
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.again())
+        return read_positions(
+            {field: min(one[2] for one in packing.unpack(value)) for field, value in fields.items()}
+        )
+
+    async def begin(self, topic_id: str, kafka_partition: int, position: int) -> int:
+        """Where reading begins: at the position, or before it where records are still of use.
+
+        Those whose refusal may not have been told, and seeds that were written after a late stop.
+        """
+        field = f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            refused = await self._redis.hget(self._keys.refused(), field)
+        untold: list[int] = packing.unpack(refused)[::2] if refused else []
+        again = (await self.again()).get((topic_id, kafka_partition), position)
+        return min([position, again, *untold])
+
     async def crawls(self) -> dict[CrawlKey, int]:
         """Latest run by crawl, of those that the frontier knows."""
         with our_errors():

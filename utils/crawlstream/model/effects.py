@@ -153,8 +153,6 @@ class Seed:
     """Epoch seconds; 0: never."""
     not_before: float = 0
     """Epoch seconds; 0: at once."""
-    is_keyed: bool = True
-    """Whether its record has its crawl's key, so that all of it comes through one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,18 @@
 #!lua flags=allow-oom
 -- intake: consecutive records of one Kafka partition take effect, with their position.
 -- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
---   below the position are skipped, a gap writes nothing. stop, pause, resume and reprioritize take
---   effect here, between the seeds before and after them; a seed of another partition that is younger
---   than a stop, but came first, enters the run after it. Seeds wait while Redis is full, and whatever
---   follows them; commands ahead of them take effect.
+--   below the position are skipped (but for those of `again`), a gap writes nothing. stop, pause, resume
+--   and reprioritize take effect here, between the seeds before and after them. Seeds wait while Redis
+--   is full, and whatever follows them, but for stops: these take effect at once, and are answered once;
+--   the seeds that wait before them are refused when their turn comes. What is refused is answered to
+--   every call that begins at or before it, until one begins behind it: its sender has told it.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records,
+--   are these stops from anywhere behind the position (then start and next are 0): they take effect now
+--   if Redis is full, else in their turn}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'',
---            has its record the key of the crawl, its site if its domain is parted}
+--            its site if its domain is parted}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|''},
 --   {'FULL', used, limit in bytes} where a seed must wait, or {'GAP', position}: -1 where none is
@@ -24,22 +27,45 @@
 --- include: admit
 --- include: seeds
 --- include: crawls
---- include: young
+--- include: again
 --- include: steer
 --- include: memory
 
-local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
+local topic, kafka_partition, start, next_offset, profiles, records, are_ahead =
+  unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', P .. 'positions', place) or -1)
-if position >= next_offset then
-  return cmsgpack.pack({ 'OK', 0, {}, {}, sites or '' })
-end
-if start > math.max(position, 0) then
+if start > math.max(position, 0) or are_ahead and position < 0 then
   return cmsgpack.pack({ 'GAP', position })
 end
 
-local runs, refused, applied = {}, {}, 0
+local runs, applied = {}, 0
 local numbers = {}
+
+-- What was refused and perhaps not told yet, by offset: of earlier calls with the same records, too.
+-- `refused` HASH place -> {offset, reason …}, packed.
+local refused, was_refused = {}, redis.call('HGET', P .. 'refused', place)
+
+local function refuse(offset, reason)
+  refused[#refused + 1] = offset
+  refused[#refused + 1] = reason
+end
+
+local untold = was_refused and cmsgpack.unpack(was_refused) or {}
+for i = 1, #untold, 2 do
+  if untold[i] >= start then
+    refuse(untold[i], untold[i + 1])
+  end
+end
+
+local function save_refused()
+  local packed = #refused > 0 and cmsgpack.pack(refused)
+  if packed and packed ~= was_refused then
+    redis.call('HSET', P .. 'refused', place, packed)
+  elseif was_refused and not packed then
+    redis.call('HDEL', P .. 'refused', place)
+  end
+end
 
 -- Number of the i-th profile within crawl c, stored once.
 local function profile_number(c, i)
@@ -56,32 +82,59 @@ local function profile_number(c, i)
   return numbers[known_as]
 end
 
-local function refuse(offset, reason)
-  refused[#refused + 1] = offset
-  refused[#refused + 1] = reason
-end
-
-local opened = {}
+local opened, latest_seeds = {}, {}
 
 -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
 -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
-local function run_for(name, expires, timestamp, offset, place)
+local function run_for(name, expires, timestamp, offset)
   local found = opened[name]
-  if not found or expires ~= 0 then
+  if not found or expires ~= 0 or offset < position then
     flush_seeds()
     -- A run that begins here begins with this record.
     redis.call('HSET', P .. 'positions', place, int(offset))
     local c, run = open_run(name, expires)
-    redis.call('HSETNX', P .. 'x:' .. c, from_field(place), int(timestamp))
+    note_seed_from(c, place, timestamp, offset, offset >= position)
     found = { c, run }
     opened[name] = expires == 0 and found or nil
   end
-  return found[1], found[2]
+  local c = found[1]
+  if timestamp > (latest_seeds[c] or NEVER) then
+    latest_seeds[c] = timestamp
+  end
+  return c, found[2]
 end
 
-local function set_expiry(c, expires)
+local function save_latest_seeds()
+  for c, timestamp in pairs(latest_seeds) do
+    local key, field = P .. 'x:' .. c, 'to:' .. place
+    if timestamp > tonumber(redis.call('HGET', key, field) or NEVER) then
+      redis.call('HSET', key, field, int(timestamp))
+    end
+  end
+  latest_seeds = {}
+end
+
+-- Whether the record of a seed is later than the one that has set the time to end so far: by its own
+-- time, then by partition and offset, whichever was read first.
+local function sets_expiry(c, timestamp, offset)
+  local by = redis.call('HGET', P .. 'x:' .. c, 'expires_by') or ''
+  local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
+  local mine = { timestamp, kafka_partition, offset }
+  for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
+    if mine[i] ~= other then
+      return mine[i] > other
+    end
+  end
+  return true
+end
+
+local function set_expiry(c, expires, timestamp, offset)
+  if not sets_expiry(c, timestamp, offset) then
+    return
+  end
   crawl_of(c).expires = expires
-  redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires))
+  redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires),
+    'expires_by', int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset))
   redis.call('ZADD', P .. 'expiry', int(expires), c)
   wake_tend_by(now + expires * 1000 - wall)
 end
@@ -92,22 +145,18 @@ local function may_gather(domain_cap, crawl_cap, not_before)
   return domain_cap < 0 and crawl_cap < 0 and not_before <= wall and caps[1] == 0 and caps[2] == 0
 end
 
-local function admit_seed(place, offset, timestamp, name, domain, priority, S, fingerprint, body,
-    profile, domain_cap, crawl_cap, expires, not_before, uuid, is_keyed, site)
-  if was_stopped_after(name, place, timestamp) then
+local function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
+    domain_cap, crawl_cap, expires, not_before, uuid, site)
+  if was_stopped_after(name, place, timestamp, offset) then
     local record = load_name(name)
     if record then
       count(record.c, 'z:stopped', 1)
     end
     return refuse(offset, 'stopped')
   end
-  local c, run = run_for(name, expires, timestamp, offset, place)
+  local c, run = run_for(name, expires, timestamp, offset)
   if expires ~= 0 then
-    set_expiry(c, expires)
-  end
-  if not is_keyed then
-    remember(c, { offset, timestamp, name, domain, priority, S, fingerprint, body,
-      profiles[profile][1], domain_cap, crawl_cap, expires, not_before, '', place })
+    set_expiry(c, expires, timestamp, offset)
   end
   local entry = profile_number(c, profile) .. ',' .. body
   touched[c] = true
@@ -126,37 +175,8 @@ local function admit_seed(place, offset, timestamp, name, domain, priority, S, f
       return refuse(offset, reason)
     end
   end
-  if uuid ~= '' then
+  if uuid ~= '' and offset >= position then
     owe('accepted', c, { uuid = uuid })
-  end
-end
-
-local function seed(...)
-  admit_seed(place, ...)
-end
-
--- Let seeds that are younger than a stop begin the run after it, with the positions as they were then.
-local function admit_again(young)
-  local reached = {}
-  for _, one in ipairs(young) do
-    local at = one[FIELD_PLACE]
-    if not reached[at] then
-      reached[at] = redis.call('HGET', P .. 'positions', at)
-      redis.call('HSET', P .. 'positions', at, int(one[1]))
-    end
-  end
-  -- What is answered is about the records of this call.
-  local answered, told = runs, refused
-  runs, refused = {}, {}
-  for _, one in ipairs(young) do
-    profiles[#profiles + 1] = { one[FIELD_HASH], one.profile }
-    one[FIELD_HASH] = #profiles
-    admit_seed(one[FIELD_PLACE], unpack(one, 1, FIELD_PLACE - 1))
-  end
-  flush_seeds()
-  runs, refused = answered, told
-  for at, offset in pairs(reached) do
-    redis.call('HSET', P .. 'positions', at, offset)
   end
 end
 
@@ -164,16 +184,14 @@ end
 local function stop(name, timestamp, offset)
   local record = load_name(name)
   local purged, run
-  local young = {}
   if record and is_meant_by_stop(record.c, place, timestamp) then
-    young = younger_than_stop(record.c, place, timestamp)
+    if record.live and crawl_of(record.c).state == 'running' then
+      owe_again(record.c, name, topic, place, timestamp)
+    end
     purged, run = close_run(name, 'stopping')
   end
-  note_stop(name, place, timestamp)
-  if #young > 0 then
-    redis.call('HSET', P .. 'positions', place, int(offset + 1))
-    admit_again(young)
-  end
+  forget_again(name, place)
+  note_stop(name, place, timestamp, offset)
   return purged, run
 end
 
@@ -182,18 +200,23 @@ local function steer_run(name, action, priority)
   local record = load_name(name)
   if record and record.live and is_open(record.c) then
     steer[action](record.c, priority)
+    note_steered(record.c)
     return record.run
   end
 end
 
-local function command(offset, timestamp, action, request, name, priority)
+local function command(offset, timestamp, action, request, name, priority, is_answered)
   opened = {}
   flush_seeds()
+  save_latest_seeds()
   local purged, run
   if name ~= '' and action == 'stop' then
     purged, run = stop(name, timestamp, offset)
   elseif name ~= '' and steer[action] then
     run = steer_run(name, action, priority)
+  end
+  if is_answered then
+    return
   end
   local fields = { 'name', action, 'request', request }
   for field, value in pairs({ purged = purged, run = run }) do
@@ -202,27 +225,75 @@ local function command(offset, timestamp, action, request, name, priority)
   redis.call('XADD', P .. 'actions', '*', unpack(fields))
 end
 
-local effects = { seed = seed, command = command }
+-- `ahead` HASH "<place> <offset>" of stops that were done, and answered, before their turn.
+local function ahead_field(offset)
+  return place .. ' ' .. int(offset)
+end
+
+-- A command whose turn has come. A stop that was done ahead is done again, for what came since.
+local function command_in_turn(offset, timestamp, action, request, name, priority)
+  local was_ahead = redis.call('HDEL', P .. 'ahead', ahead_field(offset)) == 1
+  command(offset, timestamp, action, request, name, priority, was_ahead)
+end
+
+-- Let the stops behind a seed that must wait take effect, each once; none of the past of a lost Redis.
+local function stop_ahead(first)
+  local past = tonumber(redis.call('HGET', P .. 'lost', '#' .. place) or 0)
+  for i = first, #records do
+    local record = records[i]
+    if record[1] == 'command' and record[4] == 'stop' and record[2] >= math.max(position, past)
+      and redis.call('HSETNX', P .. 'ahead', ahead_field(record[2]), '') == 1 then
+      command(unpack(record, 2))
+    end
+  end
+end
+
 local used, limit = memory()
-local is_refused = false
-for i = 1, #records do
+
+-- Whether a record must wait: a seed that may enter a full Redis does.
+local function must_wait(record)
+  return record[1] == 'seed' and is_full(used, limit)
+    and not was_stopped_after(record[4], place, record[3], record[2])
+end
+
+-- Whether a record takes effect in this call: it is new, or a seed that a late stop did not mean.
+local function counts_now(kind, offset, timestamp, name)
+  return offset >= position or kind == 'seed' and enters_again(place, name, offset, timestamp)
+    and not was_stopped_after(name, place, timestamp, offset)
+end
+
+local effects = { seed = seed, command = command_in_turn }
+local reached = next_offset
+if are_ahead and is_full(used, limit) then
+  stop_ahead(1)
+end
+for i = 1, are_ahead and 0 or #records do
   local record = records[i]
-  if record[2] >= position then
-    if record[1] == 'seed' and is_full(used, limit) then
-      is_refused, next_offset = true, record[2]
+  if counts_now(unpack(record, 1, 4)) then
+    if must_wait(record) then
+      reached = record[2]
+      stop_ahead(i)
       break
     end
     effects[record[1]](unpack(record, 2))
-    applied = applied + 1
+    applied = applied + (record[2] >= position and 1 or 0)
   end
 end
 flush_seeds()
-save_young()
-redis.call('HSET', P .. 'positions', place, int(next_offset))
+save_latest_seeds()
+note_read_again(place, start, reached)
+save_refused()
+redis.call('HSET', P .. 'positions', place, int(math.max(position, reached)))
 save_ledger()
 wake_workers()
 save_clock()
-if is_refused then
+if reached < next_offset then
   return cmsgpack.pack({ 'FULL', used, limit })
 end
-return cmsgpack.pack({ 'OK', applied, runs, refused, sites or '' })
+local told = {}
+for i = 1, #refused, 2 do
+  if refused[i] < next_offset then
+    told[#told + 1], told[#told + 2] = refused[i], refused[i + 1]
+  end
+end
+return cmsgpack.pack({ 'OK', applied, runs, told, sites or '' })

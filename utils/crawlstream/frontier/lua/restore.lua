@@ -2,7 +2,8 @@
 -- restore: tell a Redis that is new, or was restored from an old copy, where a Kafka partition goes
 --   on, and what became of the runs that Kafka knows.
 -- Guarantee: safe to repeat. A run that is over is closed without a word, for its ending was told; one
---   that was under way goes on, or begins again under its number with its next seed, and stays paused.
+--   that was under way goes on, or begins again under its number with its next seed, and stays paused;
+--   unless it was steered since Redis is there again: a caller that comes late knows nothing of that.
 --   Run numbers never go back. Every domain is treated as if its allowance had been used up now, for
 --   nobody knows what was sent before.
 -- KEYS: 1 prefix of all keys.
@@ -38,7 +39,9 @@ end
 
 local function go_on(c, is_paused)
   redis.call('HSET', P .. 'x:' .. c, 'recovered', '1')
-  if is_paused then
+  if was_steered(c) then
+    return
+  elseif is_paused then
     steer.pause(c)
   else
     steer.resume(c)

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- tend: endings. Idle runs finish, late ones expire, ended crawls and idle domains are forgotten.
 -- Guarantee: a run ends once, decided here: only while nothing of it is queued, delayed or held, and
---   a running one only after `grace_ms` of idleness by the frontier clock; a paused one does not, it
+--   a running one only after `grace_ms` of idleness by the frontier clock, and if it came back with
+--   a Redis that was lost, not before all seeds are read again, or an hour has passed; a paused one does not, it
 --   becomes idle anew when it is resumed. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of all keys.
@@ -18,7 +19,7 @@
 --- include: crawls
 
 local SPIDERS_A_STEP, RECHECK_STATE_MS = 20, 60000
-local REMEMBER_VIEW_MS = 3600000
+local REMEMBER_VIEW_MS, RECOVERY_MS = 3600000, 3600000
 local grace_ms, dedupe_ms, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local is_more = false
 
@@ -38,12 +39,31 @@ for _, c in ipairs(due_in('expiry', math.floor(wall / 1000))) do
 end
 save_ledger()
 
+-- Whether records of the past are being read again since this Redis was lost, or an older copy of it:
+-- a run that came back may get more seeds, by another partition than its first.
+local function is_recovering()
+  if now - restart > RECOVERY_MS or redis.call('EXISTS', P .. 'lost') == 0 then
+    return false
+  end
+  local positions = redis.call('HGETALL', P .. 'positions')
+  for i = 1, #positions, 2 do
+    local until_offset = tonumber(redis.call('HGET', P .. 'lost', '#' .. positions[i]) or 0)
+    if tonumber(positions[i + 1]) < until_offset then
+      return true
+    end
+  end
+  return false
+end
+
+local recovering = is_recovering()
 local ended = 0
 for _, c in ipairs(due_in('idle', now - grace_ms)) do
   redis.call('ZREM', P .. 'idle', c)
   local crawl = crawl_of(c)
   local state = crawl.state
-  if ENDINGS[state] and not crawl.paused then
+  if state == 'running' and crawl.recovered and recovering then
+    redis.call('ZADD', P .. 'idle', int(now), c)
+  elseif ENDINGS[state] and not crawl.paused then
     end_run(c, state == 'running' and dedupe_ms or REMEMBER_ENDED_MS)
     ended = ended + 1
   end

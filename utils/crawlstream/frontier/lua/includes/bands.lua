@@ -77,9 +77,19 @@ local function standing(tag)
   return c, priority + shift_of(c)
 end
 
--- Whether entries of crawl c may be leased.
+-- Whether entries of crawl c may be leased. A run whose time is over is over from then on, also if the
+-- machine's clock goes back: its bands leave the index, and nothing would bring them back.
 local function may_lease(c)
-  return is_open(c) and not crawl_of(c).paused
+  local crawl = crawl_of(c)
+  if is_open(c) then
+    return not crawl.paused
+  end
+  if crawl.state == 'running' and not crawl.is_late then
+    crawl.is_late = true
+    redis.call('ZADD', P .. 'expiry', '0', c)
+    wake_tend_by(now)
+  end
+  return false
 end
 
 local function band_key(S, tag, domain)

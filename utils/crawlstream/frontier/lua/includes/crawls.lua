@@ -3,8 +3,10 @@
 --   not even after the crawl was forgotten. Closing detaches the crawl's number, so that a later
 --   feed starts afresh beside the entries that are still being swept.
 -- `names` HASH name -> "<c> <run> <live>": crawl number, latest run, whether the number still takes
---   entries. `stop:<name>` STRING "<timestamp> <place>": the record of the crawl's latest stop, and
---   the Kafka partition it came from; set even for a crawl that is unknown yet.
+--   entries. `stop:<name>` STRING "<timestamp> <place> <offset>": the record of the crawl's latest stop,
+--   by the Kafka partition it came from; set even for a crawl that is unknown yet.
+-- Of each Kafka partition that brought seeds of the run, `x:<c>` has `from:<place>`, time and offset of
+--   the first one, and `to:<place>`, the latest time of one.
 -- Needs: clock, ledger.
 local STOPPED = 'stopped'
 local ENDINGS = { running = 'finished', stopping = STOPPED, expiring = 'expired' }
@@ -32,58 +34,95 @@ local function save_name(name, record)
   name_cache[name] = record
 end
 
--- {at, place} of the latest stop of a crawl; at is NEVER if there was none lately.
+-- {at, place, offset} of the latest stop of a crawl; at is NEVER if there was none lately.
 local function stop_of(name)
   local stop = stop_cache[name]
   if not stop then
     local text = redis.call('GET', P .. 'stop:' .. name)
-    local at, place = string.match(text or '', '^(%S+) (.*)$')
-    stop = { at = tonumber(at or NEVER), place = place }
+    local at, place, offset = string.match(text or '', '^(%S+) (%S+) ?(%d*)$')
+    stop = { at = tonumber(at or NEVER), place = place, offset = tonumber(offset) or NEVER }
     stop_cache[name] = stop
   end
   return stop
 end
 
--- Whether a seed was produced before the crawl's last stop, but into another Kafka partition: it
--- belongs to the run that was stopped. Within the stop's own partition the order of offsets decides.
-local function was_stopped_after(name, place, timestamp)
+-- Whether a seed was produced before the crawl's last stop, but is read after it: it belongs to the run
+-- that was stopped. Within the stop's own partition the order of offsets decides.
+local function was_stopped_after(name, place, timestamp, offset)
   local stop = stop_of(name)
-  return stop.at > timestamp and stop.place ~= place
+  if stop.place == place then
+    return stop.offset > offset
+  end
+  return stop.at > timestamp
 end
 
-local function note_stop(name, place, timestamp)
+local function note_stop(name, place, timestamp, offset)
   if timestamp >= stop_of(name).at then
-    stop_cache[name] = { at = timestamp, place = place }
-    redis.call('SET', P .. 'stop:' .. name, int(timestamp) .. ' ' .. place, 'PX', int(REMEMBER_STOP_MS))
+    stop_cache[name] = { at = timestamp, place = place, offset = offset }
+    redis.call('SET', P .. 'stop:' .. name, int(timestamp) .. ' ' .. place .. ' ' .. int(offset),
+      'PX', int(REMEMBER_STOP_MS))
   end
 end
 
-local function from_field(place)
-  return 'from:' .. place
+-- The seeds of a run by the Kafka partition they came through: {time and offset of the first, latest
+-- time}.
+local function first_seeds(c)
+  local fields, seeds = redis.call('HGETALL', P .. 'x:' .. c), {}
+  for i = 1, #fields, 2 do
+    local kind, at = string.match(fields[i], '^(%a+):(.*)$')
+    if kind == 'from' or kind == 'to' then
+      local of = seeds[at] or {}
+      seeds[at] = of
+      if kind == 'from' then
+        local time, offset = string.match(fields[i + 1], '^(%S+) ?(%d*)$')
+        of.time, of.offset = tonumber(time), tonumber(offset)
+      else
+        of.latest = tonumber(fields[i + 1])
+      end
+    end
+  end
+  return seeds
+end
+
+-- A seed of the run of crawl c came through a Kafka partition; `is_first` unless earlier ones may have.
+local function note_seed_from(c, place, timestamp, offset, is_first)
+  local key, field = P .. 'x:' .. c, 'from:' .. place
+  local text = int(timestamp) .. ' ' .. int(offset)
+  if redis.call('HSETNX', key, field, text) == 0 and not is_first then
+    local first = first_seeds(c)[place]
+    redis.call('HSET', key, field, int(math.min(first.time, timestamp)) .. ' '
+      .. int(math.min(first.offset or offset, offset)))
+  end
 end
 
 -- Whether a stop means the run under way: one of its seeds came before, by offset or by time. A run
 -- whose seeds are all younger was fed after the stop, though it was read before it.
 local function is_meant_by_stop(c, place, timestamp)
-  local fields = redis.call('HGETALL', P .. 'x:' .. c)
-  local seeds = 0
-  for i = 1, #fields, 2 do
-    if string.sub(fields[i], 1, 5) == 'from:' then
-      seeds = seeds + 1
-      if fields[i] == from_field(place) or tonumber(fields[i + 1]) <= timestamp then
-        return true
-      end
+  local seeds = first_seeds(c)
+  for at, first in pairs(seeds) do
+    if at == place or first.time <= timestamp then
+      return true
     end
   end
-  return seeds == 0
+  return next(seeds) == nil
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'top', 'recovered' }
+  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'top', 'recovered', 'steered' }
 
--- How far each Kafka partition has taken effect: {place, offset …}.
-local function positions()
-  return redis.call('HGETALL', P .. 'positions')
+-- How far each Kafka partition has taken effect: {place, offset …}. Seeds of the crawl that are to be
+-- read again have not (see `again`).
+local function positions(name)
+  local known = redis.call('HGETALL', P .. 'positions')
+  for i = 1, redis.call('EXISTS', P .. 'again') * #known, 2 do
+    local packed = redis.call('HGET', P .. 'again', known[i])
+    for _, one in ipairs(packed and cmsgpack.unpack(packed) or {}) do
+      if one[1] == name then
+        known[i + 1] = int(math.min(known[i + 1], one[3]))
+      end
+    end
+  end
+  return known
 end
 
 -- Begin a run: the counters of the former one are dropped, caps and dedupe stay. One that was lost
@@ -91,7 +130,7 @@ end
 local function begin_run(c, name, run, lost)
   local key = P .. 'x:' .. c
   for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[nfz]:') or string.find(field, '^from:') then
+    if string.find(field, '^[nfz]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
     end
   end
@@ -104,7 +143,7 @@ local function begin_run(c, name, run, lost)
   redis.call('ZREM', P .. 'forget', c)
   redis.call('HINCRBY', P .. 'totals', 'running', 1)
   crawl_cache[c] = nil
-  owe('crawl_started', c, { positions = positions() })
+  owe('crawl_started', c, { positions = positions(name) })
 end
 
 -- What a person set, and what was found out about its waiting, ends with the run.
@@ -161,8 +200,11 @@ local function lost_run(name, latest)
   end
 end
 
+-- Whether the time of a run is over; once somebody has found so, it stays so (see `may_lease`).
 local function is_over_time(c)
-  return crawl_of(c).state == 'running' and not is_open(c)
+  local crawl = crawl_of(c)
+  return crawl.state == 'running' and (not is_open(c)
+    or crawl.expires > 0 and redis.call('ZSCORE', P .. 'expiry', c) == '0')
 end
 
 -- The crawl number and run that a seed of this name enters. A run whose time is over takes no seed
@@ -206,6 +248,6 @@ local function end_run(c, remember_ms)
   crawl.state = ending
   -- An ending that was told before an old copy of Redis was restored is not told again.
   if redis.call('HDEL', P .. 'x:' .. c, 'told') == 0 then
-    owe('crawl_' .. ending, c, { fields = fields, positions = positions() })
+    owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name) })
   end
 end

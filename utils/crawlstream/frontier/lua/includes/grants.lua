@@ -1,11 +1,14 @@
 -- What a call grants: the holds that are stored, and the answer that tells the worker of them.
 -- Guarantee: the same call number is answered with the same holds, as far as they have not ended.
 -- Needs: clock, ledger, bands, holds.
-local take, save_grants, repeat_grants, amount_granted, granted
+local take, save_grants, repeat_grants, amount_granted, is_heavy, granted
 
 do
+-- Bytes of an answer that is not added to: what takes longer than a worker waits would be asked for in
+-- vain, again and again.
+local HEAVY = 4 * 1024 * 1024
 local answered, known_lots, crawls, profiles = {}, {}, {}, {}
-local amount, new_holds = 0, {}
+local amount, weight, new_holds = 0, 0, {}
 
 -- The worker needs to know the crawl of a lot, and the profile that an entry names. Most entries of a
 -- lot begin with the same: its number.
@@ -24,6 +27,7 @@ local function meet_entry(lot, entry)
   local profile = lot.c .. '/' .. number
   if not profiles[profile] then
     profiles[profile] = redis.call('HGET', P .. 'f:' .. lot.c, number) or ''
+    weight = weight + #profiles[profile]
   end
   lot.beginning = number .. separator
 end
@@ -36,7 +40,7 @@ local function answer(lot, place, domain, entry)
   end
   local n = 4 * amount
   answered[n + 1], answered[n + 2], answered[n + 3], answered[n + 4] = place, lot.number, domain, entry
-  amount = amount + 1
+  amount, weight = amount + 1, weight + #entry
 end
 
 -- Grant entries that were taken from a band.
@@ -86,6 +90,11 @@ end
 
 function amount_granted()
   return amount
+end
+
+-- Whether the answer is as large as it may become: the rest is for the next call.
+function is_heavy()
+  return weight > HEAVY
 end
 
 -- Holds, lots, crawls and profiles, as `exchange` answers them.

@@ -2,7 +2,8 @@
 -- Guarantee: a higher priority always wins, across domains and within one; equal crawls of a domain
 --   and equal domains take turns; no domain gets more than its allowance. Nothing is popped for
 --   good: each entry is a hold in the same script. A turn is of one entry, or of several where the
---   rule allows them and a large batch is asked for.
+--   rule allows them and a large batch is asked for. An answer has some 4 MiB, and a portion of at most
+--   16 entries beyond.
 -- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) a granted entry.
 local lease
 
@@ -12,6 +13,7 @@ local MAX_PASSES = 8
 local PROMOTE_AT_LEAST = 64
 local LARGE_BATCH, SPREAD, ENTRIES_A_TURN = 50, 12, 8
 local RECHECK_STATE_MS = 60000
+local PORTION = 16
 
 local offers = {}  -- by tag
 
@@ -178,14 +180,19 @@ local function park(V, round, domain, o)
   go(round, domain)
 end
 
--- Take up to `limit` entries of a band; answers how many there were.
+-- Take up to `limit` entries of a band; answers how many there were, and whether more may be left.
 local function pop_band(lot, domain, limit)
-  if not lot.is_open then
-    return 0
+  local popped = 0
+  while lot.is_open and popped < limit and not is_heavy() do
+    local portion = math.min(limit - popped, PORTION)
+    local entries = redis.call('LPOP', lot.band .. domain, portion) or {}
+    take(lot, domain, entries)
+    popped = popped + #entries
+    if #entries < portion then
+      return popped, false
+    end
   end
-  local entries = redis.call('LPOP', lot.band .. domain, limit) or {}
-  take(lot, domain, entries)
-  return #entries
+  return popped, lot.is_open
 end
 
 -- Pop up to `limit` entries of a domain with several bands, all of the standing `top`, equal crawls in
@@ -193,15 +200,15 @@ end
 -- there were, and what `o` says from now on (nil: nothing is left).
 local function pop_several(V, domain, top, limit)
   local popped, dropped, o = 0, 0, SEVERAL
-  while popped < limit and o and dropped < DROPS_A_DOMAIN do
+  while popped < limit and o and dropped < DROPS_A_DOMAIN and not is_heavy() do
     local lot = offer_of(V, first_tag(V, domain, o))
     if lot.standing < top then
       break
     end
     local share = o == SEVERAL and 1 or limit - popped
-    local found = pop_band(lot, domain, share)
+    local found, may_have_more = pop_band(lot, domain, share)
     popped = popped + found
-    if found < share then
+    if not may_have_more then
       o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then
       redis.call('ZADD', P .. 'q:' .. spider_of(V) .. ':' .. domain, rank(lot.standing), lot.tag)
@@ -228,8 +235,9 @@ local function serve(V, round, i, lot, limit)
   if o == SEVERAL then
     granted, o = pop_several(V, domain, lot.standing, limit)
   else
-    granted = pop_band(lot, domain, limit)
-    o = granted == limit and o or nil
+    local may_have_more
+    granted, may_have_more = pop_band(lot, domain, limit)
+    o = may_have_more and o or nil
   end
   later = now
   if granted > 0 then
@@ -257,7 +265,7 @@ local function serve_round(V, round, want)
   for group = 1, #round.claims do
     local claim = round.claims[group]
     for left = round.sizes[group], 1, -1 do
-      if granted >= want then
+      if granted >= want or is_heavy() then
         return granted
       end
       i = i + 1
@@ -328,7 +336,7 @@ local function lease_new(V, worker, call, want)
     local limit = math.ceil(left / math.max(at_once, 1))
     local served, any = serve_pass(V, left, limit)
     left = left - served
-    if not any or left <= 0 then
+    if not any or left <= 0 or is_heavy() then
       break
     end
     at_once = math.floor(served / limit)

@@ -2,7 +2,8 @@
 -- Guarantee: no queue is touched here. A paused run admits and keeps everything, and its bands leave
 --   the index as their turns come. `revisit` puts the bands of a resumed or reprioritized run into
 --   the index where they stand, in steps. All of it ends with the run.
--- Fields of `x:<c>`: paused ('1'), top (highest priority of a seed of the run).
+-- Fields of `x:<c>`: paused ('1'), top (highest priority of a seed of the run), steered (the life in which
+--   somebody has steered it last).
 -- Needs: clock, ledger, bands. Cost: a few commands each.
 local function revisit_soon(c)
   redis.call('HSET', P .. 'revisit', c, '0')
@@ -17,6 +18,15 @@ local function note_seed_priority(c, priority)
     crawl.top = priority
     redis.call('HSET', P .. 'x:' .. c, 'top', int(priority))
   end
+end
+
+-- Somebody has steered the run in this life: what was told before it began does not count any more.
+local function note_steered(c)
+  redis.call('HSET', P .. 'x:' .. c, 'steered', int(life))
+end
+
+local function was_steered(c)
+  return redis.call('HGET', P .. 'x:' .. c, 'steered') == int(life)
 end
 
 local steer = {}
