@@ -22,6 +22,7 @@ from processes import environment, own_kafka, python_path, running
 from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Seed
@@ -122,6 +123,7 @@ async def fresh_frontier(
 ) -> Frontier:
     """A frontier under one rule that has nothing but these seeds."""
     await redis.flushall()
+    await found(redis, KEYS)
     frontier = Frontier(redis, KEYS)
     await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
     records = [

@@ -21,6 +21,7 @@ from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleTable
 
@@ -92,6 +93,7 @@ def percentiles(took_ms: Sequence[float]) -> Figures:
 
 async def measure(redis: Redis) -> Figures:
     """One row of seeds, one after the other."""
+    await found(redis, KEYS)
     await Frontier(redis, KEYS).copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder, partitions=4) as kafka:

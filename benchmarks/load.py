@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from redis.asyncio import Redis
 
 from crawlstream.frontier import packing
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import DEADLINE_MS, Frontier
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
@@ -50,6 +51,7 @@ def links(domain: str, count: int, *, priority: int = 50) -> Links:
 async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[Frontier, Hold]:
     """An empty frontier under one rule, and the hold of its only seed."""
     await redis.flushall()
+    await found(redis, KEYS)
     frontier = Frontier(redis, KEYS)
     await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
     seed = Seed(

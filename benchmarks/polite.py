@@ -30,6 +30,7 @@ from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
 from crawlstream.demo.visits import STAMP_TOLERANCE_S, read_visits
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import INTAKE_PER_CALL, Frontier
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Seed
@@ -178,6 +179,7 @@ async def _plain(setting: Setting, folder: str) -> Figures:
 
 async def _run(redis: Redis, setting: Setting, kafka: str, folder: str) -> Figures:
     await redis.flushall()
+    await found(redis, KEYS)
     frontier, port, log = Frontier(redis, KEYS), free_block(1), Path(folder) / setting.name
     await frontier.copy_rules(setting.table)
     await _feed(frontier, setting, port)

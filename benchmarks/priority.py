@@ -16,6 +16,7 @@ from processes import CRAWLER, MONITOR, running
 from redis.asyncio import Redis
 
 from crawlstream.bus.sink import KafkaSink
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleTable
 
@@ -24,6 +25,7 @@ URGENT = 150
 
 async def measure(redis: Redis) -> Figures:
     """One row of urgent seeds."""
+    await found(redis, KEYS)
     await Frontier(redis, KEYS).copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     async with stage(redis, Web()) as on:
         monitor = running(*MONITOR, folder=on.folder, **on.environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -9,11 +10,12 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from crawlstream.errors import FrontierFull, PositionGap, RedisUnavailable
+from crawlstream.errors import FrontierFull, NoFrontier, PositionGap, RedisUnavailable
+from crawlstream.frontier.overflow import Overflow, SpillBatch
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import GROUP, TAKE_OVER_MS, Streams
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Loss
+from crawlstream.model.effects import Loss, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
 from support.frontier_audit import audit
@@ -277,3 +279,40 @@ async def test_either_protocol_of_redis_will_do(redis_server: RunningServer, pro
         assert [state.crawl for state in await bench.frontier.crawls()] == [CRAWL]
         assert await bench.frontier.rules()
         await audit(client)
+
+
+async def test_no_call_founds_a_frontier(bench: Bench) -> None:
+    """Asked of an emptied Redis, or of another one, each operation waits and leaves no trace."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    batch = bench.feed.batch(bench.feed.seed("b/1"))
+    await bench.redis.flushdb()
+    overflow = Overflow(bench.redis, KEYS)
+    settle = Settle(token=hold.token, outcome=Outcome.DONE)
+    empty = SpillBatch(topic_id="t", kafka_partition=0, start=0, next=1, records=[])
+    frontier = bench.frontier
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: frontier.beat("w1"),
+        lambda: frontier.exchange("w1", "link", settles=[settle], want=1),
+        lambda: frontier.put_links("w1", "link", hold.token, [links("c", [1])]),
+        lambda: frontier.reconcile("w1", [hold.token]),
+        lambda: frontier.retire("w1"),
+        lambda: frontier.blame("w1", ""),
+        lambda: frontier.agree("group"),
+        lambda: overflow.recall(empty),
+        frontier.tend,
+        bench.rule,
+        overflow.room,
+    ]
+    for call in calls:
+        with pytest.raises(NoFrontier):
+            await call()
+    with pytest.raises(PositionGap) as gap:
+        await frontier.intake(batch)
+    assert gap.value.position == -1
+    assert await bench.redis.dbsize() == 0
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=1)
+    assert await Positions(bench.redis, KEYS).restore(loss) == 1
+    await bench.rule()
+    await frontier.intake(batch)
+    assert await bench.worker.crawl_all() == ["b/1"]

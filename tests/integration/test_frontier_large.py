@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -205,16 +204,3 @@ async def test_the_largest_calls_are_taken(bench: Bench, parent: Hold) -> None:
     await bench.worker.settle(*last[:TOKENS_PER_CALL])
     assert (await bench.state()).done == TOKENS_PER_CALL
     await audit(bench.redis)
-
-
-async def test_a_stop_brings_back_all_seeds_that_are_younger(bench: Bench) -> None:
-    """As many as are remembered: sixteen full batches, each seed of a domain of its own."""
-    await bench.feed.put(bench.feed.seed("old/1", timestamp_ms=1_000))
-    for batch in range(16):
-        names = [f"d{batch}-{i}/1" for i in range(INTAKE_PER_CALL)]
-        seeds = [bench.feed.seed(name, timestamp_ms=3_000) for name in names]
-        await bench.feed.put(*(replace(seed, is_keyed=False) for seed in seeds))
-    other = bench.another_feed(1)
-    await other.put(other.command("stop", timestamp_ms=2_000))
-    state = await bench.state()
-    assert (state.run, state.queued) == (2, 16 * INTAKE_PER_CALL)

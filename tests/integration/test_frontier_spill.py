@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.errors import FrontierFull, PositionGap
+from crawlstream.frontier.found import found
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.overflow import LINKS_PER_RECORD, Overflow, read_spill
 from crawlstream.frontier.packing import pack, unpack
@@ -217,6 +218,7 @@ async def test_an_emptied_redis_knows_no_record_of_the_old_one(
     spills.send(bench.worker, unsettled)
     await spills.settle(bench.worker, parent, links("b", range(3)))
     await bench.redis.flushdb()
+    await found(bench.redis, KEYS)
     await bench.rule()
     with pytest.raises(PositionGap) as gap:
         await spills.overflow.recall(spills.batch(1, 2))

@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.frontier import streams as streams_module
+from crawlstream.frontier.found import found
 from crawlstream.frontier.streams import GROUP, Streams
 from support.frontier import KEYS, Bench
 from support.waiting import WaitUntil
@@ -184,6 +185,7 @@ async def test_an_emptied_redis_is_no_reason_to_stop(bench: Bench) -> None:
     reader = Streams(bench.redis, KEYS, "one")
     assert not await reader.owed(block_ms=0)
     await bench.redis.flushdb()
+    await found(bench.redis, KEYS)
     await bench.feed.seeds("a/1")
     assert [one.kind for one in await reader.owed(block_ms=0)] == ["crawl_started"]
 

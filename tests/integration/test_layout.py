@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.boot.layout import LAYOUT, agree_on_layout
+from crawlstream.boot.layout import agree_on_layout
 from crawlstream.errors import ConfigError
+from crawlstream.frontier.found import LAYOUT
 from crawlstream.keys import FrontierKeys
 
 KEYS = FrontierKeys()
@@ -22,12 +23,10 @@ async def test_a_version_that_lays_out_keys_otherwise_is_refused(redis: Redis) -
 
 
 async def test_a_full_redis_can_still_be_worked_on(redis: Redis) -> None:
-    """What drains it must be able to start, whether or not the note can be made."""
+    """What drains it must be able to start, and notes the layout."""
     await redis.config_set("maxmemory", "1mb")
     try:
         await agree_on_layout(redis, KEYS)
-        assert await redis.hget(KEYS.meta(), "layout") is None
+        assert await redis.hget(KEYS.meta(), "layout") == str(LAYOUT).encode()
     finally:
         await redis.config_set("maxmemory", "0")
-    await agree_on_layout(redis, KEYS)
-    assert await redis.hget(KEYS.meta(), "layout") == str(LAYOUT).encode()

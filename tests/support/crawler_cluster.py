@@ -17,6 +17,7 @@ from kafka import KafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
 from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
@@ -37,6 +38,7 @@ class CrawlerCluster:
     def __init__(
         self, redis: Redis, redis_port: int, kafka_port: int, prefix: str, home: Path
     ) -> None:
+        self._redis = redis
         self.frontier = Frontier(redis, FrontierKeys(), FrontierLimits(finish_grace_ms=300))
         self.topics = Topics(prefix)
         self._kafka = f"127.0.0.1:{kafka_port}"
@@ -60,6 +62,7 @@ class CrawlerCluster:
     async def prepare(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:
         """Create the topics and let rules of politeness hold; domains by their key."""
         await ensure_topics([self._kafka], self.topics, TopicShape(partitions=1))
+        await found(self._redis, FrontierKeys())
         await self.set_rules(default, rules)
 
     async def set_rules(

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from redis.asyncio import Redis
 
 from crawlstream.errors import InvalidUrl
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
@@ -338,6 +339,7 @@ async def keep_what_is_answered(redis: Redis) -> None:
 async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> Bench:
     """A frontier in an empty Redis; ``default`` None: it has no rules yet."""
     limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
+    await found(redis, KEYS)
     frontier = Frontier(redis, KEYS, limits)
     worker = Worker(Frontier(redis, KEYS, limits))
     reader = Streams(redis, KEYS, "reader")

@@ -33,7 +33,8 @@ class Witness(Redis):
         answer, clocks, owed = await pipe.execute(raise_on_error=False)
         if isinstance(answer, Exception):
             raise answer
-        self.now, self.wall, self.owed = *map(int, clocks), owed
+        if all(clocks):  # A frontier that was founded and not used yet has no clock.
+            self.now, self.wall, self.owed = *map(int, clocks), owed
         return answer
 
     async def advance(self, ms: int) -> None:

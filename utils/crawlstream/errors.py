@@ -6,6 +6,7 @@ CrawlstreamError
 ├── BadThrottleConfig     keep the last good table, raise an alarm
 ├── Unavailable           back off and try again in place; never drop, never skip
 │   ├── RedisUnavailable
+│   │   └── NoFrontier       Redis was emptied: kafka-monitor founds it anew
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   │   └── NotReached       (bus.connect)
@@ -60,6 +61,10 @@ class Unavailable(CrawlstreamError):
 
 class RedisUnavailable(Unavailable):
     """Redis does not answer; the work waits for it."""
+
+
+class NoFrontier(RedisUnavailable):
+    """Redis holds no frontier; the work waits until kafka-monitor has restored it."""
 
 
 class KafkaUnavailable(Unavailable):

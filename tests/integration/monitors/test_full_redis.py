@@ -107,7 +107,7 @@ async def test_a_full_redis_drains_by_itself(
     witness: Witness,
     wait_until: WaitUntil,
 ) -> None:
-    """Nobody raises its limit: what is owed is told, what is asked is answered, what waits enters."""
+    """Nobody raises its limit: what is owed is told, asked is answered, waits in Kafka enters."""
     crawler = Crawler(redis, cluster.keys)
 
     async def kinds() -> list[str]:
@@ -158,7 +158,8 @@ async def ending(witness: Witness, crawlid: str) -> dict[str, Any]:
     async def event() -> list[dict[str, Any]]:
         return [found] if (found := witness.ending(crawlid)) else []
 
-    return (await wait_for(event, timeout_s=90))[0]
+    found: list[dict[str, Any]] = await wait_for(event, timeout_s=90)
+    return found[0]
 
 
 def done(hold: Hold) -> Settle:

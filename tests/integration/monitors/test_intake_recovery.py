@@ -21,6 +21,7 @@ from redis.asyncio import Redis
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
 from crawlstream.cli.ports import free_block
+from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
@@ -114,7 +115,10 @@ async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) ->
         frontier, worker = Frontier(redis, place.cluster.keys), f"worker-{spider}"
 
         async def step() -> bool:
-            leased = await frontier.exchange(worker, spider, want=count - len(done))
+            try:
+                leased = await frontier.exchange(worker, spider, want=count - len(done))
+            except NoFrontier:
+                return False
             ends = [
                 Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
                 for hold in leased.holds

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from crawlstream.errors import FrontierFull, PositionGap
+from crawlstream.errors import FrontierFull, NoFrontier, PositionGap
 from crawlstream.frontier import care, packing
 from crawlstream.frontier.care import Balance, FrontierLimits, Tended
 from crawlstream.frontier.children import Children
@@ -81,12 +81,16 @@ class Frontier:
     async def intake(self, batch: IntakeBatch | bytes) -> IntakeAnswer:
         """Let consecutive records take effect, with their position; packed or not.
 
-        PositionGap: records before the batch are missing; read again from its ``position``.
+        PositionGap: records before the batch are missing; read again from its ``position``, or -1
+        where none is known.
         FrontierFull: seeds wait until Redis is less full; pause, then repeat. Commands ahead of
         the first seed have taken effect, and so have stops behind it.
         """
         packed = batch if isinstance(batch, bytes) else self.pack_intake(batch)
-        answer = packing.unpack(await self._run("intake", packed))
+        try:
+            answer = packing.unpack(await self._run("intake", packed))
+        except NoFrontier:
+            raise PositionGap(-1) from None
         if answer[0] == b"GAP":
             raise PositionGap(answer[1])
         if answer[0] == b"FULL":

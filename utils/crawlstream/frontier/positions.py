@@ -8,6 +8,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from crawlstream.frontier import packing
+from crawlstream.frontier.found import found
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
@@ -75,8 +76,10 @@ class Positions:
     async def restore(self, loss: Loss) -> int:
         """Say where a partition begins, and what became of runs; answers its position from now on.
 
-        Partitions without a position, and those that an older Redis was restored for.
+        Partitions without a position, and those that an older Redis was restored for. A Redis
+        that is empty has a frontier from now on.
         """
+        await found(self._redis, self._keys)
         place = [loss.topic_id, loss.kafka_partition, loss.offset]
         told = [*place, packing.none_as(loss.until), loss.floor]
         fates = [

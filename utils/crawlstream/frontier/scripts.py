@@ -24,7 +24,7 @@ from redis.exceptions import (
 )
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.errors import FrontierFull, NoFrontier, RedisUnavailable
 
 _INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
 _BASE = "--- include: ledger"
@@ -63,6 +63,8 @@ def our_errors() -> Iterator[None]:
     except (ReadOnlyError, MasterDownError) as error:
         raise RedisUnavailable(f"Redis cannot write now: {error}") from error
     except ResponseError as error:
+        if str(error).startswith("NOFRONTIER "):
+            raise NoFrontier from error
         if str(error).startswith(_PASSING):
             raise RedisUnavailable(f"Redis cannot write now: {error}") from error
         raise

@@ -3,6 +3,8 @@
 --   machine's clock does: a step of it gives no time away. `life` is another, larger number whenever
 --   the server was restarted since the last call, also with an older copy of its data or with none;
 --   `restart` is the clock's value at that moment.
+--   In a Redis without a frontier nothing is done, but NOFRONTIER answered: a call founds none, be it
+--   late, or asked of another Redis by mistake. `Positions.restore` does, and a process that starts.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
 --   rules_known, sites (version of the map of sites, see `rules`; nil while domains are whole),
 --   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`).
@@ -34,7 +36,10 @@ do
   local _, before = string.find(info, 'run_id:', 1, true)
   local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
   local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
-    'sites', 'scope')
+    'sites', 'scope', 'layout')
+  if not m[1] and not m[10] then
+    return redis.error_reply('NOFRONTIER Redis holds no frontier')
+  end
   turn, rules_known, sites = tonumber(m[6] or 0), m[7] and true or false, m[8] or nil
   scope = m[9] or ''
   if m[1] then
