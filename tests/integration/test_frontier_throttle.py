@@ -197,15 +197,18 @@ async def test_a_restart_with_holds_under_way_keeps_them(bench: Bench) -> None:
     assert (await bench.state()).done == 1
 
 
-@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000, 10_001, -1])
+@pytest.mark.parametrize(
+    "step_ms", [3_600_000, -3_600_000, 10_001, 9_999, 5_000, 1_000, 999, 1, -1, -999, -9_999]
+)
 async def test_a_step_of_the_machine_s_clock_gives_nothing_away(bench: Bench, step_ms: int) -> None:
-    """When Redis' clock jumps, no window opens early, and time goes on afterwards."""
+    """When Redis' clock jumps, often, no window opens early, and time goes on afterwards."""
     await bench.rule(spaced(10, 10))
     await bench.feed.seeds("a/1", "a/2")
     (hold,) = await bench.worker.lease()
     await bench.worker.settle(hold, sent_ms=0)
-    await bench.redis.hincrby(KEYS.meta(), "wall", -step_ms)
-    assert 100 <= await due_ms(bench.worker) <= 1_000
+    for _ in range(5):
+        await bench.redis.hincrby(KEYS.meta(), "wall", -step_ms)
+        assert 100 <= await due_ms(bench.worker) <= 1_000
     await bench.advance(1_000)
     assert len(await bench.worker.lease()) == 1
 
