@@ -97,6 +97,5 @@ class Caring(Part):
         lost = await worker.frontier.reconcile(worker.name, [*alive, UNKNOWN])
         now = self.redis.now
         assert list(lost) == [UNKNOWN]
-        old = {t for t, held in holds.items() if t not in alive and now - held.since > 15_000}
-        self.model.retire(worker.name, now, old)
+        self.model.retire(worker.name, now, {token for token in holds if token not in alive})
         await self.settle_up()

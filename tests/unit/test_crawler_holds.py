@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds
+from crawling.holds import FENCE_S, START_BY_S, WORD_BY_S, GrantExpired, Holds
 from crawling.pages import Page, Phase
 from crawling.slots import SLOW_S
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
@@ -57,6 +57,7 @@ def departed(holds: Holds, number: int = 1, **changes: Any) -> Page:
     """A page whose request has left."""
     page = holds.admit(hold(number, **changes))
     holds.set_out(page)
+    holds.heard(page.admitted_at, 1)
     holds.depart(page)
     holds.departed(page)
     return page
@@ -105,6 +106,7 @@ def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Holds, cloc
     assert holds.room() == 1
     clock.now += 0.05
     assert holds.room() == 4
+    holds.heard(clock.now, 1)
     holds.depart(pages[0])
     holds.receive(pages[0])
     assert holds.room() == 4, "it took no slot, so it frees none"
@@ -142,6 +144,7 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
     for number in range(100, 400):
         page = holds.admit(hold(number, issued_at=clock.now))
         holds.set_out(page)
+        holds.heard(clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(holds.take_owed(), ())
@@ -156,6 +159,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
         clock.now += 0.2
         holds.set_out(page)
+        holds.heard(clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(holds.take_owed(), ())
@@ -163,6 +167,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
     for number in range(100, 200):
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
         holds.set_out(page)
+        holds.heard(clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(holds.take_owed(), ())
@@ -175,8 +180,49 @@ def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> N
     page = holds.admit(hold(issued_at=clock.now))
     with pytest.raises(GrantExpired):
         holds.set_out(page)
-    holds.heard(clock.now - 1)
+    holds.heard(clock.now - 1, 1)
     holds.set_out(page)
+
+
+def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
+    holds: Holds, clock: Clock
+) -> None:
+    """Redis may have been restarted, and know nothing of the grant, since it was last heard of."""
+    slow, silent = holds.admit(hold(1)), holds.admit(hold(2))
+    holds.set_out(slow)
+    holds.set_out(silent)
+    clock.now += 5
+    holds.heard(clock.now - WORD_BY_S / 2, 1)
+    holds.depart(slow)
+    clock.now += WORD_BY_S / 2
+    with pytest.raises(GrantExpired):
+        holds.depart(silent)
+
+
+def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
+    holds: Holds, clock: Clock
+) -> None:
+    """Whichever call hears of it: only what was sent goes on."""
+    assert holds.heard(clock.now, 1)
+    sent, connecting = departed(holds, 1), holds.admit(hold(2))
+    holds.set_out(connecting)
+    assert not holds.heard(clock.now, 2)
+    with pytest.raises(GrantExpired):
+        holds.depart(connecting)
+    assert sent.phase is Phase.SENT
+    assert [release.token for release in holds.take_owed().releases] == ["1-2"]
+    assert holds.heard(clock.now, 2)
+
+
+def test_while_something_may_leave_there_must_be_word(holds: Holds) -> None:
+    """From its lease to its departure, or its end."""
+    assert not holds.may_leave
+    first, second = holds.admit(hold(1)), holds.admit(hold(2))
+    holds.set_out(first)
+    holds.release(second)
+    assert holds.may_leave
+    holds.depart(first)
+    assert not holds.may_leave
 
 
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
@@ -187,9 +233,10 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
     holds.set_out(soon)
     holds.set_out(late)
     clock.now += START_BY_S + 1
+    holds.heard(clock.now, 1)
     holds.depart(soon)
     clock.now += FENCE_S
-    holds.heard(clock.now)
+    holds.heard(clock.now, 1)
     with pytest.raises(GrantExpired):
         holds.depart(late)
 

@@ -2,7 +2,7 @@
 
 A line ``--- include: name`` stands for ``lua/includes/name.lua``. Every operation takes the prefix
 of all keys as its only key; the keys that it makes share its hash tag. Those that go by the
-frontier clock are told, behind their own arguments, what the caller knows of it, and answer it anew.
+frontier clock are told, behind their own arguments, what the caller knows of it, and answer it.
 """
 
 from __future__ import annotations
