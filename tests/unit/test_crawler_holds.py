@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crawling.holds import FENCE_S, START_BY_S, WORD_BY_S, GrantExpired, Holds
+from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds
 from crawling.pages import Page, Phase
 from crawling.slots import SLOW_S
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
@@ -182,48 +182,6 @@ def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> N
         holds.set_out(page)
     holds.heard(clock.now - 1, 1)
     holds.set_out(page)
-
-
-def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
-    holds: Holds, clock: Clock
-) -> None:
-    """Redis may have been restarted, and know nothing of the grant, since it was last heard of."""
-    slow, silent = holds.admit(hold(1)), holds.admit(hold(2))
-    holds.set_out(slow)
-    holds.set_out(silent)
-    clock.now += 5
-    holds.heard(clock.now - WORD_BY_S / 2, 1)
-    holds.depart(slow)
-    clock.now += WORD_BY_S / 2
-    with pytest.raises(GrantExpired):
-        holds.depart(silent)
-
-
-def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
-    holds: Holds, clock: Clock
-) -> None:
-    """Whichever call hears of it: only what was sent goes on."""
-    assert holds.heard(clock.now, 1)
-    sent, connecting = departed(holds, 1), holds.admit(hold(2))
-    holds.set_out(connecting)
-    assert not holds.heard(clock.now, 2)
-    with pytest.raises(GrantExpired):
-        holds.depart(connecting)
-    assert sent.phase is Phase.SENT
-    assert [release.token for release in holds.take_owed().releases] == ["1-2"]
-    assert holds.heard(clock.now, 2)
-
-
-def test_while_something_may_leave_there_must_be_word(holds: Holds) -> None:
-    """From its lease to its departure, or its end."""
-    may_leave = [holds.may_leave]
-    first, second = holds.admit(hold(1)), holds.admit(hold(2))
-    holds.set_out(first)
-    holds.release(second)
-    may_leave.append(holds.may_leave)
-    holds.depart(first)
-    may_leave.append(holds.may_leave)
-    assert may_leave == [False, True, False]
 
 
 def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(

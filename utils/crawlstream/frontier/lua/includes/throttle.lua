@@ -25,19 +25,15 @@ local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
 local UNREPORTED, CONCURRENT, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER = 1, 2, 4, 5, 6, 7, 8, 9
-local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<IIdIBIdI', 37, '<dI', 12
+local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
-local FIELDS_WITHOUT_DOMAIN = 2
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
-local CONCURRENCY_RECHECK_MS = 1000
+local CONCURRENCY_RECHECK_MS, FIELDS_WITHOUT_DOMAIN = 1000, 2
 local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
-local CARE = '<BBddI4d'
 local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
-local LONGEST_DELAY_MS, DELAY_KEPT_MS = 300000, 86400000
--- So long a worker may send without word from Redis (`WORD_BY_S` in `crawling.holds`).
-local UNHEARD_MS = 1000
+local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS = 300000, 86400000, 1000
 local rule_cache, default_rule, has_own_rules = {}
 
 -- "hits window_ms moderated concurrency" -> table; hits 0 holds the domain back.
@@ -185,14 +181,14 @@ local function add_sends(state, at, sends)
   state[LATEST], state[IN_LATEST] = bucket, state[IN_LATEST] + sends
 end
 
--- The first look after a restart: as if the allowance had been used up to it, or even until no worker
--- sends any more what was granted before. The last of that may have been a robots.txt and a page at once.
+-- The first look after a restart: as if the allowance had been used up to it, and as long as workers
+-- may send without word from it. The last of that may have been a robots.txt and a page at once.
 local function charge_restart(state)
   state[LIFE] = life
-  local last, rule = restart + UNHEARD_MS, state.rule
-  if last + rule.window > now then
-    add_sends(state, last, math.max(rule.hits, 1))
-    state[BONUS] = rule.hits > 1 and BONUS_GIVEN or NO_BONUS
+  local hits, last = state.rule.hits, restart + UNHEARD_MS
+  if last + state.rule.window > now then
+    add_sends(state, last, math.max(hits, 1))
+    state[BONUS] = hits > 1 and BONUS_GIVEN or NO_BONUS
   end
 end
 
