@@ -17,8 +17,7 @@ from crawlstream.model.throttle import Heard, Reaction
 class Clock:
     """Time that a test moves."""
 
-    def __init__(self) -> None:
-        self.now = 100.0
+    now = 100.0
 
     def __call__(self) -> float:
         """Monotonic seconds."""
