@@ -166,7 +166,6 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
     for number in range(100, 200):
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
         holds.set_out(page)
-        holds.heard(clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(holds.take_owed(), ())
