@@ -34,6 +34,8 @@ BUSY_PACE_S = 0.025
 as much as parsing a page. No longer, because a moderated domain waits for word of departures."""
 IDLE_S = 5.0
 """A worker looks for itself after so long, should a wake-up have been lost."""
+WORD_EVERY_S = 0.25
+"""The same while a request has still to leave: it may do so only shortly after an answer."""
 _NO_ANSWER_PAUSE_S = 0.25
 _NO_RULES_PAUSE_S = 1.0
 
@@ -80,7 +82,6 @@ class Feeder:
         self._nothing_until = 0.0
         self._sleeps_until = 0.0
         self._has_news = False
-        self._life: int | None = None
         self._draining = self._finishing = False
 
     def news(self) -> None:
@@ -126,7 +127,7 @@ class Feeder:
     def _due_at(self) -> float:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
-        due_at = self._left_at + IDLE_S
+        due_at = self._left_at + (WORD_EVERY_S if self._holds.may_leave else IDLE_S)
         starves = self._holds.is_starving
         if self._holds.owes or self._finishing:
             due_at = self._left_at + (PACE_S if starves or self._finishing else BUSY_PACE_S)
@@ -168,16 +169,13 @@ class Feeder:
         self._hear(call, answer)
 
     def _hear(self, call: _Call, answer: Exchanged) -> None:
-        self._holds.heard(self._left_at)
         self._meter.exchanged(call.owed, answer, time.monotonic() - self._left_at)
         if answer.is_crowded is not None:
             self._holds.is_crowded = answer.is_crowded
         for page in self._holds.told(call.owed, answer.stale, answer.refused):
             log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
-        if self._life not in {None, answer.life}:
+        if not self._holds.heard(self._left_at, answer.life):
             log.warning("lease", outcome="redis_restarted", life=answer.life)
-            self._holds.release_unsent()
-        self._life = answer.life
         self._plan(answer, call.want)
         holds = answer.holds
         if call.tries > 1:

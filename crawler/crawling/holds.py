@@ -30,6 +30,9 @@ START_BY_S = 0.5
 """A request that has not left so long after its grant was asked for is given back."""
 FENCE_S = 25.0
 """Without word from Redis for so long nothing is sent: at 30 s it gives the holds to others."""
+WORD_BY_S = 1.0
+"""Without word from Redis for so long no connection is written to that took its time: Redis may be
+another by then, which knows nothing of the grant. It waits so much longer after a restart."""
 HOLDS_PER_SLOT = 4
 """Open holds for each download slot: parsing and publishing must not starve the downloads."""
 ENDS_PER_EXCHANGE = 200
@@ -85,6 +88,7 @@ class Holds:
         self.on_spill: Callable[[Settle], None] | None = None
         """Called with a settle whose links have no room; ``spilled`` ends what it begins."""
         self._heard_at = clock()
+        self._life: int | None = None
 
     # Coming in.
 
@@ -137,13 +141,26 @@ class Holds:
 
     # Under way.
 
-    def heard(self, at: float) -> None:
-        """Redis answered a call that left at ``at``, so the deadline has moved."""
-        self._heard_at = max(self._heard_at, at)
+    def heard(self, at: float, life: int) -> bool:
+        """Redis answered a call that left at ``at``, so the deadline has moved.
 
-    def may_send(self) -> bool:
-        """Whether the holds are still surely this worker's."""
-        return self._clock() - self._heard_at < FENCE_S
+        Whether it is the same as before. One that was restarted need not know what it granted.
+        """
+        is_same = self._life in {None, life}
+        if not is_same:
+            self.release_unsent()
+        self._life = life
+        self._heard_at = max(self._heard_at, at)
+        return is_same
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether any request has still to leave."""
+        return self._slots.unsent > 0
+
+    def may_send(self, within_s: float = FENCE_S) -> bool:
+        """Whether the holds are still surely this worker's; with word from Redis ``within_s``."""
+        return self._clock() - self._heard_at < within_s
 
     def set_out(self, page: Page) -> None:
         """The request is about to be connected; GrantExpired if it is too late for that."""
@@ -163,7 +180,7 @@ class Holds:
         every next moment.
         """
         is_old = self._age_of(page) >= FENCE_S
-        if page.phase is not Phase.CONNECTING or is_old or not self.may_send():
+        if page.phase is not Phase.CONNECTING or is_old or not self.may_send(WORD_BY_S):
             raise GrantExpired
         self._move(page, Phase.SENT)
         page.left_at = self._clock()

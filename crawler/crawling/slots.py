@@ -39,6 +39,7 @@ class Slots:
         self._count = count
         self._clock = clock
         self._taken = self._waiting = 0
+        self._connecting = 0
         self._began_at: dict[str, float] = {}
         """By token, in the order of setting out."""
         self._window = min(float(count), _FIRST_WINDOW)
@@ -53,6 +54,11 @@ class Slots:
     def are_idle(self) -> bool:
         """Whether no slot has anything to do."""
         return self._taken == self._slow()
+
+    @property
+    def unsent(self) -> int:
+        """Pages whose request may leave at any moment."""
+        return self._waiting + self._connecting
 
     def next_free_at(self) -> float:
         """When the next download can have taken long, if no other news comes; may be never."""
@@ -78,6 +84,7 @@ class Slots:
     def move(self, page: Page, phase: Phase) -> None:
         """A page enters a phase."""
         self._waiting -= page.phase is Phase.WAITING
+        self._connecting += (phase is Phase.CONNECTING) - (page.phase is Phase.CONNECTING)
         if phase is Phase.CONNECTING:
             self._began_at[page.token] = self._clock()
         elif page.phase.is_download and not phase.is_download:

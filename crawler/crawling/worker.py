@@ -244,8 +244,9 @@ class Worker:
             left_at = time.monotonic()
             self.endings.deadlines.enforce()
             try:
-                await self._frontier.beat(self.name)
-                self.holds.heard(left_at)
+                life = await self._frontier.beat(self.name)
+                if not self.holds.heard(left_at, life):
+                    log.warning("beat", outcome="redis_restarted", life=life)
                 beats += 1
                 if beats % _BEATS_A_RECONCILE == 0:
                     await self._reconcile()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
+from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.known import KnownLinks
+from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import Bench, links
 
@@ -75,6 +79,41 @@ async def test_what_redis_lost_with_its_latest_second_is_put_again(bench: Bench)
     await bench.worker.settle(third, links=shared)
     state = await bench.state()
     assert (state.queued, state.held, state.done) == (2, 2, 1)
+
+
+async def test_what_was_granted_is_heard_of_after_a_repetition_that_failed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis asks for some links again, and is gone: the next call brings the holds of the first."""
+    await bench.feed.seeds(*(f"a/{i}" for i in range(6)))
+    (hold,) = await bench.worker.lease(1)
+    frontier, run = bench.worker.frontier, bench.worker.frontier._run
+    exchanges = 0
+
+    async def run_or_fail(operation: str, *args: Any) -> object:
+        nonlocal exchanges
+        exchanges += operation == "exchange"
+        if operation == "exchange" and exchanges == 2:
+            raise RedisUnavailable("cut")
+        answer = await run(operation, *args)
+        if operation == "put" and not exchanges:
+            await bench.pretend_restart()
+        await bench.advance(3_000)
+        return answer
+
+    monkeypatch.setattr(frontier, "_run", run_or_fail)
+    monkeypatch.setattr(frontier._scripts, "run", run_or_fail)
+    settle = Settle(
+        token=hold.token, outcome=Outcome.DONE, reason="2xx", links=[links("b", range(1_500))]
+    )
+    with pytest.raises(RedisUnavailable):
+        await bench.worker.exchange(settles=[settle], want=2)
+    assert not await frontier.reconcile("w1", [hold.token])
+    heard = (await bench.worker.exchange(settles=[settle], want=2)).holds
+    held = {key.decode() for key in await bench.redis.hkeys("{cs0}h:w1")} - {"!", "@"}
+    assert held == {one.token for one in heard}
+    state = await bench.state()
+    assert (len(heard), state.held, state.done, state.admitted) == (2, 2, 1, 1_506)
 
 
 def test_the_oldest_is_forgotten() -> None:

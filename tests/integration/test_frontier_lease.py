@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from crawlstream.frontier.care import SETTLED_MS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Release, Requeue, Settle
 from crawlstream.model.throttle import ThrottleRule
@@ -269,7 +268,6 @@ async def test_an_entry_that_cannot_be_read_blocks_no_other(bench: Bench) -> Non
     await bench.feed.put(replace(seed, entry=b"\xff of the future"), bench.feed.seed("a/2"))
     assert await bench.worker.urls() == ["a/2"]
     assert not await bench.worker.lease()
-    await bench.advance(SETTLED_MS + 1)
     await bench.worker.frontier.reconcile("w1", bench.worker.holds)
     state = await bench.state()
     assert (state.queued, state.held) == (1, 1)

@@ -35,9 +35,17 @@ BUGS = {
         right="admit_children(c, settle[8], settle[6], settle[7])",
         wrong="admit_children(c, {}, settle[6], settle[7])",
     ),
-    "time is what the machine's clock says": Bug(
-        right="if passed >= 0 and passed <= 10000 then",
-        wrong="if passed then",
+    "time is what Redis' clock says": Bug(
+        right="math.max(math.min(passed, borne or 0), 0)",
+        wrong="passed",
+    ),
+    "time is what Redis' clock says, if that goes on": Bug(
+        right="math.max(math.min(passed, borne or 0), 0)",
+        wrong="math.max(passed, 0)",
+    ),
+    "who calls for the first time brings time along": Bug(
+        right="math.min(passed, borne or 0)",
+        wrong="math.min(passed, borne or passed)",
     ),
     "links are marked as known before a cap refuses them": Bug(
         right="count(c, 'z:' .. reason, n - room)",

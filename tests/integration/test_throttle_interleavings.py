@@ -106,7 +106,7 @@ class Interleaving:
         elif fate < 0.6:
             await self.bench.pretend_restart()
         else:
-            step = self.random.choice((-50_000, 30_000))
+            step = self.random.choice((-50_000, -10_000, -999, 100, 5_000, 30_000))
             await self.bench.redis.hincrby(KEYS.meta(), "wall", step)
 
 

@@ -221,12 +221,25 @@ async def test_another_scope_begins_with_used_up_allowances(bench: Bench, scope:
     assert await come(worker) == []
     await bench.tend()
     assert await come(worker) == []
-    await bench.advance(10_000)
+    await bench.advance(11_000)
     left = await come(worker)
     await bench.advance(10_000)
     left += await come(worker)
     state = await bench.state()
     assert (state.done, state.queued, "a/2" in left) == (3, 0, True)
+
+
+@pytest.mark.parametrize("scope", ["", "type", "type group"])
+async def test_the_scope_changes_before_any_group_has_asked(bench: Bench, scope: str) -> None:
+    """What waits for groups that have not come yet is there for whoever asks by the new scope."""
+    await bench.frontier.agree("group", by_force=True)
+    await bench.feed.seeds("a/1")
+    await bench.frontier.agree(scope, by_force=True)
+    worker = worker_of(bench, "east")
+    await worker.exchange()
+    await bench.tend()
+    await bench.advance(3_000)
+    assert await come(worker) == ["a/1"]
 
 
 @pytest.mark.usefixtures("still")

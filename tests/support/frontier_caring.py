@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlstream.frontier.care import MAX_HOLD_MS, SETTLED_MS
+from crawlstream.frontier.care import MAX_HOLD_MS
 from crawlstream.frontier.packing import unpack
 from support.frontier import KEYS
 from support.frontier_life import Life, Part
@@ -110,6 +110,5 @@ class Caring(Part):
         now = self.redis.now
         old = {t for t, held in holds.items() if now - held.since > MAX_HOLD_MS}
         assert set(lost) == {UNKNOWN, *(old & alive)}
-        old |= {t for t, held in holds.items() if t not in alive and now - held.since > SETTLED_MS}
-        self.model.reconcile(worker.name, now, old)
+        self.model.reconcile(worker.name, now, old | {t for t in holds if t not in alive})
         await self.settle_up()

@@ -14,6 +14,7 @@ from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import GRACE_MS, url_of
 from support.frontier_values import (
+    UNHEARD_MS,
     Again,
     Domain,
     Generation,
@@ -335,7 +336,7 @@ class Model:
         domain = self.domain(name)
         domain.expire(now)
         reach = int(domain.rule.window_s * 1000) + bucket_ms(domain.rule)
-        if is_sure and self.restarted_at + reach > now:
+        if is_sure and self.restarted_at + UNHEARD_MS + reach > now:
             return 0
         if domain.ruled_since <= self.restarted_at and domain.is_spent_by(self.restarted_at, now):
             return 0

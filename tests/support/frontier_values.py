@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule
 
+UNHEARD_MS = 1_000
+"""So long workers may send what a life of Redis granted after it has ended."""
+
 
 @dataclass(eq=False)
 class Item:
@@ -139,8 +142,9 @@ class Domain:
     def is_spent_by(self, restart: int, now: int) -> bool:
         """Whether a restart, before which nobody knows what was sent, forbids everything."""
         window = int(self.rule.window_s * 1000)
-        reach = -(-window // max(self.rule.effective_hits, 1)) if self.rule.moderated else window
-        return restart + reach > now
+        hits = max(self.rule.effective_hits, 1)
+        reach = min(hits, 2) * -(-window // hits) if self.rule.moderated else window
+        return restart + UNHEARD_MS + reach > now
 
     def may_send(self, now: int, unreported: int, concurrent: int, *, is_sure: bool) -> int:
         """How many grants are allowed at least (``is_sure``) or at most.

@@ -11,8 +11,10 @@ from crawlstream.model.throttle import ThrottleRule
 from support.frontier import WIDE_OPEN
 
 HOUR_MS = 3_600_000
-MOST_GAINED_MS = 60_000
-"""What a busy machine may take for a step; a clock that is set by an hour must not matter."""
+STEPS_MS = (1, 250, 999, 1_000, 5_000, 9_999, 10_000, 10_001, HOUR_MS)
+"""By which Redis' clock is set."""
+MOST_GAINED_MS = 200
+"""What the frontier clock may gain on true time by such steps."""
 COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
 LEDGER = (
     *("admitted", "queued", "delayed", "held", "spilled"),

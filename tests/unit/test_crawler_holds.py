@@ -17,8 +17,7 @@ from crawlstream.model.throttle import Heard, Reaction
 class Clock:
     """Time that a test moves."""
 
-    def __init__(self) -> None:
-        self.now = 100.0
+    now = 100.0
 
     def __call__(self) -> float:
         """Monotonic seconds."""
@@ -57,6 +56,7 @@ def departed(holds: Holds, number: int = 1, **changes: Any) -> Page:
     """A page whose request has left."""
     page = holds.admit(hold(number, **changes))
     holds.set_out(page)
+    holds.heard(page.admitted_at, 1)
     holds.depart(page)
     holds.departed(page)
     return page
@@ -105,6 +105,7 @@ def test_a_host_that_is_not_reached_gives_its_slot_to_another(holds: Holds, cloc
     assert holds.room() == 1
     clock.now += 0.05
     assert holds.room() == 4
+    holds.heard(clock.now, 1)
     holds.depart(pages[0])
     holds.receive(pages[0])
     assert holds.room() == 4, "it took no slot, so it frees none"
@@ -142,6 +143,7 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
     for number in range(100, 400):
         page = holds.admit(hold(number, issued_at=clock.now))
         holds.set_out(page)
+        holds.heard(clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(holds.take_owed(), ())
@@ -156,6 +158,7 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
         clock.now += 0.2
         holds.set_out(page)
+        holds.heard(clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
         holds.told(holds.take_owed(), ())
@@ -175,7 +178,7 @@ def test_nothing_leaves_without_word_from_redis(holds: Holds, clock: Clock) -> N
     page = holds.admit(hold(issued_at=clock.now))
     with pytest.raises(GrantExpired):
         holds.set_out(page)
-    holds.heard(clock.now - 1)
+    holds.heard(clock.now - 1, 1)
     holds.set_out(page)
 
 
@@ -187,9 +190,10 @@ def test_a_connection_that_came_while_the_process_was_frozen_is_not_written_to(
     holds.set_out(soon)
     holds.set_out(late)
     clock.now += START_BY_S + 1
+    holds.heard(clock.now, 1)
     holds.depart(soon)
     clock.now += FENCE_S
-    holds.heard(clock.now)
+    holds.heard(clock.now, 1)
     with pytest.raises(GrantExpired):
         holds.depart(late)
 

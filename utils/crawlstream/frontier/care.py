@@ -25,8 +25,6 @@ BALANCES_A_PART = 25
 """Calls in a row that add ledgers up: 5 000 crawls."""
 MAX_HOLD_MS = 600_000
 """Even a live worker loses a hold after this."""
-SETTLED_MS = 15_000
-"""A hold younger than this may still be on its way to the worker that holds it."""
 _LONGER_WORKS = ("sweep", "revise", "revisit", "abandon", "watch")
 """Operations that ``tend`` reports as due, in its order."""
 
@@ -143,17 +141,17 @@ async def _reap_step(run: Run, worker: str, blamed: str) -> Reaped:
 
 
 async def give_back(
-    run: Run, worker: str, alive: Collection[str] | None = None
+    run: Run, worker: str, alive: Collection[str] | None = None, next_call: int = 0
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Give back what Redis holds for a worker, but for what is alive there.
 
     Answers the tokens that were given back, and those alive that are in other hands. None: nothing
-    is, and the worker is gone after this.
+    is, and the worker is gone after this. What ``next_call`` or a later one grants stays.
     """
     if alive is None:
         request: tuple[bytes, int, int] = (b"", 0, 0)
     else:
-        request = (packing.pack(list(alive)), SETTLED_MS, MAX_HOLD_MS)
+        request = (packing.pack(list(alive)), next_call, MAX_HOLD_MS)
     returned: frozenset[str] = frozenset()
     while True:
         going, lost, is_more = packing.unpack(await run("retire", worker, *request))

@@ -71,6 +71,8 @@ class Frontier:
         self._run = self._scripts.run
         self._children = Children(self._scripts, Sites(self.rules))
         self._call = 1
+        self._unheard: Sequence[Hold] = ()
+        """Granted by a call whose repetition, for the sake of some settles, was not answered."""
 
     # Intake: the way in for seeds and commands.
 
@@ -143,7 +145,7 @@ class Frontier:
         """
         ends, with_children, full = await self._children.pack(worker, spiderid, settles)
         request = [
-            *self._caller(worker, spiderid, want),
+            *self._caller(worker, spiderid, max(want - len(self._unheard), 0)),
             [pack_sent(each) for each in sent],
             ends,
             with_children,
@@ -156,8 +158,9 @@ class Frontier:
         grants, (stale, life, next_due, rules_known, *rest) = answer[:4], answer[4:]
         repeat, refused, crowded, capped, sites = rest
         new, inherited = packing.unpack_holds(grants, call=self._call, issued_at=issued_at)
-        holds = await self._at_home(worker, spiderid, sites, new)
+        holds = [*self._unheard, *await self._at_home(worker, spiderid, sites, new)]
         self._call += 1
+        self._unheard = ()
         self._children.learn(inherited)
         gone, lost = packing.texts(stale), packing.texts(repeat)
         no_room = packing.texts(refused) | frozenset(full)
@@ -165,8 +168,10 @@ class Frontier:
         ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
         self._children.forget(ended - lost - no_room)
         if lost:
+            self._unheard = holds
             again = [settle for settle in settles if settle.token in lost]
             repeated = await self.exchange(worker, spiderid, settles=again)
+            holds = [*repeated.holds]
             gone, no_room = gone | repeated.stale, no_room | repeated.refused
         return Exchanged(
             holds=holds,
@@ -228,7 +233,8 @@ class Frontier:
 
         Answers the tokens of ``alive`` that Redis does not know: their entries are in other hands.
         """
-        returned, lost = await care.give_back(self._run, worker, alive)
+        here = [*alive, *map(_token, self._unheard)]
+        returned, lost = await care.give_back(self._run, worker, here, self._call)
         self._children.forget(returned | lost)
         return sorted(lost)
 
@@ -302,5 +308,5 @@ class Frontier:
         return packing.frontier_state(packing.unpack(await self._run("glance")))
 
 
-def _token(end: Settle | Requeue | Release) -> str:
-    return end.token
+def _token(named: Settle | Requeue | Release | Hold) -> str:
+    return named.token

@@ -1,17 +1,19 @@
 """Load the Lua operations: one file each, with the parts that it includes put in place.
 
 A line ``--- include: name`` stands for ``lua/includes/name.lua``. Every operation takes the prefix
-of all keys as its only key; the keys that it makes share its hash tag.
+of all keys as its only key; the keys that it makes share its hash tag. Those that go by the
+frontier clock are told, behind their own arguments, what the caller knows of it, and answer it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -25,8 +27,10 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from crawlstream.errors import FrontierFull, NoFrontier, RedisUnavailable
+from crawlstream.frontier.reckoning import Reckoning
 
 _INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
+_CLOCK = "--- include: clock"
 _BASE = "--- include: ledger"
 """What follows this part is a function of its own: Lua allows 200 names in one, and to make a
 closure it walks along all names of the same function that other closures use."""
@@ -36,12 +40,18 @@ _PASSING = ("BUSY ", "MISCONF ", "NOREPLICAS ")
 
 
 @cache
+def is_timed(operation: str) -> bool:
+    """Whether an operation goes by the frontier clock."""
+    return _CLOCK in (_FOLDER / f"{operation}.lua").read_text()
+
+
+@cache
 def source_of(operation: str) -> str:
     """The complete text of one operation."""
     text = (_FOLDER / f"{operation}.lua").read_text()
-    outer, base, inner = text.partition(_BASE)
-    if base:
-        text = f"{outer}{base}\nreturn (function(){inner}\nend)()\n"
+    if is_timed(operation):
+        outer, base, inner = text.partition(_BASE if _BASE in text else _CLOCK)
+        text = f"{outer}{base}\nreturn with_time((function(){inner}\nend)())\n"
     return _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
 
 
@@ -76,6 +86,7 @@ class Scripts:
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._prefix = prefix
+        self._reckoning = Reckoning()
 
     async def run(self, operation: str, *args: str | bytes | int) -> object:
         """Run one operation on the partition; answers what the script returns.
@@ -83,6 +94,14 @@ class Scripts:
         FrontierFull: Redis is at its memory limit and the operation would add to it.
         RedisUnavailable: no answer. The operation may have taken effect; repeating it is safe.
         """
+        if not is_timed(operation):
+            return await self._call(operation, args)
+        known = self._reckoning.known()
+        answer, reckoning_ms, life = await self._call(operation, (*args, *known))
+        self._reckoning.learn(life, reckoning_ms)
+        return answer
+
+    async def _call(self, operation: str, args: Sequence[str | bytes | int]) -> Any:
         with our_errors():
             digest = digest_of(operation)
             try:

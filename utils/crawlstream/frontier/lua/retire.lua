@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- retire: a worker gives back holds, to the front of their bands, a bounded step of them.
 -- Guarantee: returns what Redis holds for the worker, whatever the worker remembers. With a list of
---   tokens that are alive there, only the others that are older than `settled_ms` (a reply may still
---   be on its way), and any older than `max_hold_ms`: each with one reap more, like those of a
---   dead worker, and the 20th is a dead letter (hold_timeout). Without one, all, unmarked, and the
---   worker is gone with the last step.
+--   tokens that are alive there, only the others that were granted by calls before `next_call` (the
+--   reply to that one may still be on its way), and any older than `max_hold_ms`: each with one reap
+--   more, like those of a dead worker, and the 20th is a dead letter (hold_timeout). Without one, all,
+--   unmarked, and the worker is gone with the last step.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 settled_ms, 4 max_hold_ms.
+-- ARGV: 1 worker, 2 packed list of tokens alive, or '' for none at all, 3 next_call, 4 max_hold_ms.
 -- Returns: packed {returned tokens, tokens alive there that are not held here any more, or will not be
 --   after the last step, are there more steps}
 -- Cost: O(held), at most about 300, to read them; HOLDS_A_STEP to give back.
@@ -21,7 +21,7 @@
 --- include: bury
 
 local HOLDS_A_STEP = 64
-local worker, settled_ms, max_hold_ms = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local worker, next_call, max_hold_ms = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local alive = ARGV[2] ~= '' and cmsgpack.unpack(ARGV[2])
 local is_alive = {}
 for _, token in ipairs(alive or {}) do
@@ -31,7 +31,7 @@ end
 local going, are_more = {}, false
 for _, hold in ipairs(all_holds(worker)) do
   local age = now - hold.since
-  if not alive or (not is_alive[hold.token] and age > settled_ms) or age > max_hold_ms then
+  if not alive or (not is_alive[hold.token] and hold.call < next_call) or age > max_hold_ms then
     are_more = #going == HOLDS_A_STEP
     going[#going + 1] = not are_more and hold or nil
   else

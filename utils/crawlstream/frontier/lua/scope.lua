@@ -24,10 +24,10 @@ end
 local function rebuild(S)
   for _, V in ipairs(views_of(S)) do
     redis.call('UNLINK', P .. 'w:' .. V, P .. 'r:' .. V, P .. 'p:' .. V)
+    redis.call('HDEL', P .. 'revise', V)
     wake(V, 1000)
   end
   redis.call('UNLINK', P .. 'views:' .. S)
-  redis.call('HDEL', P .. 'revise', unpack(views_of(S)))
   if not string.find(wanted, 'group', 1, true) then
     redis.call('ZADD', P .. 'w:' .. S, int(FOREVER), PADDING)
     redis.call('HSET', P .. 'revise', S, 'o 0')

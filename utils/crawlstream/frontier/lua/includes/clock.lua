@@ -1,10 +1,14 @@
 -- The frontier clock, and the life of this Redis.
--- Guarantee: `now` never goes back, and gains at most 10 s between two calls, whatever the
---   machine's clock does: a step of it gives no time away. `life` is another, larger number whenever
---   the server was restarted since the last call, also with an older copy of its data or with none;
---   `restart` is the clock's value at that moment.
+-- Guarantee: `now` never goes back, and gains what Redis' clock says has passed, but no more than
+--   the caller's steady clock bears out: no step of Redis' clock gives time away. What nobody bears
+--   out is missed for good. `life` is another, larger number whenever the server was restarted since
+--   the last call, also with an older copy of its data or with none; `restart` is the clock's value
+--   at that moment.
 --   In a Redis without a frontier nothing is done, but NOFRONTIER answered: a call founds none, be it
 --   late, or asked of another Redis by mistake. `Positions.restore` does, and a process that starts.
+-- The reckoning is the clock and all that it has missed, together: it does not stand when the clock
+--   does, so that what a caller has learned of it long ago tells how far the clock may be by now.
+-- ARGV, the last two: life and least reckoning in ms as the caller knows them; 0 0: it knows nothing.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
 --   rules_known, sites (version of the map of sites, see `rules`; nil while domains are whole),
 --   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`).
@@ -12,6 +16,7 @@
 local P = KEYS[1]
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
 local now, wall, life, restart, turn, rules_known, sites, scope
+local missed, missed_before, is_saved = 0, 0, false
 
 local int_texts = {}
 
@@ -27,31 +32,60 @@ end
 
 local function save_clock()
   redis.call('HSET', P .. 'm', 'clock', int(now), 'wall', int(wall), 'turn', int(turn))
+  if missed ~= missed_before then
+    redis.call('HSET', P .. 'm', 'missed', int(missed))
+  end
+  is_saved = true
+end
+
+-- What `source_of` lets every operation answer: its own answer, the reckoning (0: nothing that will
+-- stay) and the life.
+local function with_time(answer)
+  return { answer, is_saved and now + missed or 0, life }
 end
 
 do
+  -- So much a call may be late, and the clock with it, without that it misses any time for good.
+  local LATE_MS = 100
+  -- More than any caller has in hand: all of them learn the reckoning anew.
+  local UNKNOWN_MS = 10000000
+
+  -- Let time pass: `passed` ms by Redis' clock, no more than `borne` ms by the caller's (nil: it cannot
+  -- tell). What only one of them says is missed.
+  local function pass(passed, borne)
+    local gained = math.max(math.min(passed, borne or 0), 0)
+    if passed < 0 and (borne or -1) < 0 then
+      missed = missed + UNKNOWN_MS
+    elseif not borne or passed - borne > LATE_MS then
+      missed = missed + passed - gained
+    elseif borne - gained > LATE_MS then
+      missed = missed + borne - gained - LATE_MS
+    end
+    now = now + gained
+  end
+
   local time = redis.call('TIME')
   wall = time[1] * 1000 + math.floor(time[2] / 1000)
   local info = redis.call('INFO', 'server')
   local _, before = string.find(info, 'run_id:', 1, true)
   local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
   local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
-    'sites', 'scope', 'layout')
-  if not m[1] and not m[10] then
+    'sites', 'scope', 'missed', 'layout')
+  if not m[1] and not m[11] then
     return redis.error_reply('NOFRONTIER Redis holds no frontier')
   end
   turn, rules_known, sites = tonumber(m[6] or 0), m[7] and true or false, m[8] or nil
   scope = m[9] or ''
+  local is_restarted = m[3] ~= run_id
   if m[1] then
-    now, life, restart = tonumber(m[1]), tonumber(m[4]), tonumber(m[5])
-    local passed = wall - tonumber(m[2])
-    if passed >= 0 and passed <= 10000 then
-      now = now + passed
-    end
+    now, life, restart, missed = tonumber(m[1]), tonumber(m[4]), tonumber(m[5]), tonumber(m[10] or 0)
+    missed_before = missed
+    local is_known = not is_restarted and tonumber(ARGV[#ARGV - 1]) == life
+    pass(wall - tonumber(m[2]), is_known and ARGV[#ARGV] - missed - now or nil)
   else
     now, life, restart = wall, 0, NEVER
   end
-  if m[3] ~= run_id then
+  if is_restarted then
     life, restart = math.max(life + 1, math.floor(wall / 1000)), m[1] and now or NEVER
     redis.call('HSET', P .. 'm', 'run_id', run_id, 'life', int(life), 'restart', int(restart))
     save_clock()

@@ -1,7 +1,7 @@
 -- Who may be asked now: the rule of a domain against what was sent to it.
 -- Guarantee: a grant counts from now until one window after its reported send; one that was not
 --   reported yet counts as if it were sent now; after a restart a domain is treated as if its
---   allowance had been used up to that moment. When in doubt the answer is "later".
+--   allowance had been used up to one second later. When in doubt the answer is "later".
 -- State `t` of a domain, packed: unreported, concurrent, not_before, life, bonus, sends in all
 --   buckets, start of the latest bucket, sends in it; with a not_before, its care; then {start, sends}
 --   of each older bucket, which are looked at one by one as they run out. Buckets are of 1 ms for up
@@ -25,17 +25,15 @@ local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
 local UNREPORTED, CONCURRENT, LIFE, BONUS, SENDS, LATEST, IN_LATEST, OLDER = 1, 2, 4, 5, 6, 7, 8, 9
-local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE = '<IIdIBIdI', 37, '<dI', 12
+local HEAD, HEAD_SIZE, BUCKET, BUCKET_SIZE, CARE = '<IIdIBIdI', 37, '<dI', 12, '<BBddI4d'
 local EXACT_HITS, COARSE_BUCKETS, LONG_HISTORY = 128, 32, 48 * 12
-local FIELDS_WITHOUT_DOMAIN = 2
 local NO_BONUS, BONUS_DUE, BONUS_GIVEN, FIRST_OUT = 0, 1, 2, 3
-local CONCURRENCY_RECHECK_MS = 1000
+local CONCURRENCY_RECHECK_MS, FIELDS_WITHOUT_DOMAIN = 1000, 2
 local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 14, 15
-local CARE = '<BBddI4d'
 local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
-local LONGEST_DELAY_MS, DELAY_KEPT_MS = 300000, 86400000
+local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS = 300000, 86400000, 1000
 local rule_cache, default_rule, has_own_rules = {}
 
 -- "hits window_ms moderated concurrency" -> table; hits 0 holds the domain back.
@@ -183,11 +181,14 @@ local function add_sends(state, at, sends)
   state[LATEST], state[IN_LATEST] = bucket, state[IN_LATEST] + sends
 end
 
--- The first look after a restart: as if the allowance had been used up to it.
+-- The first look after a restart: as if the allowance had been used up to it, and as long as workers
+-- may send without word from it. The last of that may have been a robots.txt and a page at once.
 local function charge_restart(state)
   state[LIFE] = life
-  if restart + state.rule.window > now then
-    add_sends(state, restart, math.max(state.rule.hits, 1))
+  local hits, last = state.rule.hits, restart + UNHEARD_MS
+  if last + state.rule.window > now then
+    add_sends(state, last, math.max(hits, 1))
+    state[BONUS] = hits > 1 and BONUS_GIVEN or NO_BONUS
   end
 end
 
