@@ -121,6 +121,8 @@ class Intake:
         return effect
 
     async def _judge_one(self, record: Record, handled: Counter[str]) -> Effect | Rejected | None:
+        if record.unread:
+            return Rejected(record, Refusal.TOO_LARGE, [f"$: {record.unread}"])
         try:
             handler, request = self._router.route(record.value)
             handled[type(handler).__name__] += 1

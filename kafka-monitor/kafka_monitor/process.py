@@ -96,7 +96,12 @@ def _router(settings: Settings) -> Router:
 
 
 def _sink(settings: Settings) -> KafkaSink:
-    return KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=settings.topic_shape)
+    return KafkaSink(
+        settings.KAFKA_HOSTS,
+        client_id="kafka-monitor",
+        shape=settings.topic_shape,
+        codec=settings.KAFKA_COMPRESSION,
+    )
 
 
 def _source(settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps) -> KafkaSource:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from crawlstream.bus.codecs import Codec
 from crawlstream.bus.connect import Security, secure
 from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError
@@ -132,6 +133,9 @@ class Settings(Scope):
     """Also send each record to the topic of its appid."""
     KAFKA_FEED_TIMEOUT: float = Field(10, gt=0)
     """Seconds a producer waits for Kafka's acknowledgement before it says so."""
+    KAFKA_COMPRESSION: Codec = "gzip"
+    """How records are packed. Any client reads `gzip` and `none`; `lz4`, `zstd` and `snappy` cost
+    less, and want a package of their own in some clients."""
     KAFKA_BASE_64_ENCODE: bool = False
     """Send every body as base64, text too."""
     incoming_partitions: int = Field(4, validation_alias=_new("INCOMING_PARTITIONS"), ge=1)

@@ -18,6 +18,8 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    unread: str = ""
+    """Why it comes without its value: a sentence; empty for all that was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,6 +319,7 @@ def open_session(
         KafkaConsumer,
         **common_options(hosts, client_id),
         group_id=group,
+        isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="none",
         allow_auto_create_topics=False,

@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     ClusterAuthorizationFailedError,
+    InvalidConfigurationError,
     InvalidTopicError,
     NoError,
     TopicAlreadyExistsError,
@@ -35,6 +36,8 @@ _KEPT_SEGMENT_BYTES = 64 * 1024 * 1024
 _KNOWN_LIMIT = 10_000
 _RETRY_AFTER_S = 60.0
 _CLIENT_ID = "crawlstream-topics"
+_UNPACKED = "max.decompressed.message.bytes"
+"""What a record may have once it is unpacked; brokers before 4.4 do not know it."""
 _DENIED = (ClusterAuthorizationFailedError, InvalidTopicError, TopicAuthorizationFailedError)
 """To ask again is useless; all else may pass (a broker that is still starting, say)."""
 
@@ -53,7 +56,8 @@ class TopicShape:
         self, *, is_incoming: bool = False, is_compacted: bool = False, is_kept: bool = False
     ) -> Mapping[str, Any]:
         """The shape as kafka-python takes it."""
-        configs = {"max.message.bytes": str(self.max_record_bytes + ENVELOPE_BYTES)}
+        largest = str(self.max_record_bytes + ENVELOPE_BYTES)
+        configs = {"max.message.bytes": largest, _UNPACKED: largest}
         if is_incoming:
             # Whether a seed came before a stop is told by the broker's clock, not by clients'.
             configs["message.timestamp.type"] = "LogAppendTime"
@@ -173,20 +177,28 @@ def _create_missing(hosts: Sequence[str], wanted: Mapping[str, Mapping[str, Any]
         existing = set(client.list_topics())
         missing = {name: shape for name, shape in wanted.items() if name not in existing}
         for name, shape in missing.items():
-            _create(client, name, shape)
+            if not _create(client, name, shape):
+                known = {key: text for key, text in shape["configs"].items() if key != _UNPACKED}
+                _create(client, name, {**shape, "configs": known}, is_last=True)
         # Topics that somebody else is creating at this moment are waited for, too.
         client.wait_for_topics(list(wanted))
 
 
-def _create(client: KafkaAdminClient, name: str, shape: Mapping[str, Any]) -> None:
+def _create(
+    client: KafkaAdminClient, name: str, shape: Mapping[str, Any], *, is_last: bool = False
+) -> bool:
+    """Whether the topic exists now; False: the broker does not know all of its settings."""
     (answer,) = client.create_topics({name: shape}, raise_errors=False)["topics"]
     error = for_code(answer["error_code"])
     if error is NoError:
         log.info("create_topic", topic=name, partitions=shape["num_partitions"])
+    elif error is InvalidConfigurationError and not is_last:
+        return False
     elif error is not TopicAlreadyExistsError:
         kind = ConfigError if error in _DENIED else KafkaUnavailable
         reason = answer["error_message"] or error.__name__
         raise kind(f"Kafka does not create topic {name}: {reason}")
+    return True
 
 
 def _forget_records(hosts: Sequence[str], before: Mapping[TopicPartition, int]) -> None:
