@@ -27,6 +27,7 @@ from crawlstream.bus.connect import Security, secure
 from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.request import RequestLimits
 from crawlstream.model.throttle import ThrottleRule
 
 _MISSPELT = {
@@ -214,6 +215,8 @@ class Settings(Scope):
         100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
     )
     """Largest ``maxdepth`` that a request may ask for."""
+    max_attrs_bytes: int = Field(65_536, validation_alias=_new("MAX_ATTRS_BYTES"), ge=2)
+    """Size of a request's ``attrs``, which every page and every result of the crawl carries."""
     allow_ignore_robots: bool = Field(default=False, validation_alias=_new("ALLOW_IGNORE_ROBOTS"))
     """Whether a request may say ``"obey_robots": false``."""
     allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
@@ -320,6 +323,11 @@ class Settings(Scope):
     def topics(self) -> Topics:
         """The topics of this cluster."""
         return Topics(self.KAFKA_TOPIC_PREFIX, self.KAFKA_INCOMING_TOPIC)
+
+    @property
+    def request_limits(self) -> RequestLimits:
+        """How much a request may ask for."""
+        return RequestLimits(max_depth=self.max_depth, max_attrs_bytes=self.max_attrs_bytes)
 
     @property
     def topic_shape(self) -> TopicShape:
