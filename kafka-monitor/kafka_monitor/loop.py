@@ -16,7 +16,6 @@ import structlog
 from crawlstream.bus.records import Batch
 from crawlstream.bus.source import KafkaSource
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
-from crawlstream.frontier.frontier import INTAKE_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
@@ -93,7 +92,7 @@ class Loop:
         return batches
 
     async def _take(self, batch: Batch) -> None:
-        for part in batch.chunks(INTAKE_PER_CALL):
+        for part in batch.chunks(self._intake.most(batch)):
             judged = await self._judge_ahead(part)
             if await self._settled() == batch.partition:
                 return

@@ -20,16 +20,15 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.variables import told
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.source import KafkaSource
+from crawlstream.bus.source import KafkaSource, Locate
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
-from crawlstream.keys import Topics
-from crawlstream.model.request import RequestLimits
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
+from kafka_monitor.breaker import Breaker
 from kafka_monitor.gaps import Gaps
 from kafka_monitor.intake import Intake
 from kafka_monitor.loop import Loop
@@ -63,8 +62,10 @@ async def run(settings: Settings) -> None:
         await frontier.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         rejects = Rejects(sink, topics)
+        positions = Positions(redis, keys)
+        breaker = Breaker(positions)
         recovery = Recovery(
-            Positions(redis, keys),
+            positions,
             sink,
             topics,
             rejects=rejects,
@@ -72,8 +73,8 @@ async def run(settings: Settings) -> None:
             group=settings.KAFKA_GROUP,
         )
         gaps = Gaps(frontier, rejects)
-        async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:
-            intake = Intake(frontier, _router(settings), recovery)
+        async with _source(settings, breaker.noting(recovery.locate), gaps) as source:
+            intake = Intake(frontier, _router(settings), recovery, breaker)
             loop = Loop(source, intake, rejects, recovery=recovery, tally=tally)
             recall = Recall(Overflow(redis, keys), rejects, topics=topics, settings=settings)
             async with (
@@ -92,7 +93,7 @@ async def run(settings: Settings) -> None:
 
 def _router(settings: Settings) -> Router:
     ours = (ScraperHandler(), ActionHandler(), StatsHandler(), ZookeeperHandler())
-    return Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
+    return Router([*ours, *installed()], settings.request_limits)
 
 
 def _sink(settings: Settings) -> KafkaSink:
@@ -104,12 +105,12 @@ def _sink(settings: Settings) -> KafkaSink:
     )
 
 
-def _source(settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps) -> KafkaSource:
+def _source(settings: Settings, locate: Locate, gaps: Gaps) -> KafkaSource:
     return KafkaSource(
         settings.KAFKA_HOSTS,
-        topics.incoming,
+        settings.topics.incoming,
         group=settings.KAFKA_GROUP,
-        locate=recovery.locate,
+        locate=locate,
         on_out_of_range=gaps.decide,
         client_id="kafka-monitor",
     )
