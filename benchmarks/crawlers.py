@@ -63,6 +63,8 @@ class Stage:
     port: int
     """Of the web."""
     folder: str
+    codec: str = "gzip"
+    """How results are packed."""
 
     async def cluster(self, spider: str = "link", *, workers: int = 1) -> Speed:
         """So many of our crawlers, of one spider, from an empty frontier."""
@@ -79,7 +81,8 @@ class Stage:
         """Where our processes find everything, a spider that delivers nothing included."""
         found = environment(self.redis, self.kafka, self.folder)
         path = python_path("benchmarks")
-        return {**found, "PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "quiet"}
+        ours = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "quiet"}
+        return {**found, **ours, "KAFKA_COMPRESSION": self.codec}
 
     async def speed(
         self, argv: Sequence[str], *, count: int = 1, env: Mapping[str, str] | None = None

@@ -330,5 +330,6 @@ def _sink(settings: Settings, spiderid: str) -> KafkaSink:
         settings.KAFKA_HOSTS,
         client_id=f"crawler-{spiderid}",
         shape=settings.topic_shape,
+        codec=settings.KAFKA_COMPRESSION,
         linger_ms=RESULTS_LINGER_MS,
     )

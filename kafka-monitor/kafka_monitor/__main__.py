@@ -43,7 +43,7 @@ async def feed(settings: Settings, text: str) -> int:
         sys.stderr.write(f"kafka-monitor feed: {error}\n")
         return EXIT_FAILED
     topics = settings.topics
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-feed")
+    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-feed", codec=settings.KAFKA_COMPRESSION)
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
             await sink.start()

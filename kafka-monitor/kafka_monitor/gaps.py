@@ -32,7 +32,7 @@ class Gaps:
         await self._rejects.mark(
             "out_of_range", sentence, partition=gap.partition, offset=gap.position
         )
-        if gap.position > gap.log_end:
+        if gap.has_lost_records:
             return None
         skip = IntakeBatch(
             topic_id=gap.topic_id,
@@ -46,10 +46,11 @@ class Gaps:
 
 
 def _sentence(gap: OutOfRange) -> str:
-    if gap.position > gap.log_end:
+    if gap.has_lost_records:
         return (
             f"the log ends at offset {gap.log_end}, but records up to {gap.position} have taken "
             "effect: Kafka has lost records"
+            + (", and has grown since" if gap.position <= gap.log_end else "")
         )
     return (
         f"records from offset {gap.position} to {gap.log_start} were deleted before they took "

@@ -27,6 +27,7 @@ from crawlstream.errors import (
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.effects import Command, IntakeAnswer, IntakeBatch, Seed
 from crawlstream.model.request import Refusal
+from kafka_monitor.breaker import DEATHS, Breaker
 from kafka_monitor.plugins.door import Bundled, Effect, Router
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejected
@@ -61,13 +62,27 @@ class Judged:
 class Intake:
     """Judges batches and puts them into the frontier."""
 
-    def __init__(self, frontier: Frontier, router: Router, recovery: Recovery) -> None:
+    def __init__(
+        self, frontier: Frontier, router: Router, recovery: Recovery, breaker: Breaker
+    ) -> None:
         self._frontier = frontier
         self._router = router
         self._recovery = recovery
+        self._breaker = breaker
+
+    def most(self, batch: Batch) -> int:
+        """Records of a batch that are judged together."""
+        return self._breaker.most(batch)
 
     async def judge(self, batch: Batch) -> Judged:
         """Decide what becomes of each record; Unavailable where a handler needs a service."""
+        async with self._breaker.watch(batch) as is_poison:
+            if not is_poison:
+                return await self._judge_all(batch)
+        problems = [f"$: {DEATHS} monitors have died at it"]
+        return Judged(batch, (), [Rejected(r, "poison", problems) for r in batch.records], {})
+
+    async def _judge_all(self, batch: Batch) -> Judged:
         effects: list[Effect] = []
         rejected: list[Rejected] = []
         handled: Counter[str] = Counter()
@@ -141,6 +156,8 @@ class Intake:
         return effect
 
     async def _judge_one(self, record: Record, handled: Counter[str]) -> Effect | Rejected | None:
+        if record.unread:
+            return Rejected(record, Refusal.TOO_LARGE, [f"$: {record.unread}"])
         try:
             handler, request = self._router.route(record.value)
             handled[type(handler).__name__] += 1

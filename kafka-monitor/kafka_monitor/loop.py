@@ -17,7 +17,7 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.records import Batch
 from crawlstream.bus.source import KafkaSource
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
-from crawlstream.frontier.frontier import INTAKE_BYTES_PER_CALL, INTAKE_PER_CALL
+from crawlstream.frontier.frontier import INTAKE_BYTES_PER_CALL
 from crawlstream.model.effects import IntakeAnswer
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
@@ -97,7 +97,7 @@ class Loop:
         return batches
 
     async def _take(self, batch: Batch) -> None:
-        for part in batch.chunks(INTAKE_PER_CALL, INTAKE_BYTES_PER_CALL):
+        for part in batch.chunks(self._intake.most(batch), INTAKE_BYTES_PER_CALL):
             judged = await self._judge_ahead(part)
             if await self._settled() == batch.partition:
                 return

@@ -20,17 +20,16 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.variables import told
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.source import KafkaSource
+from crawlstream.bus.source import KafkaSource, Locate
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
-from crawlstream.keys import Topics
-from crawlstream.model.request import RequestLimits
 from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from kafka_monitor.ahead import Ahead
+from kafka_monitor.breaker import Breaker
 from kafka_monitor.gaps import Gaps
 from kafka_monitor.intake import Intake
 from kafka_monitor.loop import Loop
@@ -64,8 +63,10 @@ async def run(settings: Settings) -> None:
         await frontier.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         rejects = Rejects(sink, topics)
+        positions = Positions(redis, keys)
+        breaker = Breaker(positions)
         recovery = Recovery(
-            Positions(redis, keys),
+            positions,
             sink,
             topics,
             rejects=rejects,
@@ -73,9 +74,9 @@ async def run(settings: Settings) -> None:
             group=settings.KAFKA_GROUP,
         )
         gaps = Gaps(frontier, rejects)
-        async with _source(settings, topics, recovery=recovery, gaps=gaps) as source:
+        async with _source(settings, breaker.noting(recovery.locate), gaps) as source:
             router = _router(settings)
-            intake = Intake(frontier, router, recovery)
+            intake = Intake(frontier, router, recovery, breaker)
             ahead = Ahead(
                 frontier, router, recovery, hosts=settings.KAFKA_HOSTS, topic=topics.incoming
             )
@@ -97,19 +98,24 @@ async def run(settings: Settings) -> None:
 
 def _router(settings: Settings) -> Router:
     ours = (ScraperHandler(), ActionHandler(), StatsHandler(), ZookeeperHandler())
-    return Router([*ours, *installed()], RequestLimits(max_depth=settings.max_depth))
+    return Router([*ours, *installed()], settings.request_limits)
 
 
 def _sink(settings: Settings) -> KafkaSink:
-    return KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-monitor", shape=settings.topic_shape)
+    return KafkaSink(
+        settings.KAFKA_HOSTS,
+        client_id="kafka-monitor",
+        shape=settings.topic_shape,
+        codec=settings.KAFKA_COMPRESSION,
+    )
 
 
-def _source(settings: Settings, topics: Topics, *, recovery: Recovery, gaps: Gaps) -> KafkaSource:
+def _source(settings: Settings, locate: Locate, gaps: Gaps) -> KafkaSource:
     return KafkaSource(
         settings.KAFKA_HOSTS,
-        topics.incoming,
+        settings.topics.incoming,
         group=settings.KAFKA_GROUP,
-        locate=recovery.locate,
+        locate=locate,
         on_out_of_range=gaps.decide,
         client_id="kafka-monitor",
     )

@@ -202,7 +202,7 @@ class Recall:
 
     async def _decide(self, gap: OutOfRange) -> int | None:
         """Go on where the topic begins, if somebody has deleted what was to come back."""
-        if gap.position > gap.log_end:
+        if gap.has_lost_records:
             return None
         skip = SpillBatch(
             topic_id=gap.topic_id,

@@ -146,7 +146,12 @@ def _limits(settings: Settings) -> FrontierLimits:
 
 
 def _sink(settings: Settings) -> KafkaSink:
-    return KafkaSink(settings.KAFKA_HOSTS, client_id="redis-monitor", shape=settings.topic_shape)
+    return KafkaSink(
+        settings.KAFKA_HOSTS,
+        client_id="redis-monitor",
+        shape=settings.topic_shape,
+        codec=settings.KAFKA_COMPRESSION,
+    )
 
 
 def _answering(plant: Plant) -> Duty:

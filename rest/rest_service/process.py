@@ -92,7 +92,12 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _sink(settings: Settings) -> KafkaSink:
-    return KafkaSink(settings.KAFKA_HOSTS, client_id="rest", shape=settings.topic_shape)
+    return KafkaSink(
+        settings.KAFKA_HOSTS,
+        client_id="rest",
+        shape=settings.topic_shape,
+        codec=settings.KAFKA_COMPRESSION,
+    )
 
 
 def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:

@@ -88,7 +88,7 @@ class Service:
     @property
     def limits(self) -> RequestLimits:
         """How much a request may ask for here."""
-        return RequestLimits(max_depth=self.settings.max_depth)
+        return self.settings.request_limits
 
     async def feed(self, raws: Sequence[bytes]) -> None:
         """Return when Kafka has every request; errors as of ``send``."""

@@ -9,12 +9,13 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
 from crawlstream.bus import session as session_module
 from crawlstream.bus.reader import QUEUED_POLLS
-from crawlstream.bus.records import Batch, Record
+from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.keys import Topics
@@ -222,6 +223,26 @@ async def test_records_deleted_under_the_reader_are_told(pipe: Pipe) -> None:
     (where,) = pipe.ledger.astray
     assert (where.position, where.log_start, where.log_end) == (10, 25, 30)
     assert (after.start, after.next) == (25, 30)
+
+
+async def test_what_a_client_took_back_is_not_read(pipe: Pipe) -> None:
+    """Records of a transaction that was aborted are passed over, those of a committed one not."""
+
+    def transact() -> None:
+        producer = KafkaProducer(bootstrap_servers=pipe.hosts, transactional_id=pipe.topic)
+        producer.init_transactions()
+        for value, is_kept in ((b"back", False), (b"kept", True), (b"back too", False)):
+            producer.begin_transaction()
+            for _ in range(3):
+                producer.send(pipe.topic, value, b"key")
+            (producer.commit_transaction if is_kept else producer.abort_transaction)()
+        producer.close()
+
+    await asyncio.to_thread(transact)
+    await pipe.sink.send([Out(pipe.topic, b"last", b"key")])
+    async with pipe.source() as source:
+        await pipe.apply_until(source, 4)
+    assert pipe.ledger.values == [b"kept"] * 3 + [b"last"]
 
 
 async def test_a_topic_made_anew_is_located_under_its_new_identity(

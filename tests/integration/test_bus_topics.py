@@ -102,6 +102,30 @@ async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topic
     assert "max.message.bytes" in problems[0]
 
 
+async def test_a_topic_that_an_operator_made_otherwise_is_told(
+    hosts: list[str], fresh_name: str
+) -> None:
+    """Clients' clocks on requests, links that expire, runs that are forgotten: a sentence each."""
+    topics = Topics(fresh_name)
+    admin = KafkaAdminClient(bootstrap_servers=hosts)
+    try:
+        plain = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
+        names = (topics.incoming, topics.runs, topics.overflow)
+        await asyncio.to_thread(admin.create_topics, dict.fromkeys(names, plain))
+    finally:
+        admin.close()
+    problems = await topic_problems(hosts, topics, max_record_bytes=0)
+    assert [problem.split()[1] for problem in problems] == list(names)
+    words = ("message.timestamp.type", "cleanup.policy", "retention.ms")
+    assert all(word in problem for word, problem in zip(words, problems, strict=True))
+
+
+def test_three_replicas_want_two_that_have_it() -> None:
+    """With less, the last one left would acknowledge alone; with two, either may be missed."""
+    configs = [TopicShape(replication=count).options()["configs"] for count in (1, 2, 3, 4)]
+    assert [each.get("min.insync.replicas") for each in configs] == [None, None, "2", "3"]
+
+
 async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
     """In milliseconds; for ever is -1, and a topic that is not there is no number."""
     assert await retention_ms(hosts, topics.incoming) == INCOMING_RETENTION_MS

@@ -358,11 +358,20 @@ _EXPRESSIONS = (
 
 
 def _bad_expressions() -> Iterator[Hostile]:
-    """Expressions that do not compile, or are too many or too long."""
+    """Expressions that do not compile, or are too many, too long or too dear."""
     for field in ("allow_regex", "deny_regex"):
         for expression in _EXPRESSIONS:
             raw = _json(CRAWL, **{field: [expression]})
             yield Hostile(f"{field} {expression[:30]!r}", raw, "bad_regex")
+        dear = [
+            "(?i)" + "[\x01-\ufffe]" * 190,
+            "[\x01-\ufffe]" * 190,
+            "[a\u3042\u4e00\uffff]" * 160,
+        ]
+        for number, expression in enumerate(dear):
+            lists = [f"{expression}{each}" for each in range(20)]
+            raw = _json(CRAWL, **{field: lists})
+            yield Hostile(f"{field} that is dear to compile, {number}", raw, "bad_regex")
         many = [str(number) for number in range(101)]
         yield Hostile(f"{field} 101 times", _json(CRAWL, **{field: many}), "bad_regex")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
+import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,10 +15,10 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.structs import TopicPartition
 
 from crawlstream.bus.records import Record
-from crawlstream.bus.unpack import _Fetched
+from crawlstream.bus.unpack import MAX_RECORD_BYTES, _Fetched
 
 PLACE = TopicPartition("demo.incoming", 3)
-UNCOMPRESSED, LZ4 = 0, 3
+UNCOMPRESSED, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
 
 def batch(codec: int = UNCOMPRESSED, *, offset: int = 0, magic: int = 2) -> bytes:
@@ -39,8 +42,11 @@ def rest(fetched: Any, count: int = 10_000) -> list[Any]:
 
 @pytest.mark.parametrize(
     "raw",
-    [batch(), batch(LZ4), batch() + batch(LZ4, offset=200), batch(magic=1), b""],
-    ids=["plain", "lz4", "two batches", "old format", "nothing"],
+    [
+        *(batch(), batch(GZIP), batch(SNAPPY), batch(LZ4), batch(ZSTD)),
+        *(batch() + batch(LZ4, offset=200), batch(magic=1), b""),
+    ],
+    ids=["plain", "gzip", "snappy", "lz4", "zstd", "two batches", "old format", "nothing"],
 )
 @pytest.mark.parametrize("first", [0, 1, 150, 199, 260])
 def test_the_records_are_those_of_kafka_python(raw: bytes, first: int) -> None:
@@ -82,3 +88,77 @@ def test_bytes_that_make_no_sense_raise_nothing_else() -> None:
             _Fetched(0, PLACE, MemoryRecords(bytes(raw)), check_crcs=False).take(10_000)
         except CorruptRecordError:
             continue
+
+
+def bomb(codec: int, sizes: Sequence[int]) -> bytes:
+    """A batch of zeros."""
+    builder = MemoryRecordsBuilder(2, codec, 1 << 31)
+    for size in sizes:
+        builder.append(1_700_000_000_000, b"key", bytes(size), [])
+    builder.close()
+    return bytes(builder.buffer())
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize(
+    "sizes",
+    [[5, 20 << 20, 7], [3, 3, 80 << 20, *[9] * 40], [1 << 20] * 40, [90 << 20, 5, 90 << 20, 5, 5]],
+    ids=["one", "one of many", "many", "without end"],
+)
+def test_a_batch_that_swells_is_read_in_bounds(codec: int, sizes: list[int]) -> None:
+    """It takes at most 64 MiB and a second of CPU; each record is handed out, or told of."""
+    raw = bomb(codec, sizes)
+    begun = time.process_time()
+    tracemalloc.start()
+    try:
+        fetched: Any = _Fetched(0, PLACE, MemoryRecords(raw))
+        records: dict[int, int] = {}
+        told = ""
+        while fetched:
+            for record in fetched.take(1_000):
+                records[record.offset] = -1 if record.value is None else len(record.value)
+                told = record.unread or told
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 << 20
+    assert time.process_time() - begun < 1
+    assert fetched.next_fetch_offset == len(sizes)
+    small = [-1 if size > MAX_RECORD_BYTES else size for size in sizes]
+    if sum(sizes) > 128 << 20:
+        assert list(records.values()) == [-1, 5, -1, -1]
+        assert "and the 1 records behind it" in told
+        return
+    assert list(records.values()) == small
+
+
+def test_a_poll_is_bounded_in_bytes() -> None:
+    """Batches of a few kilobytes that hold megabytes each come a few at a time."""
+    raw = bomb(ZSTD, [1 << 20] * 60)
+    fetched: Any = _Fetched(0, PLACE, MemoryRecords(raw))
+    counts = []
+    while fetched:
+        counts.append(len(fetched.take(1_000)))
+    assert counts == [16, 16, 16, 12]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_what_cannot_be_unpacked_is_corrupt(codec: int) -> None:
+    """Bytes cut or changed behind the header give records, or one error."""
+    dice = random.Random(codec)
+    sound = batch(codec)
+    for _ in range(200):
+        raw = bytearray(sound)
+        for _ in range(dice.randrange(1, 9)):
+            raw[dice.randrange(61, len(raw))] = dice.randrange(256)
+        try:
+            _Fetched(0, PLACE, MemoryRecords(bytes(raw)), check_crcs=False).take(10_000)
+        except CorruptRecordError:
+            continue
+    (header, body) = sound[:61], sound[61:]
+    cut = bytearray(header + body[: len(body) // 2])
+    cut[8:12] = (len(cut) - 12).to_bytes(4)
+    fetched: Any = _Fetched(0, PLACE, MemoryRecords(bytes(cut)), check_crcs=False)
+    with pytest.raises(CorruptRecordError):  # noqa: PT012  behind the records that it still holds
+        while fetched:
+            fetched.take(10_000)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlstream.errors import InvalidRequest
-from crawlstream.model.request import CrawlRequest, Refusal
+from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.wire.requests import KINDS, decode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 
@@ -108,12 +108,21 @@ def test_no_object_raises_anything_else(base: Mapping[str, Any], more: Mapping[s
 
 
 def test_a_hundred_levels_and_a_mebibyte_are_accepted() -> None:
-    """Large and deep attrs are the client's own business up to there."""
+    """How deep attrs are, and how large a body is, is the client's own business up to there."""
     deep = b'{"appid":"app","crawlid":"c","url":"a.example","attrs":{"a":' + b"[" * 98
-    wide = raw(CRAWL, attrs={"text": "é" * 170_000, "brackets": "[" * 10_000})
+    wide = raw(CRAWL, body="é" * 170_000, attrs={"text": "é" * 5_000, "brackets": "[" * 10_000})
     assert len(wide) > 1_000_000
     for record in (deep + b"]" * 98 + b"}}", wide):
         assert isinstance(decode(record), CrawlRequest)
+
+
+def test_attrs_have_a_limit_that_an_operator_sets() -> None:
+    """64 KiB by default, for every result repeats them; more where the cluster allows it."""
+    record = raw(CRAWL, attrs={"text": "a" * 65_536})
+    with pytest.raises(InvalidRequest, match="65536 are allowed"):
+        decode(record)
+    larger = decode(record, limits=RequestLimits(max_attrs_bytes=100_000))
+    assert isinstance(larger, CrawlRequest)
 
 
 def test_numbers_come_through_whole() -> None:

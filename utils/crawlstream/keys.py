@@ -21,6 +21,14 @@ from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
 
+_FIREHOSE = "firehose"
+
+
+def _has_topic(appid: str) -> bool:
+    """Whether an application can have topics of its own: the one that all share is no one's."""
+    return appid != _FIREHOSE and _TOPIC_SAFE.match(appid) is not None
+
+
 @lru_cache(maxsize=4096)
 def encode_id(text: str) -> str:
     """Make any id safe inside a key: separators and non-ASCII become ``%XX``."""
@@ -58,6 +66,10 @@ class FrontierKeys:
     def again(self) -> str:
         """Seeds to be read again after a late stop, by topic UUID and Kafka partition."""
         return self.tag + "again"
+
+    def attempts(self) -> str:
+        """Where partitions were assigned last, and records that are judged with care."""
+        return self.tag + "attempts"
 
     def overflow(self) -> str:
         """Next offset to recall of what was spilled, by topic UUID and Kafka partition."""
@@ -132,12 +144,12 @@ class Topics:
     @property
     def crawled(self) -> str:
         """Every crawl result."""
-        return f"{self.prefix}.crawled_firehose"
+        return f"{self.prefix}.crawled_{_FIREHOSE}"
 
     @property
     def outbound(self) -> str:
         """Every reply to an action, stats or zookeeper request."""
-        return f"{self.prefix}.outbound_firehose"
+        return f"{self.prefix}.outbound_{_FIREHOSE}"
 
     @property
     def events(self) -> str:
@@ -167,12 +179,12 @@ class Topics:
         return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
 
     def crawled_for(self, appid: str) -> str | None:
-        """Results of one application; None where the id cannot be part of a topic name."""
-        return f"{self.prefix}.crawled_{appid}" if _TOPIC_SAFE.match(appid) else None
+        """Results of one application; None where the id cannot be in a topic's name."""
+        return f"{self.prefix}.crawled_{appid}" if _has_topic(appid) else None
 
     def outbound_for(self, appid: str) -> str | None:
-        """Replies to one application; None where the id cannot be part of a topic name."""
-        return f"{self.prefix}.outbound_{appid}" if _TOPIC_SAFE.match(appid) else None
+        """Replies to one application; None where the id cannot be in a topic's name."""
+        return f"{self.prefix}.outbound_{appid}" if _has_topic(appid) else None
 
     def all(self) -> tuple[str, ...]:
         """The topics that exist before the first record."""

@@ -21,9 +21,11 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from crawlstream.boot.access import Access, new
 from crawlstream.boot.api_keys import ApiKey, read_keys
+from crawlstream.bus.codecs import Codec
 from crawlstream.bus.topics import TopicShape
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.request import RequestLimits
 from crawlstream.model.throttle import ThrottleRule
 
 _MISSPELT = {
@@ -107,6 +109,9 @@ class Settings(Scope, Access):
     """Also send each record to the topic of its appid."""
     KAFKA_FEED_TIMEOUT: float = Field(10, gt=0)
     """Seconds a producer waits for Kafka's acknowledgement before it says so."""
+    KAFKA_COMPRESSION: Codec = "gzip"
+    """How records are packed. Any client reads `gzip` and `none`; `lz4`, `zstd` and `snappy` cost
+    less, and want a package of their own in some clients."""
     KAFKA_BASE_64_ENCODE: bool = False
     """Send every body as base64, text too."""
     incoming_partitions: int = Field(4, validation_alias=new("INCOMING_PARTITIONS"), ge=1)
@@ -160,6 +165,8 @@ class Settings(Scope, Access):
         100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
     )
     """Largest ``maxdepth`` that a request may ask for."""
+    max_attrs_bytes: int = Field(65_536, validation_alias=new("MAX_ATTRS_BYTES"), ge=2)
+    """Size of a request's ``attrs``, which every page and every result of the crawl carries."""
     allow_ignore_robots: bool = Field(default=False, validation_alias=new("ALLOW_IGNORE_ROBOTS"))
     """Whether a request may say ``"obey_robots": false``."""
     allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
@@ -274,6 +281,11 @@ class Settings(Scope, Access):
     def topics(self) -> Topics:
         """The topics of this cluster."""
         return Topics(self.KAFKA_TOPIC_PREFIX, self.KAFKA_INCOMING_TOPIC)
+
+    @property
+    def request_limits(self) -> RequestLimits:
+        """How much a request may ask for."""
+        return RequestLimits(max_depth=self.max_depth, max_attrs_bytes=self.max_attrs_bytes)
 
     @property
     def topic_shape(self) -> TopicShape:

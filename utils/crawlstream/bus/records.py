@@ -19,6 +19,8 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    unread: str = ""
+    """Why it comes without its value: a sentence; empty for all that was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,14 @@ class OutOfRange:
     position: int
     log_start: int
     log_end: int
+    has_diverged: bool = False
+    """Whether the log lost its end and grew again: what is at the position is not behind what was
+    read. Leader epochs tell."""
+
+    @property
+    def has_lost_records(self) -> bool:
+        """Whether records that were read are not there any more, instead of new ones deleted."""
+        return self.has_diverged or self.position > self.log_end
 
 
 class NotAcknowledged(KafkaUnavailable):

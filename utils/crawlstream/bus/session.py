@@ -205,7 +205,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             self._stop_at(error.args[0])
             return ()
         except LogTruncationError as error:
-            self._stop_at(error.divergent_offsets)
+            self._stop_at(error.divergent_offsets, has_diverged=True)
             return ()
         except RetriableError as error:
             log.info("poll", outcome="waiting", error=str(error))
@@ -254,7 +254,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         self._parts[partition] = _Part(self._next_epoch())
         self._new.add(partition)
 
-    def _stop_at(self, keys: Iterable[TopicPartition]) -> None:
+    def _stop_at(self, keys: Iterable[TopicPartition], *, has_diverged: bool = False) -> None:
         """The position of these partitions is not in Kafka (any more): ask what to do."""
         for key in keys:
             part = self._parts.get(key.partition)
@@ -264,7 +264,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             position, part.next = part.next, None
             part.epoch = self._next_epoch()
             log_start, log_end = self._bounds(key)
-            where = OutOfRange(self._topic_id, key.partition, position, log_start, log_end)
+            where = OutOfRange(
+                *(self._topic_id, key.partition, position, log_start, log_end),
+                has_diverged=has_diverged,
+            )
             self._tell(Astray(part.epoch, where))
 
     def _bounds(self, key: TopicPartition) -> tuple[int, int]:
@@ -319,6 +322,7 @@ def open_session(
         KafkaConsumer,
         **common_options(hosts, client_id),
         group_id=group,
+        isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="none",
         allow_auto_create_topics=False,

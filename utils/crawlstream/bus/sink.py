@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from crawlstream.bus.codecs import Codec
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.records import NotAcknowledged, Out
 from crawlstream.bus.topics import TopicMaker, TopicShape
@@ -45,10 +46,12 @@ class KafkaSink:
         *,
         client_id: str = "crawlstream",
         shape: TopicShape | None = None,
+        codec: Codec = "gzip",
         linger_ms: int = LINGER_MS,
     ) -> None:
         self._hosts = hosts
         self._client_id = client_id
+        self._codec: Codec = codec
         self._linger_ms = linger_ms
         self._shape = shape or TopicShape()
         self._topics = TopicMaker(hosts, self._shape)
@@ -80,6 +83,7 @@ class KafkaSink:
         self._writer = Writer(
             self._hosts,
             self._client_id,
+            codec=self._codec,
             max_record_bytes=self._shape.max_record_bytes,
             on_ready=lambda: self._call_on_loop(ready.set),
         )

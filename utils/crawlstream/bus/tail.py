@@ -15,6 +15,7 @@ from kafka.structs import TopicPartition
 
 from crawlstream.bus.connect import common_options, open_client
 from crawlstream.bus.records import Record
+from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
 
 POLL_MS = 200
@@ -86,6 +87,7 @@ class _Tail:
             max_poll_records=MAX_RECORDS,
             metrics_enabled=False,
         )
+        read_quickly(self._consumer)
         try:
             self._seek(from_beginning=from_beginning, offsets=offsets)
         except KafkaError as error:
@@ -126,11 +128,7 @@ class _Tail:
             return ()
         except KafkaError as error:
             raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
-        return [
-            Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value)
-            for records in polled.values()
-            for r in records
-        ]
+        return [record for records in polled.values() for record in records]
 
     def has_ended(self) -> bool:
         return all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     ClusterAuthorizationFailedError,
+    InvalidConfigurationError,
     InvalidTopicError,
     NoError,
     TopicAlreadyExistsError,
@@ -34,7 +35,15 @@ INCOMING_RETENTION_MS = 14 * 24 * 3600 * 1000
 _KEPT_SEGMENT_BYTES = 64 * 1024 * 1024
 _KNOWN_LIMIT = 10_000
 _RETRY_AFTER_S = 60.0
+_CHECKED = (
+    *("max.message.bytes", "message.timestamp.type", "retention.ms", "retention.bytes"),
+    "cleanup.policy",
+)
 _CLIENT_ID = "crawlstream-topics"
+_UNPACKED = "max.decompressed.message.bytes"
+"""What a record may have once it is unpacked; brokers before 4.4 do not know it."""
+_FEW_REPLICAS = 2
+"""Of so many, one that is missed would stop all writing if both had to acknowledge."""
 _DENIED = (ClusterAuthorizationFailedError, InvalidTopicError, TopicAuthorizationFailedError)
 """To ask again is useless; all else may pass (a broker that is still starting, say)."""
 
@@ -53,7 +62,8 @@ class TopicShape:
         self, *, is_incoming: bool = False, is_compacted: bool = False, is_kept: bool = False
     ) -> Mapping[str, Any]:
         """The shape as kafka-python takes it."""
-        configs = {"max.message.bytes": str(self.max_record_bytes + ENVELOPE_BYTES)}
+        largest = str(self.max_record_bytes + ENVELOPE_BYTES)
+        configs = {"max.message.bytes": largest, _UNPACKED: largest}
         if is_incoming:
             # Whether a seed came before a stop is told by the broker's clock, not by clients'.
             configs["message.timestamp.type"] = "LogAppendTime"
@@ -66,6 +76,9 @@ class TopicShape:
             # What is read is deleted by the reader, segment by segment; nothing else may be.
             configs["retention.ms"] = configs["retention.bytes"] = "-1"
             configs["segment.bytes"] = str(max(_KEPT_SEGMENT_BYTES, 2 * self.max_record_bytes))
+        if self.replication > _FEW_REPLICAS:
+            # What all of them acknowledge must be in more than one of those that are left.
+            configs["min.insync.replicas"] = str(self.replication - 1)
         return {
             "num_partitions": self.partitions,
             "replication_factor": self.replication,
@@ -76,8 +89,8 @@ class TopicShape:
 async def ensure_topics(hosts: Sequence[str], topics: Topics, shape: TopicShape) -> None:
     """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
 
-    What an existing topic cannot hold is said aloud. KafkaUnavailable if Kafka does not answer or
-    cannot do it now; ConfigError if we may not.
+    What an existing topic does otherwise is said aloud. KafkaUnavailable if Kafka does not answer
+    or cannot do it now; ConfigError if we may not.
     """
     wanted = {
         name: shape.options(
@@ -89,21 +102,43 @@ async def ensure_topics(hosts: Sequence[str], topics: Topics, shape: TopicShape)
     }
     await asyncio.to_thread(_create_missing, hosts, wanted)
     for problem in await topic_problems(hosts, topics, max_record_bytes=shape.max_record_bytes):
-        log.error("create_topic", outcome="too_small", error=problem)
+        log.error("create_topic", outcome="misfit", error=problem)
 
 
 async def topic_problems(
     hosts: Sequence[str], topics: Topics, *, max_record_bytes: int
 ) -> Sequence[str]:
-    """One sentence for each existing topic that cannot hold what will be written to it."""
-    limits = await asyncio.to_thread(_numbers, hosts, topics.all(), "max.message.bytes")
+    """One sentence for each way in which an existing topic does not do what is counted on."""
+    settings = await asyncio.to_thread(_settings, hosts, topics.all(), _CHECKED)
     return [
-        f"topic {name} holds records of {limit} bytes at most, but they may have"
-        f" {max_record_bytes}: raise its max.message.bytes,"
-        " or lower CRAWLSTREAM_MAX_BODY_BYTES"
-        for name, limit in limits.items()
-        if limit < max_record_bytes
+        sentence
+        for name, told in settings.items()
+        for sentence in _problems_of(name, told, topics=topics, most=max_record_bytes)
     ]
+
+
+def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: int) -> Iterator[str]:
+    if int(told["max.message.bytes"]) < most:
+        yield (
+            f"topic {name} holds records of {told['max.message.bytes']} bytes at most, but they"
+            f" may have {most}: raise its max.message.bytes,"
+            " or lower CRAWLSTREAM_MAX_BODY_BYTES"
+        )
+    if name == topics.incoming and told["message.timestamp.type"] != "LogAppendTime":
+        yield (
+            f"topic {name} takes its clients' clocks for when a request came, so one that is wrong"
+            " has a stop end later seeds, or none: set its message.timestamp.type to LogAppendTime"
+        )
+    if name == topics.overflow and (told["retention.ms"], told["retention.bytes"]) != ("-1", "-1"):
+        yield (
+            f"topic {name} deletes links that are still to be crawled: set its retention.ms and"
+            " its retention.bytes to -1"
+        )
+    if name == topics.runs and "compact" not in told["cleanup.policy"]:
+        yield (
+            f"topic {name} forgets what became of runs, so that a Redis that was lost crawls them"
+            " anew: set its cleanup.policy to compact,delete"
+        )
 
 
 async def retention_ms(hosts: Sequence[str], topic: str) -> int:
@@ -111,10 +146,10 @@ async def retention_ms(hosts: Sequence[str], topic: str) -> int:
 
     KafkaUnavailable if Kafka does not answer or has no such topic.
     """
-    kept = await asyncio.to_thread(_numbers, hosts, [topic], "retention.ms")
+    kept = await asyncio.to_thread(_settings, hosts, [topic], ["retention.ms"])
     if topic not in kept:
         raise KafkaUnavailable(f"there is no topic {topic}")
-    return kept[topic]
+    return int(kept[topic]["retention.ms"])
 
 
 async def list_topics(hosts: Sequence[str]) -> Sequence[str]:
@@ -173,20 +208,28 @@ def _create_missing(hosts: Sequence[str], wanted: Mapping[str, Mapping[str, Any]
         existing = set(client.list_topics())
         missing = {name: shape for name, shape in wanted.items() if name not in existing}
         for name, shape in missing.items():
-            _create(client, name, shape)
+            if not _create(client, name, shape):
+                known = {key: text for key, text in shape["configs"].items() if key != _UNPACKED}
+                _create(client, name, {**shape, "configs": known}, is_last=True)
         # Topics that somebody else is creating at this moment are waited for, too.
         client.wait_for_topics(list(wanted))
 
 
-def _create(client: KafkaAdminClient, name: str, shape: Mapping[str, Any]) -> None:
+def _create(
+    client: KafkaAdminClient, name: str, shape: Mapping[str, Any], *, is_last: bool = False
+) -> bool:
+    """Whether the topic exists now; False: the broker does not know all of its settings."""
     (answer,) = client.create_topics({name: shape}, raise_errors=False)["topics"]
     error = for_code(answer["error_code"])
     if error is NoError:
         log.info("create_topic", topic=name, partitions=shape["num_partitions"])
+    elif error is InvalidConfigurationError and not is_last:
+        return False
     elif error is not TopicAlreadyExistsError:
         kind = ConfigError if error in _DENIED else KafkaUnavailable
         reason = answer["error_message"] or error.__name__
         raise kind(f"Kafka does not create topic {name}: {reason}")
+    return True
 
 
 def _forget_records(hosts: Sequence[str], before: Mapping[TopicPartition, int]) -> None:
@@ -194,17 +237,19 @@ def _forget_records(hosts: Sequence[str], before: Mapping[TopicPartition, int]) 
         client.delete_records(before)
 
 
-def _numbers(hosts: Sequence[str], names: Sequence[str], key: str) -> dict[str, int]:
-    """One of the settings of those of ``names`` that exist."""
+def _settings(
+    hosts: Sequence[str], names: Sequence[str], keys: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Some settings of those of ``names`` that exist."""
     with admin(hosts, _CLIENT_ID) as client:
         existing = set(client.list_topics())
         asked = [
-            ConfigResource(ConfigResourceType.TOPIC, name, [key])
+            ConfigResource(ConfigResourceType.TOPIC, name, list(keys))
             for name in names
             if name in existing
         ]
         configs = client.describe_configs(asked, config_filter="all")["topic"] if asked else {}
-    return {name: int(values[key]["value"]) for name, values in configs.items()}
+    return {name: {key: told[key]["value"] for key in keys} for name, told in configs.items()}
 
 
 def _list_topics(hosts: Sequence[str]) -> Sequence[str]:

@@ -3,28 +3,57 @@
 kafka-python makes a record of the batch, then one for the consumer, out of seven numbers that it
 reads by one call each; that is 13 µs a record, this 3. Headers are passed over: nobody here wants
 them.
+
+A batch says nothing of what it holds once it is unpacked. Small ones, nearly all, are unpacked as
+a whole. Larger ones are read through a window as they unpack: what a record may have is handed
+out, what is larger comes as a record without a value that says so, and behind the last byte that a
+batch may have, the rest of it is told of once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from kafka import KafkaConsumer
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError
+from kafka.protocol.consumer import IsolationLevel
 from kafka.record.util import decode_varint
 from kafka.structs import TopicPartition
 
+from crawlstream.bus.codecs import TooLarge, pieces
 from crawlstream.bus.records import Record
+
+MAX_RECORD_BYTES = 16 * 1024 * 1024
+"""Of a record's key, value and headers; topics are made for half of that."""
+
+MAX_POLL_BYTES = 16 * 1024 * 1024
+"""Of keys and values that one poll hands out, and one record."""
+
+_WHOLE_BYTES = 8 * 1024 * 1024
+"""What is unpacked as a whole; ours, and those of most clients, have 1 MiB at most."""
+_MAX_BATCH_BYTES = 128 * 1024 * 1024
+"""Unpacked; a tenth of a second to pass over."""
 
 _CURRENT_FORMAT = 2
 """Of record batches; brokers before 0.11 wrote others, which kafka-python reads for us."""
+_HEAD_BYTES = 32
+"""Enough for a record's size, and for what stands before its key."""
 
 
 def read_quickly(consumer: KafkaConsumer) -> None:
-    """Have a consumer's ``poll`` return our records. It must read uncommitted ones, undecoded."""
-    consumer._fetcher.PartitionRecords = _Fetched  # noqa: SLF001  nothing public tells it
+    """Have a consumer's ``poll`` return our records, which it must not decode."""
+    fetcher = consumer._fetcher  # noqa: SLF001  nothing public tells it
+    fetcher.PartitionRecords = _Fetched
+    fetcher._append = partial(_append, fetcher._append)  # noqa: SLF001
+
+
+def _append(append: Any, drained: Any, part: _Fetched, most: int, *others: object) -> int:
+    """kafka-python's own; says that there were enough records when there were enough bytes."""
+    taken: int = append(drained, part, most, *others)
+    return most if part.has_paused else taken
 
 
 class _Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]
@@ -33,24 +62,56 @@ class _Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]
     ``next_fetch_offset`` must be right after each of them.
     """
 
+    has_paused = False
+    """Whether ``take`` has ended before its count for the bytes that it had taken."""
+
+    def take(self, n: int | None = None) -> list[Record]:
+        """The next records, ``n`` at most, and none behind MAX_POLL_BYTES."""
+        self._maybe_raise_next_inline_exception()
+        records: list[Record] = []
+        size, self.has_paused = 0, False
+        try:
+            for record in self.record_iterator:
+                records.append(record)
+                size += len(record.value or b"") + len(record.key or b"")
+                self.has_paused = size >= MAX_POLL_BYTES
+                if self.has_paused or len(records) == n:
+                    break
+        except Exception as error:
+            if not records:
+                raise
+            self._next_inline_exception = error
+        return records
+
     def _unpack_records(self, tp: TopicPartition, records: Any, *_: object) -> Iterator[Record]:
-        unpacked: Iterator[Record]
         while records.has_next():
             batch = records.next_batch()
             if self.check_crcs and not batch.validate_crc():
                 raise CorruptRecordError(f"a batch of {tp} fails its checksum")
-            if batch.magic < _CURRENT_FORMAT:
-                unpacked = (_plain(tp, record) for record in batch)
-            else:
-                self.leader_epoch = batch.leader_epoch
-                unpacked = iter(()) if batch.is_control_batch else _unpack(tp, batch)
-            for record in unpacked:
+            for record in self._records_of(tp, batch):
                 self.next_fetch_offset = record.offset + 1
                 yield record
             if batch.magic >= _CURRENT_FORMAT:
                 # Behind what compaction removed and transactions marked, too.
                 self.next_fetch_offset = batch.next_offset
         self.drain()
+
+    def _records_of(self, tp: TopicPartition, batch: Any) -> Iterator[Record]:
+        if batch.magic < _CURRENT_FORMAT:
+            return (_plain(tp, record) for record in batch)
+        self.leader_epoch = batch.leader_epoch
+        if self._is_void(batch) or batch.is_control_batch:
+            return iter(())
+        return _unpack(tp, batch)
+
+    def _is_void(self, batch: Any) -> bool:
+        """Whether a batch belongs to a transaction that was aborted; told by the broker."""
+        if self.isolation_level != IsolationLevel.READ_COMMITTED or not batch.has_producer_id():
+            return False
+        self._consume_aborted_transactions_up_to(batch.last_offset)
+        if self._contains_abort_marker(batch):
+            self.aborted_producer_ids.discard(batch.producer_id)
+        return bool(self._is_batch_aborted(batch))
 
 
 def _plain(tp: TopicPartition, record: Any) -> Record:
@@ -59,11 +120,28 @@ def _plain(tp: TopicPartition, record: Any) -> Record:
 
 def _unpack(tp: TopicPartition, batch: Any) -> Iterator[Record]:
     """The records of one batch; CorruptRecordError where its bytes do not make sense."""
-    batch._maybe_uncompress()  # noqa: SLF001
-    buffer, pos = bytes(batch._buffer), batch._pos  # noqa: SLF001
+    codec = batch.compression_type
+    data = bytes(memoryview(batch._buffer)[batch._pos :])  # noqa: SLF001
+    if not codec:
+        return _read(tp, batch, data)
+    unpacked = pieces(codec, data)
+    begin, size = [], 0
+    try:
+        for piece in unpacked:
+            begin.append(piece)
+            size += len(piece)
+            if size > _WHOLE_BYTES:
+                return _Window(tp, batch, iter((b"".join(begin),)), unpacked).records()
+    except TooLarge:
+        return _Window(tp, batch, iter(begin), iter(())).records()
+    return _read(tp, batch, b"".join(begin))
+
+
+def _read(tp: TopicPartition, batch: Any, buffer: bytes) -> Iterator[Record]:
     topic, partition = tp
     base_offset, first_ms = batch.base_offset, batch.first_timestamp
     appended_ms = batch.max_timestamp if batch.timestamp_type else None
+    pos = 0
     try:
         for _ in range(batch.records_count):
             size, pos = decode_varint(buffer, pos)
@@ -87,3 +165,103 @@ def _field(buffer: bytes, pos: int) -> tuple[bytes | None, int]:
     if size < 0:
         return None, pos
     return buffer[pos : pos + size], pos + size
+
+
+class _End(Exception):
+    """The pieces of a batch are at their end, or at the end of what is read of them."""
+
+
+class _Window:
+    """A large batch as it unpacks: of its bytes only those of the record at hand are kept."""
+
+    def __init__(
+        self, tp: TopicPartition, batch: Any, begin: Iterator[bytes], rest: Iterator[bytes]
+    ) -> None:
+        self._tp = tp
+        self._batch = batch
+        self._sources = [rest, begin]
+        self._bytes = bytearray()
+        self._passed = 0
+
+    def records(self) -> Iterator[Record]:
+        """Its records; those that are too large without a value, what was not read as one."""
+        done, next_offset = 0, self._batch.base_offset
+        try:
+            while done < self._batch.records_count:
+                for record in self._next():
+                    done, next_offset = done + 1, record.offset + 1
+                    yield record
+        except _End:
+            left = self._batch.records_count - done
+            yield self._unread(
+                next_offset,
+                f"its batch unpacks to more than {_MAX_BATCH_BYTES >> 20} MiB: it, and the"
+                f" {left - 1} records behind it, were not read",
+            )
+        except (IndexError, ValueError) as error:
+            raise CorruptRecordError(f"a record of {self._tp} cannot be read: {error}") from error
+
+    def _next(self) -> Iterator[Record]:
+        self._fill(_HEAD_BYTES)
+        size, pos = decode_varint(self._bytes, 0)
+        if size < 0:
+            raise ValueError("it has less than no bytes")
+        if size > MAX_RECORD_BYTES:
+            _, behind = decode_varint(self._bytes, pos + 1)
+            delta, _ = decode_varint(self._bytes, behind)
+            offset = self._batch.base_offset + delta
+            yield self._unread(offset, f"it has {size} bytes, {MAX_RECORD_BYTES} are read")
+            self._pass(pos + size)
+            return
+        self._fill(pos + size)
+        one = _Single(self._batch)
+        yield from _read(self._tp, one, bytes(self._bytes[: pos + size]))
+        self._pass(pos + size)
+
+    def _unread(self, offset: int, why: str) -> Record:
+        topic, partition = self._tp
+        return Record(topic, partition, offset, self._batch.max_timestamp, None, None, why)
+
+    def _fill(self, size: int) -> None:
+        """Have ``size`` bytes at hand, or all that are left; _End where there are none."""
+        while len(self._bytes) < size:
+            piece = self._piece()
+            if piece is None:
+                break
+            self._bytes += piece
+        if not self._bytes:
+            raise _End
+
+    def _pass(self, size: int) -> None:
+        while len(self._bytes) < size:
+            size -= len(self._bytes)
+            self._bytes.clear()
+            piece = self._piece()
+            if piece is None:
+                return
+            self._bytes += piece
+        del self._bytes[:size]
+
+    def _piece(self) -> bytes | None:
+        while self._sources:
+            if self._passed > _MAX_BATCH_BYTES:
+                raise _End
+            try:
+                piece = next(self._sources[-1], None)
+            except TooLarge:
+                raise _End from None
+            if piece is not None:
+                self._passed += len(piece)
+                return piece
+            self._sources.pop()
+        return None
+
+
+class _Single:
+    """What `_read` asks of a batch, for one record of it."""
+
+    records_count = 1
+
+    def __init__(self, batch: Any) -> None:
+        self.base_offset, self.first_timestamp = batch.base_offset, batch.first_timestamp
+        self.max_timestamp, self.timestamp_type = batch.max_timestamp, batch.timestamp_type

@@ -15,6 +15,7 @@ from kafka.errors import KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 from kafka.partitioner import StickyPartitioner
 
+from crawlstream.bus.codecs import Codec, compress_lightly
 from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, common_options, open_client
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.topics import ENVELOPE_BYTES
@@ -63,12 +64,14 @@ class Writer(threading.Thread):
         hosts: Sequence[str],
         client_id: str,
         *,
+        codec: Codec,
         max_record_bytes: int,
         on_ready: Callable[[], object],
     ) -> None:
         super().__init__(name="kafka-writer", daemon=True)
         self._hosts = hosts
         self._client_id = client_id
+        self._codec = codec
         self._max_record_bytes = max_record_bytes
         self._on_ready = on_ready
         self._inbox: SimpleQueue[Sequence[Delivery] | None] = SimpleQueue()
@@ -153,13 +156,14 @@ class Writer(threading.Thread):
         return True
 
     def _connect(self) -> Any:
+        compress_lightly()
         producer, _ = open_client(
             KafkaProducer,
             network=_Network,
             **common_options(self._hosts, self._client_id),
             acks="all",
             enable_idempotence=True,
-            compression_type="lz4",
+            compression_type=None if self._codec == "none" else self._codec,
             linger_ms=LINGER_MS,
             batch_size=min(BATCH_BYTES, self._max_record_bytes),
             max_request_size=self._max_record_bytes + ENVELOPE_BYTES // 2,

@@ -34,7 +34,9 @@ def as_record(topics: Topics, request: Mapping[str, object]) -> Out:
 @asynccontextmanager
 async def open_sink(settings: Settings) -> AsyncIterator[KafkaSink]:
     """A sink for a few records; KafkaUnavailable after KAFKA_FEED_TIMEOUT without an answer."""
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="crawlstream-command")
+    sink = KafkaSink(
+        settings.KAFKA_HOSTS, client_id="crawlstream-command", codec=settings.KAFKA_COMPRESSION
+    )
     try:
         async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
             await sink.start()

@@ -99,3 +99,30 @@ class Positions:
         with our_errors():
             value = await self._redis.hget(self._keys.lost(), f"#{topic_id}:{kafka_partition}")
         return None if value is None else int(value)
+
+    async def assigned(self, topic_id: str, kafka_partition: int, position: int) -> bool:
+        """Note where a partition begins to be read; whether somebody has stopped there before.
+
+        That is, whether it was last assigned there, or what begins there was begun with care.
+        """
+        field = f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            asked = [field, f"{field}:{position}"]
+            before, begun = await self._redis.hmget(self._keys.attempts(), asked)
+            if begun or (before is not None and int(before) == position):
+                return True
+            await self._redis.hset(self._keys.attempts(), field, position)
+        return False
+
+    async def begun(self, topic_id: str, kafka_partition: int, position: int) -> int:
+        """Note that the record at a position is judged; how often that has not ended, with this."""
+        field = f"{topic_id}:{kafka_partition}:{position}"
+        with our_errors():
+            return int(await self._redis.hincrby(self._keys.attempts(), field, 1))
+
+    async def ended(self, topic_id: str, kafka_partition: int, position: int) -> None:
+        """Take that note back."""
+        with our_errors():
+            await self._redis.hdel(
+                self._keys.attempts(), f"{topic_id}:{kafka_partition}:{position}"
+            )

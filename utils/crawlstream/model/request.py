@@ -56,10 +56,18 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """How much a request may ask for; operators may change the depth."""
+    """How much a request may ask for; operators may change depth and ``attrs``."""
 
     max_bytes: int = 2 * 1024 * 1024
-    """Size of a record. Clients count on 1 MiB; every result repeats ``attrs`` beside its body."""
+    """Size of a record. Clients count on 1 MiB."""
+    max_attrs_bytes: int = 64 * 1024
+    """Size of ``attrs`` as JSON: every page of the crawl carries it, every result repeats it."""
+
+    @property
+    def max_values(self) -> int:
+        """Values in its JSON, of any kind: as many as ``attrs`` has room for, and the lists."""
+        return self.max_attrs_bytes // 2 + 10_000
+
     max_levels: int = 128
     """Nesting of the JSON. Clients count on 100; orjson writes 254."""
     max_depth: int = 100

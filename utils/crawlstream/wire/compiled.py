@@ -14,6 +14,9 @@ from typing import Any
 
 from crawlstream.wire import jsontext
 
+_CHEAP_FIRST = {"type": 0, "maxItems": 1, "maxProperties": 1}
+"""Keywords that are asked before the others, which look at each item."""
+
 Check = Callable[[Any], bool]
 _Rule = Mapping[str, Any]
 
@@ -49,7 +52,8 @@ def _compile(rule: _Rule, root: _Rule) -> Check:
     """One check of all keywords; KeyError names one that is not known."""
     keywords = rule.keys() - _ANNOTATIONS - _OF_OBJECTS
     checks = [
-        _FACTORIES[keyword](rule[keyword], root) for keyword in sorted(keywords, key="type".__ne__)
+        _FACTORIES[keyword](rule[keyword], root)
+        for keyword in sorted(keywords, key=lambda name: (_CHEAP_FIRST.get(name, 2), name))
     ]
     if not _OF_OBJECTS.isdisjoint(rule):
         checks.append(_object(rule, root))
@@ -145,6 +149,14 @@ def _max_length(most: int, _: _Rule) -> Check:
     return lambda value: type(value) is not str or len(value) <= most
 
 
+def _max_items(most: int, _: _Rule) -> Check:
+    return lambda value: type(value) is not list or len(value) <= most
+
+
+def _max_properties(most: int, _: _Rule) -> Check:
+    return lambda value: type(value) is not dict or len(value) <= most
+
+
 _FACTORIES: Mapping[str, Callable[[Any, _Rule], Check]] = {
     "type": _type,
     "enum": _enum,
@@ -157,4 +169,6 @@ _FACTORIES: Mapping[str, Callable[[Any, _Rule], Check]] = {
     "maximum": _maximum,
     "minLength": _min_length,
     "maxLength": _max_length,
+    "maxItems": _max_items,
+    "maxProperties": _max_properties,
 }

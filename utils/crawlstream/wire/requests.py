@@ -29,13 +29,15 @@ from crawlstream.model.request import (
 from crawlstream.wire import jsontext
 from crawlstream.wire.schemas import Schema
 from crawlstream.wire.seeds import crawl_request
-from crawlstream.wire.strict import is_deeper, parse_object
+from crawlstream.wire.strict import has_more_values, is_deeper, parse_object
 
 IDS = ("uuid", "appid", "crawlid", "spiderid")
 """The fields by which a client knows its own request."""
 
 _DEFAULT_LIMITS = RequestLimits()
 _LONGEST_ID = 100
+_MOST_VALUES = 250_000
+"""In a refused record whose ids are looked for; some 20 MiB."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -131,7 +133,8 @@ def readable_ids(raw: bytes | None) -> Mapping[str, str]:
     They are for the reply only: nothing vouches for them.
     """
     text = (raw or b"").removeprefix(b"\xef\xbb\xbf")
-    fields = None if is_deeper(text, _DEFAULT_LIMITS.max_levels) else _leniently(text)
+    is_dear = has_more_values(text, _MOST_VALUES) or is_deeper(text, _DEFAULT_LIMITS.max_levels)
+    fields = None if is_dear else _leniently(text)
     if not isinstance(fields, dict):
         return {}
     found = {name: fields[name] for name in IDS if isinstance(fields.get(name), str)}

@@ -67,9 +67,27 @@ def _unique_items(
         yield ValidationError("an entry stands in it twice")
 
 
+def _of_few(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
+    """What jsonschema makes of each entry, unless their number alone is told as the problem."""
+    original = Draft202012Validator.VALIDATORS[keyword]
+
+    def check(
+        validator: object, rule: object, value: object, schema: Mapping[str, Any]
+    ) -> Iterator[ValidationError]:
+        most = schema.get(bound)
+        if most is None or not isinstance(value, list | dict) or len(value) <= most:
+            yield from original(validator, rule, value, schema) or ()
+
+    return check
+
+
 _Validator: Any = extend(
     Draft202012Validator,
-    validators={"uniqueItems": _unique_items},
+    validators={
+        "uniqueItems": _unique_items,
+        "items": _of_few("items", "maxItems"),
+        "additionalProperties": _of_few("additionalProperties", "maxProperties"),
+    },
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     ),
@@ -104,5 +122,7 @@ _SENTENCES: Mapping[str, Callable[[Any, Any], str]] = {
     "maximum": lambda rule, _: f"it is more than {rule}",
     "minLength": lambda rule, _: f"it has less than {rule} characters",
     "maxLength": lambda rule, _: f"it has more than {rule} characters",
+    "maxItems": lambda rule, _: f"it has more than {rule} entries",
+    "maxProperties": lambda rule, _: f"it has more than {rule} entries",
     "not": lambda _, __: "control characters are not allowed in it",
 }

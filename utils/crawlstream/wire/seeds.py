@@ -9,8 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
+from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import seed_url
+from crawlstream.wire import jsontext
 
 _LISTS = ("allowed_domains", "allow_regex", "deny_regex", "deny_extensions")
 _EXPRESSIONS = frozenset({"allow_regex", "deny_regex"})
@@ -49,7 +51,7 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     ``fields`` is left as it is.
     """
     values = dict(fields)
-    _check_depth(values, limits)
+    _check_bounds(values, limits)
     try:
         values["url"] = seed_url(values["url"])
     except InvalidUrl as error:
@@ -68,9 +70,13 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     return CrawlRequest(**values)
 
 
-def _check_depth(values: Mapping[str, Any], limits: RequestLimits) -> None:
+def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:
     if values.get("maxdepth", 0) > limits.max_depth:
         problem = f"$.maxdepth: it is more than {limits.max_depth}, the most this cluster allows"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+    attrs = values.get("attrs")
+    if attrs and (size := len(jsontext.dumps(attrs))) > limits.max_attrs_bytes:
+        problem = f"$.attrs: it has {size} bytes, {limits.max_attrs_bytes} are allowed"
         raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
 
 
@@ -81,6 +87,7 @@ def _refuse_if(reason: Refusal, problems: Iterable[str]) -> None:
 
 
 def _bad_expressions(values: Mapping[str, Any], limits: RequestLimits) -> Iterator[str]:
+    left = MOST
     for name in sorted(_EXPRESSIONS):
         expressions = values.get(name) or ()
         if len(expressions) > limits.max_expressions:
@@ -89,6 +96,9 @@ def _bad_expressions(values: Mapping[str, Any], limits: RequestLimits) -> Iterat
         for number, expression in enumerate(expressions):
             if len(expression) > limits.max_expression_length:
                 yield f"$.{name}[{number}]: more than {limits.max_expression_length} characters"
+            elif (left := left - characters(expression)) < 0:
+                yield f"$.{name}[{number}]: its sets, with those before it, are too much to compile"
+                return
             elif problem := _expression_problem(expression):
                 yield f"$.{name}[{number}]: {problem}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import orjson
@@ -33,6 +34,8 @@ def parse_object(raw: bytes | None, limits: RequestLimits) -> dict[str, Any]:
     text = raw.removeprefix(_BYTE_ORDER_MARK)
     if is_deeper(text, limits.max_levels):
         refuse(Refusal.TOO_DEEP, f"{limits.max_levels} levels are allowed")
+    if has_more_values(text, limits.max_values):
+        refuse(Refusal.TOO_LARGE, f"it has more than {limits.max_values} values")
     value = _parse(text)
     if not isinstance(value, dict):
         refuse(Refusal.NOT_AN_OBJECT, f"it is {type_name(value)}")
@@ -50,11 +53,43 @@ def is_deeper(text: bytes, levels: int) -> bool:
     if text.count(b"[") + text.count(b"{") <= levels:
         return False
     level = 0
-    for bracket in _STRING.sub(b"", text).translate(None, _ALL_BUT_BRACKETS):
-        level += 1 if bracket in b"[{" else -1
-        if level > levels:
+    for part in _outside_strings(text):
+        for bracket in part.translate(None, _ALL_BUT_BRACKETS):
+            level += 1 if bracket in b"[{" else -1
+            if level > levels:
+                return True
+    return False
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Whether JSON has more than ``most`` values, valid or not; linear time, without parsing.
+
+    A value of two bytes can take sixty of memory.
+    """
+    if _marks(text) < most:
+        return False
+    marks = 0
+    for strings, part in enumerate(_outside_strings(text)):
+        marks += _marks(part)
+        # Each string is a value, or the name of one.
+        if marks >= most or strings > 2 * most:
             return True
     return False
+
+
+def _outside_strings(text: bytes) -> Iterator[bytes]:
+    """What stands around the strings; part by part, for there may be a million."""
+    end = 0
+    for string in _STRING.finditer(text):
+        if string.start() > end:
+            yield text[end : string.start()]
+        end = string.end()
+    yield text[end:]
+
+
+def _marks(text: bytes) -> int:
+    """Commas and brackets: at least one for each value but the first."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def type_name(value: object) -> str:
