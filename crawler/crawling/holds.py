@@ -20,6 +20,7 @@ from crawling.pages import Page, Phase
 from crawling.shares import LOOK_AGAIN_S, Shares
 from crawling.slots import Slots
 from crawling.weights import Weights
+from crawling.word import FENCE_S, WORD_BY_S, Word
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
 from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
@@ -28,11 +29,6 @@ from crawlstream.model.url import entry_id, fingerprint
 
 START_BY_S = 0.5
 """A request that has not left so long after its grant was asked for is given back."""
-FENCE_S = 25.0
-"""Without word from Redis for so long nothing is sent: at 30 s it gives the holds to others."""
-WORD_BY_S = 1.0
-"""Without word from Redis for so long no connection is written to that took its time: Redis may be
-another by then, which knows nothing of the grant. It waits so much longer after a restart."""
 HOLDS_PER_SLOT = 4
 """Open holds for each download slot: parsing and publishing must not starve the downloads."""
 ENDS_PER_EXCHANGE = 200
@@ -87,8 +83,7 @@ class Holds:
         """Whether Redis has no room for links, as far as is known."""
         self.on_spill: Callable[[Settle], None] | None = None
         """Called with a settle whose links have no room; ``spilled`` ends what it begins."""
-        self._heard_at = clock()
-        self._life: int | None = None
+        self._word = Word(clock)
 
     # Coming in.
 
@@ -146,11 +141,9 @@ class Holds:
 
         Whether it is the same as before. One that was restarted need not know what it granted.
         """
-        is_same = self._life in {None, life}
+        is_same = self._word.heard(at, life)
         if not is_same:
             self.release_unsent()
-        self._life = life
-        self._heard_at = max(self._heard_at, at)
         return is_same
 
     @property
@@ -160,7 +153,7 @@ class Holds:
 
     def may_send(self, within_s: float = FENCE_S) -> bool:
         """Whether the holds are still surely this worker's; with word from Redis ``within_s``."""
-        return self._clock() - self._heard_at < within_s
+        return self._word.came_within(within_s)
 
     def set_out(self, page: Page) -> None:
         """The request is about to be connected; GrantExpired if it is too late for that."""
@@ -221,15 +214,7 @@ class Holds:
 
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
         """The page has its result, its failure or its redirect, acknowledged by Kafka."""
-        settle = Settle(
-            token=page.token,
-            outcome=outcome,
-            reason=reason,
-            links=page.links,
-            filtered=dict(page.filtered),
-            sent_ms=page.sent_ms,
-            body_bytes=page.body_bytes,
-        )
+        settle = _settle_of(page, outcome, reason)
         if self.is_crowded and settle.links and self.on_spill and page.is_open:
             self._move(page, Phase.SPILLING)
             self.on_spill(settle)
@@ -329,6 +314,18 @@ class Holds:
         self._sent.pop(token, None)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
+
+
+def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
+    return Settle(
+        token=page.token,
+        outcome=outcome,
+        reason=reason,
+        links=page.links,
+        filtered=dict(page.filtered),
+        sent_ms=page.sent_ms,
+        body_bytes=page.body_bytes,
+    )
 
 
 def _taken_from(ends: deque[End]) -> Owed:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from crawling.holds import FENCE_S, START_BY_S, GrantExpired, Holds
+from crawling.holds import START_BY_S, GrantExpired, Holds
 from crawling.pages import Page, Phase
 from crawling.slots import SLOW_S
+from crawling.word import FENCE_S
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import Links, Outcome, Release, Requeue, Sent, Settle
 from crawlstream.model.throttle import Heard, Reaction

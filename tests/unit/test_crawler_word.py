@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.holds import WORD_BY_S, GrantExpired, Holds
+from crawling.holds import GrantExpired, Holds
 from crawling.pages import Phase
+from crawling.word import WORD_BY_S
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 
 

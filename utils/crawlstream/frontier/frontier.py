@@ -102,10 +102,7 @@ class Frontier:
         return IntakeAnswer(
             applied=applied,
             runs=dict(zip(runs[::2], runs[1::2], strict=True)),
-            refused={
-                offset: reason.decode()
-                for offset, reason in zip(refused[::2], refused[1::2], strict=True)
-            },
+            refused={n: reason.decode() for n, reason in zip(*[iter(refused)] * 2, strict=True)},
         )
 
     async def stop_ahead(self, topic_id: str, kafka_partition: int, stop: Command) -> None:
