@@ -104,11 +104,9 @@ class Holds:
         """
         rests = {page.token: self._shares.rest_s(page.hold.domain) for page in pages}
         dear = sorted((page for page in pages if rests[page.token]), key=lambda p: rests[p.token])
-        back = {page.token for page in dear[max(len(dear) - len(self._pages) // 2, 0) :]}
-        for page in dear:
-            if page.token in back:
-                self.release(page, delay_ms=int(min(rests[page.token], LOOK_AGAIN_S) * 1000))
-        return [page for page in pages if page.token not in back]
+        for page in dear[max(len(dear) - len(self._pages) // 2, 0) :]:
+            self.release(page, delay_ms=int(min(rests[page.token], LOOK_AGAIN_S) * 1000))
+        return [page for page in pages if page.is_open]
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
@@ -184,14 +182,16 @@ class Holds:
             self._report(page, received=False)
 
     def receive(self, page: Page, heard: Heard | None = None) -> None:
-        """The response is there, or it has become clear that none will come."""
+        """The response is there, or it has become clear that none will come.
+
+        ``heard`` tells of the site also where no request was written, only a connection asked for.
+        """
         if page.phase is Phase.SENT:
             self._move(page, Phase.RECEIVED)
             page.latency_ms = int((self._clock() - page.left_at) * 1000)
             page.received_at = time.time()
             self._report(page, received=True, heard=heard)
         elif page.phase is Phase.CONNECTING and heard is not None:
-            # No request was written, but the site was asked for a connection.
             self._report(page, received=True, heard=heard)
 
     def answered(self, page: Page) -> None:
