@@ -182,10 +182,7 @@ class Holds:
             self._report(page, received=False)
 
     def receive(self, page: Page, heard: Heard | None = None) -> None:
-        """The response is there, or it has become clear that none will come.
-
-        ``heard`` tells of the site also where no request was written, only a connection asked for.
-        """
+        """The response is there, or none will come; the site was ``heard`` of, if only refusing."""
         if page.phase is Phase.SENT:
             self._move(page, Phase.RECEIVED)
             page.latency_ms = int((self._clock() - page.left_at) * 1000)
