@@ -40,7 +40,6 @@ if start > math.max(position, 0) or are_ahead and position < 0 then
 end
 
 local runs, applied = {}, 0
-local numbers = {}
 
 -- What was refused and perhaps not told yet, by offset: of earlier calls with the same records, too.
 -- `refused` HASH place -> {offset, reason …}, packed.
@@ -51,10 +50,12 @@ local function refuse(offset, reason)
   refused[#refused + 1] = reason
 end
 
-local untold = was_refused and cmsgpack.unpack(was_refused) or {}
-for i = 1, #untold, 2 do
-  if untold[i] >= start then
-    refuse(untold[i], untold[i + 1])
+do
+  local untold = was_refused and cmsgpack.unpack(was_refused) or {}
+  for i = 1, #untold, 2 do
+    if untold[i] >= start then
+      refuse(untold[i], untold[i + 1])
+    end
   end
 end
 
@@ -67,42 +68,7 @@ local function save_refused()
   end
 end
 
--- Number of the i-th profile within crawl c, stored once.
-local function profile_number(c, i)
-  local known_as = c .. '/' .. i
-  if not numbers[known_as] then
-    local key, hash, bytes = P .. 'f:' .. c, '#' .. profiles[i][1], profiles[i][2]
-    local number = redis.call('HGET', key, hash)
-    if not number then
-      number = int(redis.call('HINCRBY', key, '#', 1))
-      redis.call('HSET', key, hash, number, number, bytes)
-    end
-    numbers[known_as] = number
-  end
-  return numbers[known_as]
-end
-
 local opened, latest_seeds = {}, {}
-
--- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
--- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
-local function run_for(name, expires, timestamp, offset)
-  local found = opened[name]
-  if not found or expires ~= 0 or offset < position then
-    flush_seeds()
-    -- A run that begins here begins with this record.
-    redis.call('HSET', P .. 'positions', place, int(offset))
-    local c, run = open_run(name, expires)
-    note_seed_from(c, place, timestamp, offset, offset >= position)
-    found = { c, run }
-    opened[name] = expires == 0 and found or nil
-  end
-  local c = found[1]
-  if timestamp > (latest_seeds[c] or NEVER) then
-    latest_seeds[c] = timestamp
-  end
-  return c, found[2]
-end
 
 local function save_latest_seeds()
   for c, timestamp in pairs(latest_seeds) do
@@ -114,115 +80,158 @@ local function save_latest_seeds()
   latest_seeds = {}
 end
 
--- Whether the record of a seed is later than the one that has set the time to end so far: by its own
--- time, then by partition and offset, whichever was read first.
-local function sets_expiry(c, timestamp, offset)
-  local by = redis.call('HGET', P .. 'x:' .. c, 'expires_by') or ''
-  local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
-  local mine = { timestamp, kafka_partition, offset }
-  for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
-    if mine[i] ~= other then
-      return mine[i] > other
+local seed
+do
+  local numbers = {}
+
+  -- Number of the i-th profile within crawl c, stored once.
+  local function profile_number(c, i)
+    local known_as = c .. '/' .. i
+    if not numbers[known_as] then
+      local key, hash, bytes = P .. 'f:' .. c, '#' .. profiles[i][1], profiles[i][2]
+      local number = redis.call('HGET', key, hash)
+      if not number then
+        number = int(redis.call('HINCRBY', key, '#', 1))
+        redis.call('HSET', key, hash, number, number, bytes)
+      end
+      numbers[known_as] = number
+    end
+    return numbers[known_as]
+  end
+
+  -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
+  -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
+  local function run_for(name, expires, timestamp, offset)
+    local found = opened[name]
+    if not found or expires ~= 0 or offset < position then
+      flush_seeds()
+      -- A run that begins here begins with this record.
+      redis.call('HSET', P .. 'positions', place, int(offset))
+      local c, run = open_run(name, expires)
+      note_seed_from(c, place, timestamp, offset, offset >= position)
+      found = { c, run }
+      opened[name] = expires == 0 and found or nil
+    end
+    local c = found[1]
+    if timestamp > (latest_seeds[c] or NEVER) then
+      latest_seeds[c] = timestamp
+    end
+    return c, found[2]
+  end
+
+  -- Whether the record of a seed is later than the one that has set the time to end so far: by its own
+  -- time, then by partition and offset, whichever was read first.
+  local function sets_expiry(c, timestamp, offset)
+    local by = redis.call('HGET', P .. 'x:' .. c, 'expires_by') or ''
+    local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
+    local mine = { timestamp, kafka_partition, offset }
+    for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
+      if mine[i] ~= other then
+        return mine[i] > other
+      end
+    end
+    return true
+  end
+
+  local function set_expiry(c, expires, timestamp, offset)
+    if not sets_expiry(c, timestamp, offset) then
+      return
+    end
+    crawl_of(c).expires = expires
+    redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires),
+      'expires_by', int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset))
+    redis.call('ZADD', P .. 'expiry', int(expires), c)
+    wake_tend_by(now + expires * 1000 - wall)
+  end
+
+  -- Whether nothing can refuse a seed or delay it.
+  local function may_gather(domain_cap, crawl_cap, not_before)
+    local caps = caps_on_queues()
+    return domain_cap < 0 and crawl_cap < 0 and not_before <= wall and caps[1] == 0 and caps[2] == 0
+  end
+
+  function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
+      domain_cap, crawl_cap, expires, not_before, uuid, site)
+    if was_stopped_after(name, place, timestamp, offset) then
+      local record = load_name(name)
+      if record then
+        count(record.c, 'z:stopped', 1)
+      end
+      return refuse(offset, 'stopped')
+    end
+    local c, run = run_for(name, expires, timestamp, offset)
+    if expires ~= 0 then
+      set_expiry(c, expires, timestamp, offset)
+    end
+    local entry = profile_number(c, profile) .. ',' .. body
+    touched[c] = true
+    note_seed_priority(c, priority)
+    runs[#runs + 1], runs[#runs + 2] = offset, run
+    if may_gather(domain_cap, crawl_cap, not_before) then
+      gather_seed(c, domain, priority, S, fingerprint, entry, site)
+    else
+      flush_seeds()
+      local links = { priority, S, true, site or '', 1, domain, 1, fingerprint, entry }
+      local due = not_before > wall and now + not_before - wall or nil
+      load_domain_records(c, { domain })
+      local entered, reason = admit(c, links, domain_cap, crawl_cap, due, true)
+      save_domain_records()
+      if entered == 0 then
+        return refuse(offset, reason)
+      end
+    end
+    if uuid ~= '' and offset >= position then
+      owe('accepted', c, { uuid = uuid })
     end
   end
-  return true
 end
 
-local function set_expiry(c, expires, timestamp, offset)
-  if not sets_expiry(c, timestamp, offset) then
-    return
-  end
-  crawl_of(c).expires = expires
-  redis.call('HSET', P .. 'x:' .. c, 'expires', int(expires),
-    'expires_by', int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset))
-  redis.call('ZADD', P .. 'expiry', int(expires), c)
-  wake_tend_by(now + expires * 1000 - wall)
-end
-
--- Whether nothing can refuse a seed or delay it.
-local function may_gather(domain_cap, crawl_cap, not_before)
-  local caps = caps_on_queues()
-  return domain_cap < 0 and crawl_cap < 0 and not_before <= wall and caps[1] == 0 and caps[2] == 0
-end
-
-local function seed(offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
-    domain_cap, crawl_cap, expires, not_before, uuid, site)
-  if was_stopped_after(name, place, timestamp, offset) then
+local command
+do
+  -- Stop a crawl: how many entries waited, and the run; nil where there was nothing to stop.
+  local function stop(name, timestamp, offset)
     local record = load_name(name)
-    if record then
-      count(record.c, 'z:stopped', 1)
+    local purged, run
+    if record and is_meant_by_stop(record.c, place, timestamp) then
+      if record.live and crawl_of(record.c).state == 'running' then
+        owe_again(record.c, name, topic, place, timestamp)
+      end
+      purged, run = close_run(name, 'stopping')
     end
-    return refuse(offset, 'stopped')
+    forget_again(name, place)
+    note_stop(name, place, timestamp, offset)
+    return purged, run
   end
-  local c, run = run_for(name, expires, timestamp, offset)
-  if expires ~= 0 then
-    set_expiry(c, expires, timestamp, offset)
+
+  -- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
+  local function steer_run(name, action, priority)
+    local record = load_name(name)
+    if record and record.live and is_open(record.c) then
+      steer[action](record.c, priority)
+      note_steered(record.c)
+      return record.run
+    end
   end
-  local entry = profile_number(c, profile) .. ',' .. body
-  touched[c] = true
-  note_seed_priority(c, priority)
-  runs[#runs + 1], runs[#runs + 2] = offset, run
-  if may_gather(domain_cap, crawl_cap, not_before) then
-    gather_seed(c, domain, priority, S, fingerprint, entry, site)
-  else
+
+  function command(offset, timestamp, action, request, name, priority, is_answered)
+    opened = {}
     flush_seeds()
-    local links = { priority, S, true, site or '', 1, domain, 1, fingerprint, entry }
-    local due = not_before > wall and now + not_before - wall or nil
-    load_domain_records(c, { domain })
-    local entered, reason = admit(c, links, domain_cap, crawl_cap, due, true)
-    save_domain_records()
-    if entered == 0 then
-      return refuse(offset, reason)
+    save_latest_seeds()
+    local purged, run
+    if name ~= '' and action == 'stop' then
+      purged, run = stop(name, timestamp, offset)
+    elseif name ~= '' and steer[action] then
+      run = steer_run(name, action, priority)
     end
-  end
-  if uuid ~= '' and offset >= position then
-    owe('accepted', c, { uuid = uuid })
-  end
-end
-
--- Stop a crawl: how many entries waited, and the run; nil where there was nothing to stop.
-local function stop(name, timestamp, offset)
-  local record = load_name(name)
-  local purged, run
-  if record and is_meant_by_stop(record.c, place, timestamp) then
-    if record.live and crawl_of(record.c).state == 'running' then
-      owe_again(record.c, name, topic, place, timestamp)
+    if is_answered then
+      return
     end
-    purged, run = close_run(name, 'stopping')
+    local fields = { 'name', action, 'request', request }
+    for field, value in pairs({ purged = purged, run = run }) do
+      fields[#fields + 1], fields[#fields + 2] = field, int(value)
+    end
+    redis.call('XADD', P .. 'actions', '*', unpack(fields))
   end
-  forget_again(name, place)
-  note_stop(name, place, timestamp, offset)
-  return purged, run
-end
-
--- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
-local function steer_run(name, action, priority)
-  local record = load_name(name)
-  if record and record.live and is_open(record.c) then
-    steer[action](record.c, priority)
-    note_steered(record.c)
-    return record.run
-  end
-end
-
-local function command(offset, timestamp, action, request, name, priority, is_answered)
-  opened = {}
-  flush_seeds()
-  save_latest_seeds()
-  local purged, run
-  if name ~= '' and action == 'stop' then
-    purged, run = stop(name, timestamp, offset)
-  elseif name ~= '' and steer[action] then
-    run = steer_run(name, action, priority)
-  end
-  if is_answered then
-    return
-  end
-  local fields = { 'name', action, 'request', request }
-  for field, value in pairs({ purged = purged, run = run }) do
-    fields[#fields + 1], fields[#fields + 2] = field, int(value)
-  end
-  redis.call('XADD', P .. 'actions', '*', unpack(fields))
 end
 
 -- `ahead` HASH "<place> <offset>" of stops that were done, and answered, before their turn.
