@@ -166,6 +166,18 @@ async def test_links_into_new_domains_come_in_small_calls(
     assert (await bench.state()).queued == 1_000
 
 
+async def test_links_into_domains_that_were_put_before_come_with_the_settle(
+    bench: Bench, parent: Hold, commands: list[int]
+) -> None:
+    """Only new domains are dear: who has put links into them settles the next page in one call."""
+    domains = [f"d{d}" for d in range(2 * GROUPS_PER_CALL)]
+    await put(bench, parent, [links(domain, [1]) for domain in domains])
+    commands.clear()
+    await bench.worker.settle(parent, links=[links(domain, [2]) for domain in domains])
+    assert len(commands) == 1
+    assert (await bench.state()).queued == 2 * len(domains)
+
+
 async def test_pages_of_one_call_share_its_domains(bench: Bench, commands: list[int]) -> None:
     """What is beyond them is put ahead."""
     await bench.feed.seeds("a/1", "a/2", "a/3")

@@ -16,7 +16,7 @@ LINKS_PER_CALL = 1_000
 """Links in one script: keeps the longest call near 5 ms."""
 GROUPS_PER_CALL = 250
 """Groups of them, each of one domain and priority, for the same reason: one that brings a new
-domain takes as long as ten links."""
+domain takes as long as ten links. In an exchange, domains that were put before do not count."""
 
 _UNKNOWN = Inheritance(b"0", 0, 0, None, None)
 """Of a hold that this process does not know; Redis does not either, and takes no children of it."""
@@ -45,8 +45,10 @@ class Children:
         self._known.live(life)
         for token, links in self._packed.items():
             if token not in not_these and (inherited := self._inherited.get(token)):
+                crawl = inherited.crawl
+                self._known.learn_domains(life, crawl, [group.domain for group in links])
                 for group in links:
-                    self._known.learn(life, inherited.crawl, group.fingerprints)
+                    self._known.learn(life, crawl, group.fingerprints)
         self._packed = {}
 
     def forget(self, tokens: Collection[str]) -> None:
@@ -84,7 +86,8 @@ class Children:
             links, known = self._leave_out_known(settle)
             life = self._known.life if known else None
             size = sum(len(group.entries) for group in links)
-            if size > room or len(links) > groups_room:
+            groups = self._new_domains(settle, links)
+            if size > room or groups > groups_room:
                 known = 0
                 life, is_refused = await self.put(worker, spiderid, settle.token, settle.links)
                 if is_refused:
@@ -92,7 +95,7 @@ class Children:
                     continue
                 links = ()
             else:
-                room, groups_room = room - size, groups_room - len(links)
+                room, groups_room = room - size, groups_room - groups
             packed.append(self._pack_settle(spiderid, settle, links, life=life, known=known))
         return packing.pack_ends(plain), packed, refused
 
@@ -118,6 +121,7 @@ class Children:
             first_life = life if first_life is None else first_life
             if is_refused:
                 return first_life, True
+            self._known.learn_domains(life, inherited.crawl, [group.domain for group in groups])
         return first_life, False
 
     def inherited(self, token: str) -> Inheritance | None:
@@ -127,6 +131,10 @@ class Children:
     def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
         return self._known.new_of(inherited.crawl, settle.links)
+
+    def _new_domains(self, settle: Settle, links: Sequence[Links]) -> int:
+        inherited = self._inherited.get(settle.token, _UNKNOWN)
+        return self._known.new_domains(inherited.crawl, links)
 
     def _pack_settle(
         self, spiderid: str, settle: Settle, links: Sequence[Links], *, life: int | None, known: int

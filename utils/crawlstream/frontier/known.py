@@ -8,11 +8,11 @@ from dataclasses import replace
 from crawlstream.model.effects import Links
 
 _GENERATION = 50_000
-"""Fingerprints in each of two generations; together some 15 MB."""
+"""Fingerprints and domains in each of two generations; together some 15 MB."""
 
 
 class KnownLinks:
-    """Fingerprints that the frontier surely knows, by crawl number; a hint, and bounded.
+    """What the frontier surely knows, by crawl number: fingerprints, and domains; a bounded hint.
 
     A crawl number is never given twice by one Redis, and what drops a crawl's dedupe ends its
     number; so nothing in here becomes wrong but by a restart of Redis, which may have undone the
@@ -37,6 +37,15 @@ class KnownLinks:
         young.update(fingerprints)
         self._size += len(young) - before
 
+    def learn_domains(self, life: int, crawl: bytes, domains: Iterable[str]) -> None:
+        """The crawl has entries in these, or had: a link into one of them costs Redis little."""
+        self.learn(life, crawl, map(_domain_mark, domains))
+
+    def new_domains(self, crawl: bytes, links: Sequence[Links]) -> int:
+        """How many groups may bring the crawl a domain."""
+        known = self._generations(crawl)
+        return sum(not _is_in(known, _domain_mark(group.domain)) for group in links)
+
     def live(self, life: int) -> None:
         """Redis is in this life: forget what belongs to another one."""
         if life != self.life:
@@ -45,7 +54,7 @@ class KnownLinks:
 
     def new_of(self, crawl: bytes, links: Sequence[Links]) -> tuple[Sequence[Links], int]:
         """The links that are not known to be known, and how many were left out."""
-        known = [each for each in (self._young.get(crawl), self._old.get(crawl)) if each]
+        known = self._generations(crawl)
         if not known:
             return links, 0
         kept: list[Links] = []
@@ -58,6 +67,14 @@ class KnownLinks:
             elif places:
                 kept.append(_only(group, places))
         return kept, left_out
+
+    def _generations(self, crawl: bytes) -> Sequence[set[str]]:
+        return [each for each in (self._young.get(crawl), self._old.get(crawl)) if each]
+
+
+def _domain_mark(domain: str) -> str:
+    """What stands for a domain among fingerprints, which are numbers."""
+    return f"/{domain}"
 
 
 def _is_in(known: Collection[set[str]], fingerprint: str) -> bool:
