@@ -17,8 +17,8 @@ class Gaps:
 
     Records that retention deleted before they took effect are marked on ``<prefix>.rejected``,
     and the position moves to the oldest record that is left. A log that ends before the position
-    has lost records that did take effect: its new ones would be taken for those, so the
-    partition stays paused until a person decides.
+    has lost records that did take effect, and one that is seen to have grown again, too: its new
+    ones would be taken for those, so the partition stays paused until a person decides.
     """
 
     def __init__(self, frontier: Frontier, rejects: Rejects) -> None:
@@ -51,6 +51,7 @@ def _sentence(gap: OutOfRange) -> str:
             f"the log ends at offset {gap.log_end}, but records up to {gap.position} have taken "
             "effect: Kafka has lost records"
             + (", and has grown since" if gap.position <= gap.log_end else "")
+            + f"; the partition waits for: crawlstream recover --partition {gap.partition}"
         )
     return (
         f"records from offset {gap.position} to {gap.log_start} were deleted before they took "

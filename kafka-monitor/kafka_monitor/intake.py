@@ -134,6 +134,7 @@ class Intake:
                 start=batch.start,
                 next=batch.next,
                 records=effects,
+                leader_epoch=batch.leader_epoch,
             )
         )
 

@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.bus.records import Batch
+from crawlstream.bus.records import Batch, LostRecords
 from crawlstream.bus.source import KafkaSource
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
 from crawlstream.frontier.frontier import INTAKE_BYTES_PER_CALL
@@ -140,12 +140,15 @@ class Loop:
         async def locate() -> int:
             try:
                 return await self._recovery.locate(topic_id, partition)
-            except CrawlstreamError:
+            except (CrawlstreamError, LostRecords):
                 raise
             except Exception as error:
                 raise Unavailable(f"partition {partition} cannot be located: {error}") from error
 
-        self._source.seek(partition, await self.pulse.patiently(locate))
+        try:
+            self._source.seek(partition, await self.pulse.patiently(locate))
+        except LostRecords as lost:
+            self._source.ask(lost.where)
 
     async def _look_after_positions(self) -> None:
         """Notice a Redis that was lost, and a late stop, also while no records come that tell."""

@@ -201,9 +201,15 @@ class Recall:
         return position
 
     async def _decide(self, gap: OutOfRange) -> int | None:
-        """Go on where the topic begins, if somebody has deleted what was to come back."""
+        """Go on where the topic begins, if somebody has deleted what was to come back.
+
+        So if it lost its end, too: what comes back twice is ignored by its name.
+        """
         if gap.has_lost_records:
-            return None
+            log.error("recall", outcome="lost_records", partition=gap.partition, at=gap.position)
+            self._recalled.pop(gap.partition, None)
+            await self._overflow.rewind(gap.topic_id, gap.partition, gap.log_start)
+            return gap.log_start
         skip = SpillBatch(
             topic_id=gap.topic_id,
             kafka_partition=gap.partition,

@@ -20,8 +20,8 @@ from functools import partial
 
 import structlog
 
-from crawlstream.bus.history import Held, everything, held, marks_of
-from crawlstream.bus.records import Batch, Out, Record
+from crawlstream.bus.history import Held, epoch_end, everything, held, marks_of
+from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
@@ -64,6 +64,7 @@ class Recovery:
         self._topics = topics
         self._rejects = rejects
         self._held = partial(held, hosts, topics.incoming, group=group)
+        self._epoch_end = partial(epoch_end, hosts, topics.incoming)
         self._everything = partial(everything, hosts, topics.runs)
         self._located: dict[int, str] = {}
         self._reached: dict[int, int] = {}
@@ -76,11 +77,15 @@ class Recovery:
         self._held_at = -HELD_FOR_S
 
     async def locate(self, topic_id: str, partition: int) -> int:
-        """The offset to read a partition from; Unavailable where a service does not answer."""
+        """The offset to read a partition from; Unavailable where a service does not answer.
+
+        LostRecords: Kafka has lost records that took effect, and may hold others in their place.
+        """
         position = (await self._positions.known()).get((topic_id, partition))
         if position is None:
             position = await self._begin(topic_id, partition)
         else:
+            await self._check_log(topic_id, partition, position)
             await self._check(topic_id, partition, position)
         begin = await self._positions.begin(topic_id, partition, position)
         self._located[partition], self._reached[partition] = topic_id, begin
@@ -144,6 +149,18 @@ class Recovery:
         if marks:
             topic = self._topics.runs
             await self._sink.send([Out(topic, runs.encode(m), Topics.run_key(m)) for m in marks])
+
+    async def _check_log(self, topic_id: str, partition: int, position: int) -> None:
+        """See whether the record before the position is still the one that took effect."""
+        epoch = await self._positions.epoch(topic_id, partition)
+        if epoch is None or await self._epoch_end(partition, epoch) >= position:
+            return
+        # A person puts it elsewhere, while no monitor runs: until then nobody looks after it.
+        self._located.pop(partition, None)
+        found = (await self._held_lately())[partition]
+        raise LostRecords(
+            OutOfRange(topic_id, partition, position, found.oldest, found.end, has_diverged=True)
+        )
 
     async def _check(self, topic_id: str, partition: int, position: int) -> None:
         """Tell a frontier that went back in time what became of its runs since."""

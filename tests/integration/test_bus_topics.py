@@ -17,6 +17,8 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.bus.topics import (
     INCOMING_RETENTION_MS,
     TopicShape,
+    _replicas,
+    _too_few,
     ensure_topics,
     forget_records,
     list_topics,
@@ -124,6 +126,21 @@ def test_three_replicas_want_two_that_have_it() -> None:
     """With less, the last one left would acknowledge alone; with two, either may be missed."""
     configs = [TopicShape(replication=count).options()["configs"] for count in (1, 2, 3, 4)]
     assert [each.get("min.insync.replicas") for each in configs] == [None, None, "2", "3"]
+
+
+def test_three_replicas_of_which_one_acknowledges_are_told() -> None:
+    """One is enough where there are no more, or two; of three, two must have it."""
+    told = {
+        (replicas, enough): list(_too_few("t", replicas, enough))
+        for replicas, enough in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 1), (4, 3))
+    }
+    assert [shape for shape, problems in told.items() if problems] == [(3, 1), (4, 1)]
+    assert "min.insync.replicas to 2" in told[3, 1][0]
+
+
+async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: Topics) -> None:
+    """Each topic's own."""
+    assert _replicas(hosts, topics.all()) == dict.fromkeys(topics.all(), 1)
 
 
 async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:

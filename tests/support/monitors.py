@@ -19,6 +19,7 @@ from typing import NamedTuple
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, KafkaAdminClient
 
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.topics import TopicShape, ensure_topics
 from crawlstream.keys import FrontierKeys, Topics
 from support.program import Program
@@ -142,6 +143,11 @@ class MonitorCluster:
             return values
         finally:
             consumer.close()
+
+    def settings(self) -> Settings:
+        """What its processes are told."""
+        told = {name: text for name, text in self._env.items() if os.environ.get(name) != text}
+        return load_settings(**told)
 
     def python_path(self, *folders: Path) -> str:
         """PYTHONPATH with more folders on it."""

@@ -83,6 +83,13 @@ def test_a_wrong_value_is_one_sentence_that_names_the_variable(
     assert "\n" not in str(caught.value)
 
 
+def test_a_codec_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the variable, and what it may be."""
+    monkeypatch.setenv("KAFKA_COMPRESSION", "brotli")
+    with pytest.raises(ConfigError, match=r"KAFKA_COMPRESSION: .*'gzip'"):
+        load_settings()
+
+
 def test_networks_are_read_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several ranges stand in one variable, with commas."""
     monkeypatch.setenv("CRAWLSTREAM_ALLOW_NETWORKS", "127.0.0.0/8, ::1/128")

@@ -59,6 +59,14 @@ class FrontierKeys:
         """Next offset to apply, by topic UUID and Kafka partition."""
         return self.tag + "positions"
 
+    def epochs(self) -> str:
+        """Leader epoch at the position, by topic UUID and Kafka partition."""
+        return self.tag + "epochs"
+
+    def stops(self) -> str:
+        """Pattern of the latest stop of each crawl."""
+        return self.tag + "stop:*"
+
     def refused(self) -> str:
         """What was refused and is still to be told, by topic UUID and Kafka partition."""
         return self.tag + "refused"

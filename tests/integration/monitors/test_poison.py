@@ -69,5 +69,7 @@ async def test_a_record_that_kills_three_monitors_is_rejected(
         assert len(cluster.read_all(cluster.topics.rejected)) == 1
         cluster.feed_in_order("poisoned:c", {**seeds[0], "url": "http://b.example.com/"})
         await wait_until(partial(has_admitted, len(seeds) + 1), timeout_s=60)
-        names = map(str, await redis.hkeys(cluster.keys.attempts()))
-        assert not [name for name in names if name.count(":") > 1]
+        keys = await redis.hkeys(cluster.keys.attempts())
+        names = [key.decode() if isinstance(key, bytes) else key for key in keys]
+        assert names, "where it was assigned is remembered"
+        assert all(name.count(":") == 1 for name in names), "no record is judged with care"

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
-from kafka.structs import TopicPartition
+from kafka import KafkaAdminClient
+from kafka.errors import NoError, for_code
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from crawlstream.bus.connect import admin
-from crawlstream.bus.records import Record
+from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.tail import read_topic
+from crawlstream.errors import CrawlstreamError
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import runs
 
@@ -38,6 +42,33 @@ async def held(hosts: Sequence[str], topic: str, *, group: str) -> dict[int, Hel
     return await asyncio.to_thread(_held, hosts, topic, group)
 
 
+async def epoch_end(hosts: Sequence[str], topic: str, partition: int, epoch: int) -> int:
+    """Offset behind the last record of a leader epoch, or of the one before; 0: Kafka knows none.
+
+    A record at or behind it was not written in that epoch, or was lost. KafkaUnavailable as above.
+    """
+    key = TopicPartition(topic, partition)
+    return await asyncio.to_thread(_epoch_end, hosts, key, epoch)
+
+
+async def topic_id_of(hosts: Sequence[str], topic: str) -> str:
+    """Its UUID, as batches of it name it; KafkaUnavailable as above."""
+    return await asyncio.to_thread(_topic_id_of, hosts, topic)
+
+
+async def commit_again(
+    hosts: Sequence[str], topic: str, partition: int, *, group: str, offset: int
+) -> None:
+    """Put the committed offset of a group without members elsewhere; CrawlstreamError otherwise."""
+    key = TopicPartition(topic, partition)
+    error = await asyncio.to_thread(_commit_again, hosts, group, key, offset)
+    if error is not NoError:
+        raise CrawlstreamError(
+            f"Kafka does not move the group {group} ({error.__name__}): stop all kafka-monitors"
+            " first, and wait some seconds"
+        )
+
+
 async def everything(hosts: Sequence[str], topic: str) -> list[Record]:
     """All records of a small topic; KafkaUnavailable as above."""
     return [r async for r in read_topic(hosts, topic, from_beginning=True, follow=False)]
@@ -54,6 +85,42 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
         except ValueError as error:
             log.warning("recover", outcome="unreadable", error=str(error))
     return marks
+
+
+def _epoch_end(hosts: Sequence[str], key: TopicPartition, epoch: int) -> int:
+    with admin(hosts, _CLIENT_ID) as client:
+        return int(client._manager.run(_ask_epoch_end, client, key, epoch))  # noqa: SLF001
+
+
+async def _ask_epoch_end(client: KafkaAdminClient, key: TopicPartition, epoch: int) -> int:
+    """On the client's own loop: there is no public question."""
+    (leader,) = await client._async_get_leader_for_partitions([key])  # noqa: SLF001
+    of_topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    asked = of_topic.OffsetForLeaderPartition(
+        partition=key.partition, current_leader_epoch=-1, leader_epoch=epoch
+    )
+    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[(key.topic, [asked])])
+    answer = await client._manager.send(request, node_id=leader)  # noqa: SLF001
+    found = answer.topics[0].partitions[0]
+    error = for_code(found.error_code)
+    if error is not NoError:
+        raise error(f"no end of leader epoch {epoch} of {key}")
+    return max(int(found.end_offset), 0)
+
+
+def _topic_id_of(hosts: Sequence[str], topic: str) -> str:
+    with admin(hosts, _CLIENT_ID) as client:
+        (described,) = client.describe_topics([topic])
+    return name_of_topic(described.get("topic_id"), topic)
+
+
+def _commit_again(
+    hosts: Sequence[str], group: str, key: TopicPartition, offset: int
+) -> type[Exception]:
+    with admin(hosts, _CLIENT_ID) as client:
+        done = client.alter_group_offsets(group, {key: OffsetAndMetadata(offset, "", -1)})
+    error: type[Exception] = done[key]
+    return error
 
 
 def _held(hosts: Sequence[str], topic: str, group: str) -> dict[int, Held]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+from uuid import UUID
 
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
+
+
+def name_of_topic(topic_id: UUID | str | None, topic: str) -> str:
+    """What tells a topic from another of its name; brokers before 2.8 give it no more than that."""
+    return str(topic_id) if topic_id and UUID(str(topic_id)).int else f"name:{topic}"
 
 
 class Record(NamedTuple):
@@ -57,6 +63,8 @@ class Batch:
     start: int
     next: int
     records: Sequence[Record]
+    leader_epoch: int = -1
+    """Of the last record, or of one behind it; -1: the broker does not tell."""
 
     def chunks(self, size: int, most_bytes: int = sys.maxsize) -> Iterator[Batch]:
         """Cut into batches of at most ``size`` records that leave no offset uncovered.
@@ -68,10 +76,10 @@ class Batch:
             weight += len(record.value or b"")
             if at > begin and (at - begin == size or weight > most_bytes):
                 end = self.records[at - 1].offset + 1
-                yield Batch(self.topic_id, self.partition, start, end, self.records[begin:at])
+                yield replace(self, start=start, next=end, records=self.records[begin:at])
                 start, begin, weight = end, at, len(record.value or b"")
         if self.records:
-            yield Batch(self.topic_id, self.partition, start, self.next, self.records[begin:])
+            yield replace(self, start=start, records=self.records[begin:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,14 @@ class OutOfRange:
     def has_lost_records(self) -> bool:
         """Whether records that were read are not there any more, instead of new ones deleted."""
         return self.has_diverged or self.position > self.log_end
+
+
+class LostRecords(Exception):
+    """Asked where a partition goes on: nowhere, for Kafka has lost what was read of it."""
+
+    def __init__(self, where: OutOfRange) -> None:
+        super().__init__(f"partition {where.partition} is not what it was")
+        self.where = where
 
 
 class NotAcknowledged(KafkaUnavailable):

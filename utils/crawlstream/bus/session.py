@@ -19,7 +19,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from crawlstream.bus.connect import common_options, open_client
-from crawlstream.bus.records import Batch, OutOfRange, Record
+from crawlstream.bus.records import Batch, OutOfRange, Record, name_of_topic
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
 
@@ -48,7 +48,6 @@ DEAF_AFTER_S = 10.0
 _BOUNDS_TIMEOUT_MS = 2_000
 _CLOSE_TIMEOUT_MS = 1_000
 _RETRY_PAUSE_S = 0.2
-_NO_UUID = 0
 
 log = structlog.get_logger()
 
@@ -245,7 +244,13 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         end = records[-1].offset + 1
         start = records[0].offset if part.next is None else part.next
         part.next = end
-        return Batch(self._topic_id, partition, start, end, records)
+        return Batch(self._topic_id, partition, start, end, records, self._leader_epoch(partition))
+
+    def _leader_epoch(self, partition: int) -> int:
+        """Of what was read last; kept with the position, it tells whether the log is the same."""
+        assigned = self._consumer._subscription.assignment  # noqa: SLF001  nothing public tells
+        position = assigned[self._key(partition)].position
+        return -1 if position is None else int(position.leader_epoch)
 
     def _stand_still(self, partition: int) -> None:
         key = self._key(partition)
@@ -300,9 +305,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         cluster = self._network.cluster
         if cluster.partitions_for_topic(self._topic) is None:
             return None
-        topic_id = cluster.topic_id(self._topic)
-        # Brokers before 2.8 give topics no identity but their name.
-        return str(topic_id) if topic_id and topic_id.int != _NO_UUID else f"name:{self._topic}"
+        return name_of_topic(cluster.topic_id(self._topic), self._topic)
 
     def _key(self, partition: int) -> TopicPartition:
         return TopicPartition(self._topic, partition)

@@ -13,12 +13,14 @@ from typing import Self, TypeVar
 import structlog
 
 from crawlstream.bus.reader import Reader
-from crawlstream.bus.records import Batch, OutOfRange
+from crawlstream.bus.records import Batch, LostRecords, OutOfRange
 from crawlstream.bus.session import Arrived, Assigned, Astray, Event, Revoked, open_session
 from crawlstream.tasks import end
 
 Locate = Callable[[str, int], Awaitable[int | None]]
-"""(topic UUID, partition) -> offset to read from, None: the oldest record there is."""
+"""(topic UUID, partition) -> offset to read from, None: the oldest record there is.
+
+LostRecords: what is there is not what was read; ``on_out_of_range`` is asked."""
 Decide = Callable[[OutOfRange], Awaitable[int | None]]
 """Where to go on from; None: stay paused until ``seek`` is called for the partition."""
 
@@ -112,6 +114,11 @@ class KafkaSource:
         if self._reader is not None:
             self._reader.place(partition, epoch, offset)
 
+    def ask(self, where: OutOfRange) -> None:
+        """Return nothing more of a partition until ``on_out_of_range`` says where it goes on."""
+        self._epochs[where.partition] = epoch = self._next_epoch()
+        self._ask(where.partition, epoch, partial(self._follow, where))
+
     def pause(self) -> None:
         """Fetch nothing more for now, but stay a member of the group."""
         if self._reader is not None:
@@ -147,9 +154,8 @@ class KafkaSource:
                 self._begin(epochs)
             case Assigned(topic_id, epochs):
                 for partition, epoch in self._begin(epochs).items():
-                    self._ask(partition, epoch, partial(self._locate, topic_id, partition))
+                    self._ask(partition, epoch, partial(self._find, topic_id, partition))
             case Astray(epoch, where):
-                log.error("poll", outcome="out_of_range", **_as_fields(where))
                 if self._begin({where.partition: epoch}):
                     self._ask(where.partition, epoch, partial(self._follow, where))
 
@@ -183,7 +189,14 @@ class KafkaSource:
                 self._reader.place(partition, epoch, offset)
             return
 
+    async def _find(self, topic_id: str, partition: int) -> int | None:
+        try:
+            return await self._locate(topic_id, partition)
+        except LostRecords as lost:
+            return await self._follow(lost.where)
+
     async def _follow(self, where: OutOfRange) -> int:
+        log.error("poll", outcome="out_of_range", **_as_fields(where))
         offset = await self._decide(where)
         if offset is None:
             raise _StayPaused

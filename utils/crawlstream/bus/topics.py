@@ -37,7 +37,7 @@ _KNOWN_LIMIT = 10_000
 _RETRY_AFTER_S = 60.0
 _CHECKED = (
     *("max.message.bytes", "message.timestamp.type", "retention.ms", "retention.bytes"),
-    "cleanup.policy",
+    *("cleanup.policy", "min.insync.replicas"),
 )
 _CLIENT_ID = "crawlstream-topics"
 _UNPACKED = "max.decompressed.message.bytes"
@@ -110,11 +110,24 @@ async def topic_problems(
 ) -> Sequence[str]:
     """One sentence for each way in which an existing topic does not do what is counted on."""
     settings = await asyncio.to_thread(_settings, hosts, topics.all(), _CHECKED)
+    replicas = await asyncio.to_thread(_replicas, hosts, list(settings))
     return [
         sentence
         for name, told in settings.items()
-        for sentence in _problems_of(name, told, topics=topics, most=max_record_bytes)
+        for sentence in (
+            *_problems_of(name, told, topics=topics, most=max_record_bytes),
+            *_too_few(name, replicas.get(name, 1), int(told["min.insync.replicas"])),
+        )
     ]
+
+
+def _too_few(name: str, replicas: int, acknowledging: int) -> Iterator[str]:
+    """With all others away, the last replica would acknowledge what it alone has."""
+    if replicas > _FEW_REPLICAS and acknowledging < _FEW_REPLICAS:
+        yield (
+            f"topic {name} has {replicas} replicas, and one may acknowledge for all, so what it"
+            f" alone has can be lost: set its min.insync.replicas to {replicas - 1}"
+        )
 
 
 def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: int) -> Iterator[str]:
@@ -250,6 +263,17 @@ def _settings(
         ]
         configs = client.describe_configs(asked, config_filter="all")["topic"] if asked else {}
     return {name: {key: told[key]["value"] for key in keys} for name, told in configs.items()}
+
+
+def _replicas(hosts: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """The fewest that a partition has, of topics that exist."""
+    with admin(hosts, _CLIENT_ID) as client:
+        described = client.describe_topics(list(names)) if names else []
+    return {
+        topic["name"]: min(len(part["replica_nodes"]) for part in topic["partitions"])
+        for topic in described
+        if topic["partitions"]
+    }
 
 
 def _list_topics(hosts: Sequence[str]) -> Sequence[str]:

@@ -43,7 +43,7 @@ VERBS = {
     "feed": Verb("feed:feed", "Send requests to Kafka as they are."),
     "dump": Verb("dump:dump", "Show the records of a topic."),
     "rejected": Verb("rejected:rejected", "Show what took no effect, and feed it again."),
-    "recover": Verb("recover:recover", "Say what would be done if Redis were lost."),
+    "recover": Verb("recover:recover", "Say what a loss of Redis would cost; mend a lost log."),
     "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
     "crawls": Verb("crawls:crawls", "List the crawls that are remembered."),
     "stats": Verb("stats:stats", "Tell what the cluster has done."),

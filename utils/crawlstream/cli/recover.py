@@ -15,6 +15,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.history import Held, everything, held, marks_of
 from crawlstream.cli.ask import ends_of
 from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.lost_log import recover_partition
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
@@ -43,13 +44,31 @@ def recover(
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    partition: Annotated[
+        int | None,
+        typer.Option(min=0, help="A partition of incoming whose log lost its end: say what it is."),
+    ] = None,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="OFFSET|begin|end|loss",
+            help="With --partition: have it go on from there, while no kafka-monitor runs."
+            " loss: where the lost part began, so that all that is new takes effect, once.",
+        ),
+    ] = "",
 ) -> None:
-    """Say what a loss of Redis would cost: which crawls would begin again from their seeds.
+    """Say what a loss of Redis would cost, or have a partition go on whose log lost its end.
 
-    The recovery itself needs no command: a kafka-monitor that finds Redis empty begins it.
+    A loss of Redis needs no command: a kafka-monitor that finds Redis empty recovers by itself.
 
     Example: crawlstream recover --dry-run
     """
+    if partition is not None:
+        asyncio.run(recover_partition(load_settings(), partition, begin, as_json=as_json))
+        return
+    if begin:
+        raise CrawlstreamError("--from needs --partition")
     if not dry_run:
         raise CrawlstreamError(
             "a kafka-monitor that finds Redis empty recovers by itself:"

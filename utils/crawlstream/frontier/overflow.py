@@ -215,6 +215,11 @@ class Overflow:
             await self._redis.hsetnx(key, field, offset)
             return int(await self._redis.hget(key, field))
 
+    async def rewind(self, topic_id: str, kafka_partition: int, offset: int) -> None:
+        """Have a partition recalled again from ``offset`` on: each record comes back once."""
+        with our_errors():
+            await self._redis.hset(self._keys.overflow(), f"{topic_id}:{kafka_partition}", offset)
+
     async def moment(self) -> Moment:
         """Now, or a little earlier: nothing will be registered with a time before it."""
         with our_errors():

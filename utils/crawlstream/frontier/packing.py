@@ -143,7 +143,7 @@ def unpack_holds(
 
 def pack_stop_ahead(topic_id: str, kafka_partition: int, stop: Command) -> bytes:
     """A stop that need not wait for its turn."""
-    return pack([topic_id, kafka_partition, 0, 0, [], [_pack_command(stop)], True])
+    return pack([topic_id, kafka_partition, 0, 0, [], [_pack_command(stop)], True, -1])
 
 
 def pack_intake(batch: IntakeBatch, sites: Sites) -> bytes:
@@ -154,7 +154,8 @@ def pack_intake(batch: IntakeBatch, sites: Sites) -> bytes:
         for record in batch.records
     ]
     numbered = [[blake2b(packed, digest_size=8).hexdigest(), packed] for packed in profiles.packed]
-    return pack([batch.topic_id, batch.kafka_partition, batch.start, batch.next, numbered, records])
+    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+    return pack([*place, numbered, records, False, batch.leader_epoch])
 
 
 class _Profiles:

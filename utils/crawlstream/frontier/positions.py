@@ -67,6 +67,30 @@ class Positions:
         again = (await self.again()).get((topic_id, kafka_partition), position)
         return min([position, again, *untold])
 
+    async def epoch(self, topic_id: str, kafka_partition: int) -> int | None:
+        """Leader epoch of the record before the position, or of a later one; None: not known."""
+        with our_errors():
+            value = await self._redis.hget(self._keys.epochs(), f"{topic_id}:{kafka_partition}")
+        return None if value is None else int(value)
+
+    async def reposition(
+        self, topic_id: str, kafka_partition: int, *, shown: int, offset: int
+    ) -> bool:
+        """Go on elsewhere in a log that is not what was read; False: the position is not ``shown``.
+
+        No kafka-monitor may run. Stops that stood in the lost part count by their time from now on.
+        """
+        place = f"{topic_id}:{kafka_partition}".encode()
+        with our_errors():
+            async for key in self._redis.scan_iter(match=self._keys.stops(), count=1_000):
+                text = await self._redis.get(key) or b""
+                at, _, rest = text.partition(b" ")
+                if rest.startswith(place + b" "):
+                    moved = b"%s %s:lost %s" % (at, place, rest.rpartition(b" ")[2])
+                    await self._redis.set(key, moved, keepttl=True)
+        packed = packing.pack([topic_id, kafka_partition, shown, offset])
+        return bool(await self._run("reposition", packed))
+
     async def crawls(self) -> dict[CrawlKey, int]:
         """Latest run by crawl, of those that the frontier knows."""
         with our_errors():

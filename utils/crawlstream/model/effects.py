@@ -186,6 +186,8 @@ class IntakeBatch:
     start: int
     next: int
     records: Sequence[Seed | Command]
+    leader_epoch: int = -1
+    """Of Kafka's leader when the last of them, or one behind it, was written; -1: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records,
 --   are these stops from anywhere behind the position (then start and next are 0): they take effect now
---   if Redis is full, else in their turn}
+--   if Redis is full, else in their turn, leader epoch of the last record, or of one behind it|-1}
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'',
 --            its site if its domain is parted}
@@ -31,7 +31,7 @@
 --- include: steer
 --- include: memory
 
-local topic, kafka_partition, start, next_offset, profiles, records, are_ahead =
+local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
   unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', P .. 'positions', place) or -1)
@@ -271,8 +271,21 @@ local function counts_now(kind, offset, timestamp, name)
     and not was_stopped_after(name, place, timestamp, offset)
 end
 
-local effects = { seed = seed, command = command_in_turn }
 local reached = next_offset
+
+-- `epochs` HASH place -> leader epoch of the record before the position, or a later one: a log that has
+-- lost that record ends this epoch before the position. Unknown where no record stands there.
+local function save_epoch()
+  if reached <= position then
+    return
+  elseif epoch >= 0 then
+    redis.call('HSET', P .. 'epochs', place, int(epoch))
+  else
+    redis.call('HDEL', P .. 'epochs', place)
+  end
+end
+
+local effects = { seed = seed, command = command_in_turn }
 if are_ahead and is_full(used, limit) then
   stop_ahead(1)
 end
@@ -293,6 +306,7 @@ save_latest_seeds()
 note_read_again(place, start, reached)
 save_refused()
 redis.call('HSET', P .. 'positions', place, int(math.max(position, reached)))
+save_epoch()
 save_ledger()
 wake_workers()
 save_clock()

@@ -1,0 +1,132 @@
+"""A log of ``incoming`` that lost its end and grew again: told, waited for, and mended by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from redis.asyncio import Redis
+
+from crawlstream.cli.lost_log import recover_partition
+from crawlstream.errors import CrawlstreamError
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.positions import Positions
+from crawlstream.model.crawl import CrawlKey
+from e2e.witness import Witness
+from support import servers
+from support.kafka_log import cut_log
+from support.monitors import MonitorCluster, MonitorProcess, Servers
+from support.servers import RunningServer
+from support.waiting import WaitUntil
+
+APP = "lost"
+OLD, LOST, NEW = 40, 15, 25
+"""Seeds that have taken effect; how many of them Kafka loses; how many come then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cluster whose Kafka is this test's own."""
+
+    cluster: MonitorCluster
+    kafka: RunningServer
+    monitor: MonitorProcess
+
+    def feed(self, crawlid: str, count: int) -> None:
+        """Seeds of a crawl, each in a batch of its own."""
+        producer = KafkaProducer(bootstrap_servers=self.cluster.kafka_hosts)
+        for number in range(count):
+            value = json.dumps(seed(crawlid, number)).encode()
+            producer.send(self.cluster.topics.incoming, value).get(60)
+        producer.close()
+
+    async def admitted(self, crawlid: str) -> int:
+        """How many seeds of a crawl have taken effect."""
+        async with Redis(port=self.cluster.redis_port) as redis:
+            frontier = Frontier(redis, self.cluster.keys)
+            state = await frontier.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
+        return state.admitted if state else 0
+
+    async def has_admitted(self, crawlid: str, count: int) -> bool:
+        """Whether so many seeds of a crawl have taken effect."""
+        return await self.admitted(crawlid) == count
+
+    async def known(self) -> dict[tuple[str, int], int]:
+        """Positions of the partitions that have taken effect."""
+        async with Redis(port=self.cluster.redis_port) as redis:
+            return await Positions(redis, self.cluster.keys).known()
+
+    def lose_end(self) -> None:
+        """Kafka comes back without what it had written last."""
+        self.kafka.kill()
+        data = self.kafka.server.folder
+        assert cut_log(data, self.cluster.topics.incoming, 0, OLD - LOST) == OLD - LOST
+        self.kafka.start()
+
+    async def marks(self) -> list[dict[str, Any]]:
+        """What is told of records that are gone."""
+        witness = Witness(self.cluster.kafka_hosts, self.cluster.prefix)
+        try:
+            await asyncio.sleep(1)
+            seen = [seen.value for seen in witness.records("rejected")]
+            return [value for value in seen if value["reason"] == "out_of_range"]
+        finally:
+            witness.close()
+
+    async def decide(self, begin: str) -> None:
+        """What a person types."""
+        await recover_partition(self.cluster.settings(), 0, begin, as_json=False)
+
+
+def seed(crawlid: str, number: int) -> dict[str, Any]:
+    """A crawl request."""
+    return {"appid": APP, "crawlid": crawlid, "url": f"http://site{number}.example.com/{crawlid}"}
+
+
+@pytest.fixture
+def place(
+    redis_server: RunningServer, zookeeper_server: RunningServer, fresh_name: str, tmp_path: Path
+) -> Iterator[Place]:
+    """A kafka-monitor at work."""
+    home = tmp_path / "monitors"
+    home.mkdir()
+    with servers.kafka(tmp_path / "kafka") as kafka:
+        used = Servers(redis_server, kafka, zookeeper_server)
+        cluster = MonitorCluster(used, name=f"log{fresh_name}", home=home, partitions=1)
+        with cluster.kafka_monitor() as monitor:
+            yield Place(cluster, kafka, monitor)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["alive", "restarted"])
+async def test_new_records_are_not_taken_for_lost_ones(
+    place: Place, wait_until: WaitUntil, *, is_restarted: bool
+) -> None:
+    """The loss is told, nothing is skipped, and after a decision every new seed takes effect."""
+    place.feed("old", OLD)
+    await wait_until(partial(place.has_admitted, "old", OLD))
+    if is_restarted:
+        place.monitor.stop()
+    place.lose_end()
+    place.feed("new", NEW)
+    if is_restarted:
+        place.monitor.start()
+    await wait_until(lambda: "lost records" in place.monitor.logged(), timeout_s=60)
+    assert await place.marks()
+    assert await place.admitted("new") == 0
+    assert list((await place.known()).values()) == [OLD]
+
+    with pytest.raises(CrawlstreamError, match="stop all kafka-monitors"):
+        await place.decide("loss")
+    place.monitor.stop()
+    await place.decide("loss")
+    assert list((await place.known()).values()) == [OLD - LOST]
+    place.monitor.start()
+    await wait_until(partial(place.has_admitted, "new", NEW))
+    assert await place.admitted("old") == OLD

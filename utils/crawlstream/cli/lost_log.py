@@ -1,0 +1,103 @@
+"""``crawlstream recover --partition``: a log of ``incoming`` that lost its end, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.history import commit_again, epoch_end, held, topic_id_of
+from crawlstream.cli.ask import ends_of
+from crawlstream.cli.console import say
+from crawlstream.errors import CrawlstreamError
+from crawlstream.frontier.positions import Positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """A partition of ``incoming`` in Kafka, and how far it has taken effect."""
+
+    topic_id: str
+    partition: int
+    position: int
+    oldest: int
+    end: int
+    """Offset behind its last record."""
+    loss: int | None
+    """Offset of the first record that took effect and is gone; None: none is known to be."""
+
+    def sentence(self) -> str:
+        """For people."""
+        holds = (
+            f"partition {self.partition} holds offsets {self.oldest} to {self.end};"
+            f" what is before {self.position} has taken effect"
+        )
+        if self.loss is None:
+            return f"{holds}, and nothing of that is known to be lost"
+        return (
+            f"{holds}, but from {self.loss} on that is lost, and what stands there now is new:"
+            f" stop all kafka-monitors, then --from loss"
+        )
+
+    def offset(self, begin: str) -> int:
+        """What ``--from`` means; CrawlstreamError if the partition holds no such offset."""
+        named = {"begin": self.oldest, "end": self.end, "loss": self.loss}
+        offset = named[begin] if begin in named else int(begin) if begin.isdecimal() else None
+        if offset is None:
+            raise CrawlstreamError(f"--from {begin}: an offset, begin, end; loss if one is known")
+        if not self.oldest <= offset <= self.end:
+            raise CrawlstreamError(f"the partition holds offsets {self.oldest} to {self.end} only")
+        return offset
+
+
+async def recover_partition(
+    settings: Settings, partition: int, begin: str, *, as_json: bool
+) -> None:
+    """Say what a partition is; with ``begin``, have it go on from there."""
+    await ends_of(settings, settings.topics.incoming)
+    async with redis_client(settings) as redis:
+        positions = Positions(redis, settings.keys)
+        state = await _look(settings, positions, partition)
+        if not begin:
+            say(orjson.dumps(asdict(state)).decode() if as_json else state.sentence())
+            return
+        offset = state.offset(begin)
+        await _go_on(settings, positions, state, offset)
+    told = {"partition": partition, "was": state.position, "position": offset}
+    sentence = f"partition {partition} goes on from offset {offset}, instead of {state.position}"
+    say(orjson.dumps(told).decode() if as_json else sentence)
+
+
+async def _look(settings: Settings, positions: Positions, partition: int) -> LogState:
+    topic, hosts = settings.topics.incoming, settings.KAFKA_HOSTS
+    found = (await held(hosts, topic, group=settings.KAFKA_GROUP)).get(partition)
+    if found is None:
+        raise CrawlstreamError(f"{topic} has no partition {partition}")
+    topic_id = await topic_id_of(hosts, topic)
+    position = (await positions.known()).get((topic_id, partition))
+    if position is None:
+        raise CrawlstreamError("nothing of the partition has taken effect: it needs no decision")
+    epoch = await positions.epoch(topic_id, partition)
+    lost_from = found.end
+    if epoch is not None:
+        lost_from = min(lost_from, await epoch_end(hosts, topic, partition, epoch))
+    return LogState(
+        topic_id=topic_id,
+        partition=partition,
+        position=position,
+        oldest=found.oldest,
+        end=found.end,
+        loss=max(lost_from, found.oldest) if lost_from < position else None,
+    )
+
+
+async def _go_on(settings: Settings, positions: Positions, state: LogState, offset: int) -> None:
+    """Kafka's hint first: what dies in between leaves the partition as it was, and waiting."""
+    topic, hosts, group = settings.topics.incoming, settings.KAFKA_HOSTS, settings.KAFKA_GROUP
+    await commit_again(hosts, topic, state.partition, group=group, offset=offset)
+    if not await positions.reposition(
+        state.topic_id, state.partition, shown=state.position, offset=offset
+    ):
+        raise CrawlstreamError("the position has moved meanwhile: stop all kafka-monitors")
