@@ -10,17 +10,24 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from kafka.admin import KafkaAdminClient, NewPartitions
 from kazoo.client import KazooClient
+from redis.exceptions import RedisError
 
 from chaos.blows import BACK_S, Blow, Fault, Reach, Strike, held
 from chaos.guests import die_at_a_step, err_in_time, freeze_past_deadline, join_and_leave
 from chaos.stage import REDIS_BYTES, Stage
 from crawlstream.keys import FrontierKeys
+from crawlstream.tasks import beside
+from support.waiting import wait_until
+
+_FOLLOW_EVERY_S = 0.3
+"""How often the limit of a Redis that is kept full follows what it uses."""
 
 # Processes.
 
@@ -152,17 +159,37 @@ async def empty_redis(reach: Reach) -> Blow:
 
 
 async def fill_redis(reach: Reach) -> Blow:
-    """Redis may use little more than it does, or less, for a while."""
-    redis = reach.stage.redis
-    used = int((await redis.info("memory"))["used_memory"])
-    share = reach.chance.choice([1.3, 1.08, 0.98])
-    await redis.config_set("maxmemory", int(used * share))
-    try:
-        await asyncio.sleep(reach.between(1, 15 if reach.is_long else 3))
-    finally:
-        # Not what it was before: another stroke like this one may have been under way.
-        await redis.config_set("maxmemory", REDIS_BYTES)
+    """Redis may use little more than it does, or less: for seconds, or, if long, for minutes."""
+    share = reach.chance.choice([1.3, 1.08, 1.0, 0.98])
+    async with kept_full(reach.stage, share):
+        await asyncio.sleep(reach.between(60, 180) if reach.is_long else reach.between(1, 3))
     return Blow(f"redis at {100 / share:.0f} %")
+
+
+@asynccontextmanager
+async def kept_full(stage: Stage, share: float = 1.0) -> AsyncIterator[None]:
+    """Redis may use ``share`` of what it uses, whatever that is, for the length of the block."""
+
+    async def follow() -> None:
+        while True:
+            with suppress(RedisError, OSError):
+                used = int((await stage.redis.info("memory"))["used_memory"])
+                await stage.redis.config_set("maxmemory", int(used * share))
+            await asyncio.sleep(_FOLLOW_EVERY_S)
+
+    try:
+        async with beside(follow()):
+            yield
+    finally:
+        await wait_until(partial(_may_grow, stage), timeout_s=BACK_S)
+
+
+async def _may_grow(stage: Stage) -> bool:
+    """Lift the limit to what it always is; another fault may have Redis in its hands."""
+    with suppress(RedisError, OSError):
+        await stage.redis.config_set("maxmemory", REDIS_BYTES)
+        return True
+    return False
 
 
 _STEP = """

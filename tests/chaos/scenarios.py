@@ -15,11 +15,12 @@ from redis.exceptions import RedisError
 from chaos.blows import Blow, Fault, Reach, held
 from chaos.facts import Fed
 from chaos.guests import death_of, guest, is_up
-from chaos.nemesis import FAULTS
+from chaos.nemesis import FAULTS, kept_full
 from chaos.rounds import Outcome, Round
-from chaos.stage import QUICK
+from chaos.stage import QUICK, Stage
 from crawlstream.boot.failpoints import STEPS
 from crawlstream.errors import CrawlstreamError
+from crawlstream.keys import FrontierKeys
 from crawlstream.tasks import beside
 from support.waiting import wait_until
 
@@ -147,8 +148,61 @@ async def ask_much(faults: Sequence[Fault], round_: Round) -> None:
 
     async with beside(ask()):
         await _strike(faults, round_)
-    for uuid in tuple(round_.asked):
-        await round_.stage.recorder.answered(uuid, timeout_s=120)
+    await _answered(round_.stage, tuple(round_.asked))
+
+
+_FEW, _MANY = 40, 300
+"""Seeds that are soon done, and that are not while they are few enough to wait."""
+
+
+async def live_full(faults: Sequence[Fault], round_: Round) -> None:
+    """Redis has not a byte to spare for the whole round: what needs no room goes on, and is told.
+
+    Pages of hosts whose robots.txt nobody knows come, a crawl of seeds ends, questions are answered
+    and stops take effect, behind seeds that wait, too; and all that while processes die.
+    """
+    stage, urls = round_.stage, round_.stage.plain_urls()
+    few = urls[:: max(1, len(urls) // _FEW)]
+    drains, later = _of(round_, "drains", few), _of(round_, "later", few)
+    doomed = [
+        replace(_of(round_, name, urls[:_MANY]), is_stopped=True) for name in ("doomed", "sooner")
+    ]
+    await round_.feed(drains, *few, maxdepth=0, priority=90)
+    for fed in doomed:
+        await round_.feed(fed, *fed.delivered, maxdepth=0)
+    await round_.feed_front_page()
+    await _first_pages(round_)
+    for fed in (drains, *doomed):
+        await wait_until(partial(_is_admitted, round_, fed), timeout_s=240, every_s=0.2)
+    async with kept_full(stage), asyncio.TaskGroup() as group:
+        full_until = time.monotonic() + round_.seconds
+        await _forget_robots(stage)
+        answers = [await round_.ask(drains, "info"), await round_.ask(doomed[0], "stop")]
+        await _answered(stage, answers)
+        await round_.feed(later, *few, maxdepth=0)
+        group.create_task(_strike(faults, round_))
+        await _answered(stage, [await round_.ask(doomed[1], "stop")])
+        for fed in (drains, *doomed):
+            await stage.recorder.ended(fed.crawlid, timeout_s=240)
+        await asyncio.sleep(full_until - time.monotonic())
+        assert not stage.recorder.results(later.crawlid), "a seed has entered a full Redis"
+
+
+def _of(round_: Round, name: str, urls: Sequence[str]) -> Fed:
+    """A crawl of these pages and no others."""
+    crawlid = f"{round_.name}-{name}-{round_.stage.web.port}"
+    return Fed(crawlid=crawlid, delivered=dict.fromkeys(urls, 200))
+
+
+async def _forget_robots(stage: Stage) -> None:
+    """Nobody knows what the hosts ask of robots, but for processes that have read it."""
+    origins = map(stage.web.origin, stage.web.hosts)
+    await stage.redis.unlink(*map(FrontierKeys().robots, origins))
+
+
+async def _answered(stage: Stage, uuids: Sequence[str]) -> None:
+    for uuid in uuids:
+        await stage.recorder.answered(uuid, timeout_s=120)
 
 
 _POISONED = """
@@ -261,6 +315,15 @@ SCENARIOS: Mapping[str, Scenario] = {
             shortest_s=25,
         ),
         Scenario("memory", "Redis at maxmemory", _in_turn("fill-redis")),
+        Scenario(
+            "full",
+            "Redis kept at maxmemory for a minute and more while processes are killed",
+            partial(
+                live_full,
+                _named("kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "cut-redis"),
+            ),
+            shortest_s=60,
+        ),
         Scenario("poison", "a page that kills its worker", eat_poison),
         Scenario(
             "network",

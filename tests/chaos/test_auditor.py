@@ -270,6 +270,19 @@ def test_a_rule_counts_for_windows_within_its_time() -> None:
     assert "3 requests within 0.2000 s, where 2" in overruns(0, 100, 200)[0]
 
 
+def test_a_window_may_be_a_tenth_short_only_where_the_clock_is_set() -> None:
+    """What the frontier clock may gain by a step counts for windows in which there was one."""
+    step = replace(STRIKE, fault="step-clock", at=2_000, seconds=1)
+
+    def overruns(*times: float) -> bool:
+        return bool(audit(replace(visited(*times)(GOOD), strikes=[STRIKE, step])))
+
+    assert not overruns(1_500, 2_401)
+    assert overruns(1_500, 2_398)
+    assert overruns(900, 1_850)
+    assert overruns(3_001, 3_950)
+
+
 def test_what_is_recovered_may_repeat_all() -> None:
     """After Redis was lost whatever was unfinished comes again, and says so."""
     lost = replace(STRIKE, began_again=True, in_flight=0)
