@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from crawlstream.bus import connect
 from crawlstream.cli.app import run
 from crawlstream.throttle import node
 from support.bus_pipe import LEAVES_SOCKETS
+from support.servers import RunningServer
 
 pytest_plugins = ["support.bus_fixtures"]
 
@@ -51,3 +54,35 @@ def test_a_service_that_is_away_is_told_with_a_remedy(
         f"crawlstream: {service} does not answer at 127.0.0.1:1:"
         f" start a cluster with `./crawlstream up -d`, or set {_VARIABLES[service]}\n"
     )
+
+
+@pytest.fixture
+def empty_redis(
+    redis_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Redis]:
+    """A Redis without anything, which commands take for the cluster's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    monkeypatch.setenv("REDIS_HOST", "127.0.0.1")
+    monkeypatch.setenv("REDIS_PORT", str(redis_server.port))
+    with Redis(port=redis_server.port) as redis:
+        redis.flushall()
+        yield redis
+        redis.config_set("requirepass", "")
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_a_redis_that_is_empty_is_not_told_to_be_away(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what it lacks, and who will restore it."""
+    assert run(["throttle", "show", "example.com"]) == 1
+    assert "holds no crawls: it is new, or was emptied." in capsys.readouterr().err
+
+
+def test_a_redis_that_refuses_us_is_not_told_to_be_away(
+    empty_redis: Redis, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says which settings are to be looked at."""
+    empty_redis.config_set("requirepass", "right")
+    monkeypatch.setenv("REDIS_PASSWORD", "wrong")
+    assert run(["throttle", "show", "example.com"]) == 1
+    assert "refuses the password: set REDIS_PASSWORD" in capsys.readouterr().err

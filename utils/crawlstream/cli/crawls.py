@@ -10,15 +10,13 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from redis.exceptions import RedisError
 from rich.markup import escape
 from rich.table import Table
 
-from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.cli.client import cluster_redis
 from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.times import ago
-from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
 
@@ -58,17 +56,8 @@ async def read_crawls(
     settings: Settings, *, appid: str | None = None, spiderid: str | None = None
 ) -> Sequence[CrawlState]:
     """All crawls of an application and spider, the latest activity first."""
-    redis = redis_client(settings)
-    frontier = Frontier(redis, settings.keys)
-    try:
-        found = await frontier.crawls(appid=appid, spiderid=spiderid)
-    except (RedisError, RedisUnavailable) as error:
-        raise RedisUnavailable(
-            f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"
-            " start a cluster with `./crawlstream up -d`, or set REDIS_HOST"
-        ) from error
-    finally:
-        await redis.aclose()
+    async with cluster_redis(settings) as redis:
+        found = await Frontier(redis, settings.keys).crawls(appid=appid, spiderid=spiderid)
     return sorted(found, key=lambda crawl: -crawl.last_activity)
 
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
 import orjson
 import typer
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
 from rich.table import Table
 
-from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.ask import APPID
+from crawlstream.cli.client import cluster_redis
 from crawlstream.cli.console import say, stdout_console
-from crawlstream.errors import CrawlstreamError, RedisUnavailable
+from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, PageReport, Sighting, Where
 from crawlstream.model.state import CrawlState
@@ -92,26 +88,11 @@ def kind_of(what: str) -> Kind:
     return Kind.DOMAIN if "." in what or what == "localhost" else Kind.CRAWL
 
 
-@asynccontextmanager
-async def cluster_redis() -> AsyncIterator[tuple[Redis, FrontierKeys]]:
-    """A client of the cluster's Redis; RedisUnavailable tells a person what to do."""
-    settings = load_settings()
-    redis = redis_client(settings)
-    try:
-        yield redis, settings.keys
-    except (RedisError, RedisUnavailable) as error:
-        raise RedisUnavailable(
-            f"Redis does not answer at {settings.REDIS_HOST}:{settings.REDIS_PORT}:"
-            " start a cluster with `./crawlstream up -d`, or set REDIS_HOST"
-        ) from error
-    finally:
-        await redis.aclose()
-
-
 async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
     """What one crawl, or each that is remembered, knows of a page."""
-    async with cluster_redis() as (redis, keys):
-        inspector = Inspector(redis, keys)
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        inspector = Inspector(redis, settings.keys)
         crawls = [crawl] if crawl else await inspector.crawls(MOST_CRAWLS)
         found = [await inspector.page(one, url) for one in crawls]
     if crawl and not found[0]:
@@ -123,16 +104,18 @@ async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
 
 async def _domain(host: str) -> DomainReport:
     """What is known of the site that a host is counted under."""
-    async with cluster_redis() as (redis, keys):
-        table = await Frontier(redis, keys).rules()
-        return await Inspector(redis, keys).domain(
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        table = await Frontier(redis, settings.keys).rules()
+        return await Inspector(redis, settings.keys).domain(
             table.site_of(host) if table else domain_key(host)
         )
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:
-    async with cluster_redis() as (redis, keys):
-        state = await Frontier(redis, keys).crawl_state(crawl)
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        state = await Frontier(redis, settings.keys).crawl_state(crawl)
     if state is None:
         raise _unknown(crawl)
     return state

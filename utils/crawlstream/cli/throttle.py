@@ -12,8 +12,8 @@ import typer
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.cli.client import cluster_redis
 from crawlstream.cli.console import say, stdout_console
-from crawlstream.cli.inspect import cluster_redis
 from crawlstream.errors import ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
@@ -159,21 +159,24 @@ def rescope() -> None:
 
 
 async def _rescope(scope: str) -> None:
-    async with cluster_redis() as (redis, keys):
-        await Frontier(redis, keys).agree(scope, by_force=True)
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        await Frontier(redis, settings.keys).agree(scope, by_force=True)
 
 
 async def _standing(host: str, view: str) -> tuple[ThrottleTable | None, DomainReport]:
     """The rules, and what the frontier has of the site that a host is counted under."""
-    async with cluster_redis() as (redis, keys):
-        table = await Frontier(redis, keys).rules()
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        table = await Frontier(redis, settings.keys).rules()
         site = table.site_of(host) if table else domain_key(host)
-        return table, await Inspector(redis, keys).domain(site, view)
+        return table, await Inspector(redis, settings.keys).domain(site, view)
 
 
 async def _copy(table: ThrottleTable) -> None:
-    async with cluster_redis() as (redis, keys):
-        await Frontier(redis, keys).copy_rules(table, adopt=True)
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        await Frontier(redis, settings.keys).copy_rules(table, adopt=True)
 
 
 def why(table: ThrottleTable | None, host: str) -> str:
