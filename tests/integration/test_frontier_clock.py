@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import KEYS, Worker, open_bench
@@ -62,6 +63,7 @@ class Day:
 
     async def live(self) -> None:
         """Let time pass."""
+        await found(self.redis, KEYS)
         callers = [Frontier(self.redis, KEYS) for _ in range(4)]
         for number, caller in enumerate(callers):
             await caller.beat(str(number))
@@ -119,6 +121,7 @@ async def test_the_clock_stands_while_nobody_can_tell(redis: Redis) -> None:
     """Processes that make one call each move no clock, and those that stay lose nothing by them."""
     times = Times()
     async with timed(redis, times) as client:
+        await found(client, KEYS)
         stays = Frontier(client, KEYS)
         await stays.beat("stays")
         begun = times.seen[-1][1]

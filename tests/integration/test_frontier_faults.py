@@ -212,7 +212,7 @@ async def test_a_restarted_redis_has_lost_nothing(
     answer = await bench.worker.exchange(want=5)
     assert (answer.life > life, list(answer.holds)) == (True, [])
     assert not (await bench.worker.settle(*held, sent_ms=1)).stale
-    await bench.advance(250)
+    await bench.advance(1_500)
     assert (await bench.worker.urls()) == ["a/1"]
     await bench.advance(100_000)
     await bench.rule(rule)
@@ -247,7 +247,7 @@ async def test_a_redis_that_is_away_is_said_to_be_so(redis_server: RunningServer
         finally:
             redis_server.start()
         assert await bench.worker.urls() == []
-        await bench.advance(2_000)
+        await bench.advance(3_000)
         assert await bench.worker.urls() == ["a/1"]
 
 

@@ -84,7 +84,7 @@ async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> 
     assert dict((await bench.feed.seeds("b/1", crawl=unknown)).runs) == {1: 8}
     assert await positions.known() == {("topic", 0): 2}
     assert not await bench.worker.lease(2), "nobody knows what was sent before the loss"
-    await bench.advance(2 * int(WIDE_OPEN.window_s * 1000))
+    await bench.advance(3 * int(WIDE_OPEN.window_s * 1000))
     recovered = {hold.crawl: hold.recovered for hold in await bench.worker.lease(2)}
     assert recovered == {lost: True, unknown: False}
 
