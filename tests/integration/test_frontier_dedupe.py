@@ -88,6 +88,17 @@ async def test_a_link_that_two_pages_of_one_call_lead_to_enters_once(bench: Benc
     assert (state.queued, state.filtered_by_reason) == (41, {"duplicate": 11})
 
 
+async def test_a_domain_that_is_fed_again_is_still_known(bench: Bench) -> None:
+    """Whichever domains came in between: links to its earlier pages are duplicates."""
+    await bench.feed.seeds("a/1", "a/2")
+    await bench.feed.seeds(*(f"d{number}/1" for number in range(70)))
+    await bench.feed.seeds("a/3", "a/4")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", range(1, 6))])
+    state = await bench.state()
+    assert (state.admitted, state.filtered_by_reason) == (75, {"duplicate": 4})
+
+
 async def test_a_retry_and_new_links_of_its_domain_in_one_call_are_both_listed(
     bench: Bench,
 ) -> None:

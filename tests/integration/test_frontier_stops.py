@@ -106,6 +106,19 @@ async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None
     assert [one.kind for one in await endings(bench)] == ["crawl_finished"]
 
 
+async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
+    """What the first began with says nothing of the second, though the stop is read late."""
+    elsewhere, late = bench.another_feed(1), bench.another_feed(2)
+    await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=1_000))
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    await elsewhere.put(elsewhere.seed("a/2", timestamp_ms=3_000))
+    await late.put(late.command("stop", timestamp_ms=2_000))
+    state = await bench.state()
+    assert (state.run, state.state, state.queued) == (2, "running", 1)
+
+
 async def test_an_older_seed_of_another_partition_belongs_to_the_stopped_run(
     bench: Bench,
 ) -> None:

@@ -157,6 +157,18 @@ async def test_one_hit_a_window_earns_no_bonus(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("still")
+async def test_two_hits_a_window_are_a_robots_txt_and_its_page(bench: Bench) -> None:
+    """They may go back to back; then both have been used up."""
+    await bench.rule(spaced(2, 10))
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.release(hold, sent_ms=0, robots=True)
+    (page,) = await bench.worker.lease(5)
+    await bench.worker.settle(page, sent_ms=0)
+    assert 9_900 <= await due_ms(bench.worker) <= 10_000
+
+
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("rule", [spaced(2, 10), bursts(5, 10)])
 async def test_after_a_restart_a_domain_has_used_its_allowance(
     bench: Bench, rule: ThrottleRule

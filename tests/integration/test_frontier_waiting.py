@@ -160,6 +160,21 @@ async def test_the_cap_of_the_cluster_counts_all_crawls(bench: Bench) -> None:
     assert dict((await bench.feed.seeds("b/2", "b/3", crawl=OTHER)).refused) == {}
 
 
+async def test_the_last_place_in_the_cluster_is_one(bench: Bench) -> None:
+    """The smallest cap there is holds, too."""
+    bench.limit(most_queued=1)
+    await bench.tend()
+    assert list((await bench.feed.seeds("a/1", "a/2")).refused.values()) == ["frontier_full"]
+    assert (await bench.state()).queued == 1
+
+
+async def test_of_two_caps_that_are_reached_the_narrower_is_told(bench: Bench) -> None:
+    """A crawl that has all that it may have would gain nothing by more room for all."""
+    bench.limit(most_queued=1, most_queued_of_crawl=1)
+    await bench.tend()
+    assert list((await bench.feed.seeds("a/1", "a/2")).refused.values()) == ["crawl_full"]
+
+
 async def test_the_target_of_a_redirect_enters_a_full_frontier(bench: Bench) -> None:
     """It takes the place of the page that was held."""
     bench.limit(most_queued_of_crawl=1)
