@@ -322,3 +322,13 @@ async def test_the_frontier_at_a_glance(bench: Bench) -> None:
     assert (state.rules_known, state.workers) == (True, 1)
     assert state.outbox == 2
     assert state.backlog == {"a b": {"domains": 1}, "link": {"domains": 2}}
+
+
+async def test_a_redis_that_nobody_has_used_shows_nothing(unruled: Bench) -> None:
+    """All counts are 0, no rules are known, and there is no time yet."""
+    state = await unruled.frontier.state()
+    assert not state.rules_known
+    assert (state.crawls, state.queued, state.delayed, state.held, state.spilled) == (0,) * 5
+    await unruled.redis.flushdb()
+    state = await unruled.frontier.state()
+    assert (state.life, state.clock_ms, state.residual, state.workers) == (0, 0, 0, 0)
