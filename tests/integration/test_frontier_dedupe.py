@@ -79,6 +79,17 @@ async def test_a_domain_has_as_many_sets_as_it_has_pages(bench: Bench) -> None:
     await bench.worker.settle(hold)
 
 
+async def test_seeds_of_a_large_domain_are_known(bench: Bench) -> None:
+    """Fed by the hundred into sets of its own, new ones and old: links to all are duplicates."""
+    await bench.feed.seeds("seed/1", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    await bench.frontier.put_links(bench.worker.name, "link", hold.token, [links("a", range(600))])
+    await bench.feed.seeds(*(f"a/{number}" for number in range(590, 650)))
+    await bench.worker.settle(hold, links=[links("a", range(580, 660))])
+    state = await bench.state()
+    assert (state.admitted, state.filtered_by_reason) == (1 + 600 + 60 + 10, {"duplicate": 70})
+
+
 def done(hold: Hold, *groups: Links) -> Settle:
     """The end of a page that led to these."""
     return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups)

@@ -6,6 +6,7 @@ import itertools
 import time
 from dataclasses import replace
 
+from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, PendingAction, Seed
 from support.frontier import CRAWL, GRACE_MS, KEYS, Bench, Feed, endings, links
@@ -117,6 +118,17 @@ async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
     await late.put(late.command("stop", timestamp_ms=2_000))
     state = await bench.state()
     assert (state.run, state.state, state.queued) == (2, "running", 1)
+
+
+async def test_only_what_was_written_after_a_stop_is_read_again(bench: Bench) -> None:
+    """Of other partitions: whose latest seed is older, in whatever order they came, has nothing."""
+    older, younger = bench.another_feed(1), bench.another_feed(2)
+    await older.put(older.seed("a/1", timestamp_ms=1_000))
+    await younger.put(
+        younger.seed("a/2", timestamp_ms=3_000), younger.seed("a/3", timestamp_ms=1_000)
+    )
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=2_000))
+    assert await Positions(bench.redis, KEYS).again() == {("topic", 2): 0}
 
 
 async def test_an_older_seed_of_another_partition_belongs_to_the_stopped_run(

@@ -134,6 +134,14 @@ async def test_links_beyond_the_cap_of_a_crawl_are_filtered_and_counted(bench: B
     assert (await bench.state()).admitted == 9
 
 
+async def test_what_waits_already_counts_for_the_cap_of_a_crawl(bench: Bench) -> None:
+    """Whether it came in the same call or long ago."""
+    bench.limit(most_queued_of_crawl=2)
+    await bench.tend()
+    refused = [dict((await bench.feed.seeds(f"a/{number}")).refused) for number in range(3)]
+    assert refused == [{}, {}, {2: "crawl_full"}]
+
+
 async def test_seeds_beyond_the_cap_are_refused_by_name(bench: Bench) -> None:
     """Delayed ones count; retries and what a worker gives back always return."""
     bench.limit(most_queued_of_crawl=2)
