@@ -15,7 +15,6 @@ from crawlstream.model.inspection import DomainReport
 from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
 from support.frontier import KEYS, WIDE_OPEN, Bench, Worker, open_bench
 from support.frontier_audit import audit
-from support.windows import due_ms
 
 pytest_plugins = ["support.frontier_fixtures"]
 

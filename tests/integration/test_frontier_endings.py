@@ -93,7 +93,13 @@ async def test_the_next_run_counts_from_nothing(bench: Bench) -> None:
     await bench.tend()
     await bench.feed.seeds("a/3")
     state = await bench.state()
-    assert (state.run, state.admitted, state.done, state.failed, state.body_bytes) == (2, 1, 0, 0, 0)
+    assert (state.run, state.admitted, state.done, state.failed, state.body_bytes) == (
+        2,
+        1,
+        0,
+        0,
+        0,
+    )
     assert state.done_by_status == state.failed_by_reason == state.filtered_by_reason == {}
 
 

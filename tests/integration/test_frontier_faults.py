@@ -75,7 +75,8 @@ async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
         assert (state.is_full, state.memory_limit) == (False, 0)
         assert (await crowded.feed.seeds("b/1")).applied == 1
         answer = await crowded.worker.settle(hold, links=[links("b", [2])])
-        assert (answer.is_crowded, answer.refused) == (False, set())
+        assert not answer.is_crowded
+        assert not answer.refused
     finally:
         await crowded.redis.config_set("maxmemory", limit)
 

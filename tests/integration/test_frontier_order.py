@@ -180,7 +180,7 @@ async def test_a_large_batch_serves_the_best_first(bench: Bench) -> None:
 
 
 async def test_one_page_is_chosen_among_all_that_have_waited(bench: Bench) -> None:
-    """Of many domains whose pause is over at once the most urgent is next, not the first in line."""
+    """Of domains whose pause is over at once the most urgent is next, not the first in line."""
     await bench.rule(ThrottleRule(hits=1, window_s=10))
     for number in range(40):
         await bench.feed.seeds(f"d{number}/first", f"d{number}/second", priority=number)

@@ -74,6 +74,26 @@ async def test_a_feed_after_a_stop_in_one_batch_starts_afresh(bench: Bench) -> N
     assert await bench.worker.crawl_all() == ["a/1", "a/2"]
 
 
+async def test_what_is_swept_leaves_no_domain_behind(bench: Bench) -> None:
+    """One domain, like many: nobody is told that work is left in it."""
+    await bench.feed.seeds("a/1")
+    await bench.feed.say("stop")
+    await bench.tend()
+    assert not sum(of["domains"] for of in (await bench.frontier.state()).backlog.values())
+
+
+async def test_profiles_of_a_stopped_run_stay_while_a_page_is_held(bench: Bench) -> None:
+    """Whatever becomes of that page can be told with all that is needed to feed it again."""
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.feed.say("stop")
+    await bench.tend()
+    assert await bench.redis.keys(KEYS.tag + "f:*")
+    await bench.worker.settle(hold)
+    await bench.tend()
+    assert not await bench.redis.keys(KEYS.tag + "f:*")
+
+
 async def test_two_stops_are_both_answered(bench: Bench) -> None:
     """The second stop of a crawl has nothing to purge, and says so."""
     await bench.feed.seeds("a/1")

@@ -28,8 +28,7 @@ def main() -> int:
     """Answer 1 where a mutant survived that nobody has argued for."""
     options = _options()
     before: dict[str, Any] = json.loads(Path(options.again).read_text()) if options.again else {}
-    collect()
-    order = Order(before.get("seconds") or _seconds())
+    order = Order(collect(), before.get("seconds") or _seconds())
     if before:
         found = {mutant.key: mutant for mutant in all_mutants()}
         keys = [key for key, fate in before["fates"].items() if fate == SURVIVED]
@@ -50,9 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which of all that are possible")
     parser.add_argument("--only", default="", help="files whose path has this in it")
     parser.add_argument("--jobs", type=int, default=2, help="runs of the tests at a time")
-    parser.add_argument(
-        "--within", type=float, help="only the first tests, of so many seconds: survivors need --again"
-    )
+    parser.add_argument("--within", type=float, help="only the first tests, of so many seconds")
     parser.add_argument("--json", help="a file for the fate of each")
     parser.add_argument("--again", help="such a file: those that survived then, and no others")
     return parser.parse_args()
@@ -64,7 +61,7 @@ def _seconds() -> dict[str, float]:
     if done.red:
         raise SystemExit(f"red without any mutant: {done.red}")
     _say(f"{len(done.seconds)} tests, {sum(done.seconds.values()):.0f} s")
-    return done.seconds
+    return dict(done.seconds)
 
 
 def _fate(mutant: Mutant, order: Order, within: float | None) -> str:
