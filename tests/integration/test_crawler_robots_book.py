@@ -78,6 +78,7 @@ async def test_hosts_cannot_fill_redis_with_their_files(book: RobotsBook, redis:
     assert len(await redis.keys("*robots:http://o*")) > 8_000
     sizes = [int(one.split()[0]) for one in await redis.lrange("{cs0}robots", 0, -1)]
     assert sum(sizes) == int(await redis.get("{cs0}robots_bytes") or 0)
+    assert await redis.pttl("{cs0}robots") > 0, "what is known of the copies outlives them all"
 
 
 async def test_a_file_larger_than_the_share_is_kept_alone(book: RobotsBook, redis: Redis) -> None:

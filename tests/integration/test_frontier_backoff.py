@@ -179,6 +179,17 @@ async def test_silence_is_counted_from_its_own_beginning(bench: Bench) -> None:
     assert (await bench.state()).failed == 0
 
 
+@pytest.mark.usefixtures("still")
+async def test_the_result_of_a_refusal_is_no_answer(bench: Bench) -> None:
+    """A page that came back as 429 is done, and its site is left alone all the same."""
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    refused = Heard(Reaction.REFUSAL, 7_000)
+    await bench.worker.exchange(sent=[Sent(hold.token, 0, received=True, heard=refused)])
+    await bench.worker.settle(hold)
+    assert await due_ms(bench.worker) == 7_000
+
+
 async def test_a_report_that_is_repeated_counts_once(bench: Bench) -> None:
     """When the answer to a call is lost, the same words are no second strike."""
     await bench.feed.seeds("a/1", "a/2")

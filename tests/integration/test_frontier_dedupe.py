@@ -46,6 +46,50 @@ async def test_each_link_enters_once_however_large_a_domain_is(bench: Bench) -> 
     await bench.worker.settle(hold)
 
 
+async def sets(redis: Redis, kind: str) -> int:
+    """How many sets of fingerprints there are: ``s`` shared ones, ``e`` a domain's own."""
+    return len(await redis.keys(f"*}}{kind}:*"))
+
+
+async def test_small_domains_share_their_sets(bench: Bench) -> None:
+    """Thirty-two domains are in one set, whichever way their first page came."""
+    await bench.feed.seeds("seed/1", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    one_by_one = [links(f"a{number}", [number]) for number in range(20)]
+    in_groups = [links(f"b{number}", range(5)) for number in range(20)]
+    for group in one_by_one + in_groups:
+        await bench.frontier.put_links(bench.worker.name, "link", hold.token, [group])
+    await bench.feed.seeds(*(f"c{number}/1" for number in range(20)))
+    assert (await sets(bench.redis, "s"), await sets(bench.redis, "e")) == (2, 0)
+    await bench.worker.settle(hold)
+
+
+async def test_a_domain_has_as_many_sets_as_it_has_pages(bench: Bench) -> None:
+    """What is known takes no more room when it comes again; 209 pages or more share a set."""
+    await bench.feed.seeds("seed/1", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    at_once, one_by_one = [links("a", range(1_000))], [links("b", [n]) for n in range(1_000)]
+    for groups in (at_once, one_by_one):
+        await bench.frontier.put_links(bench.worker.name, "link", hold.token, groups)
+    for _ in range(250):
+        await bench.feed.seeds("a/1", max_pages=10_000)
+    own = [len(await bench.redis.keys(f"*}}e:*:{domain}:*")) for domain in "ab"]
+    # The first 508 that come one by one are in a shared set.
+    assert own == [-(-1_000 // 209), -(-492 // 209)]
+    await bench.worker.settle(hold)
+
+
+async def test_seeds_of_a_large_domain_are_known(bench: Bench) -> None:
+    """Fed by the hundred into sets of its own, new ones and old: links to all are duplicates."""
+    await bench.feed.seeds("seed/1", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    await bench.frontier.put_links(bench.worker.name, "link", hold.token, [links("a", range(600))])
+    await bench.feed.seeds(*(f"a/{number}" for number in range(590, 650)))
+    await bench.worker.settle(hold, links=[links("a", range(580, 660))])
+    state = await bench.state()
+    assert (state.admitted, state.filtered_by_reason) == (1 + 600 + 60 + 10, {"duplicate": 70})
+
+
 def done(hold: Hold, *groups: Links) -> Settle:
     """The end of a page that led to these."""
     return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=groups)
@@ -86,6 +130,17 @@ async def test_a_link_that_two_pages_of_one_call_lead_to_enters_once(bench: Benc
     )
     state = await bench.state()
     assert (state.queued, state.filtered_by_reason) == (41, {"duplicate": 11})
+
+
+async def test_a_domain_that_is_fed_again_is_still_known(bench: Bench) -> None:
+    """Whichever domains came in between: links to its earlier pages are duplicates."""
+    await bench.feed.seeds("a/1", "a/2")
+    await bench.feed.seeds(*(f"d{number}/1" for number in range(70)))
+    await bench.feed.seeds("a/3", "a/4")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", range(1, 6))])
+    state = await bench.state()
+    assert (state.admitted, state.filtered_by_reason) == (75, {"duplicate": 4})
 
 
 async def test_a_retry_and_new_links_of_its_domain_in_one_call_are_both_listed(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from crawlstream.frontier.positions import Positions
-from crawlstream.model.effects import Loss
+from crawlstream.model.effects import Loss, Outcome
 from crawlstream.model.runs import Fate
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, endings, links
@@ -81,6 +81,26 @@ async def test_a_later_feed_opens_the_next_run_with_dedupe_kept(bench: Bench) ->
     assert await bench.worker.crawl_all() == ["a/3"]
     state = await bench.state()
     assert (state.run, state.admitted, state.filtered_by_reason) == (2, 2, {"duplicate": 1})
+
+
+async def test_the_next_run_counts_from_nothing(bench: Bench) -> None:
+    """What the former one did, why it failed and filtered, is not told of the next."""
+    await bench.feed.seeds("a/1", "a/2", maxdepth=1)
+    good, bad = await bench.worker.lease(2)
+    await bench.worker.settle(good, links=[links("a", [1])], body_bytes=7)
+    await bench.worker.settle(bad, outcome=Outcome.FAILED)
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    await bench.feed.seeds("a/3")
+    state = await bench.state()
+    assert (state.run, state.admitted, state.done, state.failed, state.body_bytes) == (
+        2,
+        1,
+        0,
+        0,
+        0,
+    )
+    assert state.done_by_status == state.failed_by_reason == state.filtered_by_reason == {}
 
 
 async def test_dedupe_ends_some_time_after_the_run(bench: Bench) -> None:

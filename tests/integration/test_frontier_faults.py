@@ -65,6 +65,22 @@ async def test_seeds_wait_before_redis_is_full(
     assert (await crowded.frontier.intake(batch)).applied == 1
 
 
+async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
+    """Without a ``maxmemory`` seeds and children enter, and nothing is told to be full."""
+    limit = (await crowded.redis.config_get("maxmemory"))["maxmemory"]
+    (hold,) = await crowded.worker.lease()
+    await crowded.redis.config_set("maxmemory", 0)
+    try:
+        state = await crowded.frontier.state()
+        assert (state.is_full, state.memory_limit) == (False, 0)
+        assert (await crowded.feed.seeds("b/1")).applied == 1
+        answer = await crowded.worker.settle(hold, links=[links("b", [2])])
+        assert not answer.is_crowded
+        assert not answer.refused
+    finally:
+        await crowded.redis.config_set("maxmemory", limit)
+
+
 async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
     """Up to the first seed that must wait: what frees memory is not shut out by its lack."""
     feed = crowded.feed

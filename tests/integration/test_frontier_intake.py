@@ -89,6 +89,15 @@ async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> 
     assert recovered == {lost: True, unknown: False}
 
 
+async def test_an_ended_run_of_a_crawl_that_was_forgotten_changes_nothing(bench: Bench) -> None:
+    """What ended before the loss needs no ending: the next feed is the next run."""
+    fates = [Fate(crawl=CRAWL, run=4, is_over=True)]
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=9, floor=4, fates=fates)
+    assert await Positions(bench.redis, KEYS).restore(loss) == 0
+    assert dict((await bench.feed.seeds("a/1")).runs) == {0: 5}
+    assert await bench.events() == ["crawl_started"]
+
+
 async def test_a_crawl_that_was_paused_begins_again_paused(bench: Bench) -> None:
     """After a loss nobody has to say it again; what resumes it resumes it."""
     fates = [Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True)]

@@ -10,7 +10,7 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Release, Requeue, Settle
 from crawlstream.model.throttle import ThrottleRule
-from support.frontier import WIDE_OPEN, Bench, links, url_of
+from support.frontier import KEYS, WIDE_OPEN, Bench, links, url_of
 
 pytest_plugins = ["support.frontier_fixtures"]
 
@@ -322,3 +322,33 @@ async def test_the_frontier_at_a_glance(bench: Bench) -> None:
     assert (state.rules_known, state.workers) == (True, 1)
     assert state.outbox == 2
     assert state.backlog == {"a b": {"domains": 1}, "link": {"domains": 2}}
+
+
+async def test_a_redis_that_nobody_has_used_shows_nothing(unruled: Bench) -> None:
+    """All counts are 0, no rules are known, and there is no time yet."""
+    state = await unruled.frontier.state()
+    assert not state.rules_known
+    assert (state.crawls, state.queued, state.delayed, state.held, state.spilled) == (0,) * 5
+    await unruled.redis.flushdb()
+    state = await unruled.frontier.state()
+    assert (state.life, state.clock_ms, state.residual, state.workers) == (0, 0, 0, 0)
+
+
+async def test_marks_are_read_behind_any_profile_number(bench: Bench) -> None:
+    """The twelfth profile of a crawl, like the first: its entries know how often they failed."""
+    for number in range(12):
+        await bench.feed.seeds("a/1", maxdepth=number)
+    for attempt in (1, 2, 3):
+        holds = await bench.worker.lease(12)
+        assert [hold.attempt for hold in holds] == [attempt] * 12
+        await bench.worker.requeue(*holds)
+
+
+async def test_the_latest_activity_of_a_run_is_told(bench: Bench) -> None:
+    """A page that ends is one."""
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    (record,) = await bench.redis.keys(KEYS.tag + "x:*")
+    await bench.redis.hset(record, "active", 0)
+    await bench.worker.settle(hold)
+    assert (await bench.state()).last_activity > 1_000_000_000

@@ -63,6 +63,16 @@ async def test_entries_of_a_stopped_crawl_do_not_lift_their_domain(bench: Bench)
     assert await bench.worker.urls(1) == ["a/late"]
 
 
+async def test_a_blocked_domain_of_a_stopped_crawl_leaves_the_index(bench: Bench) -> None:
+    """When its turn comes there is nothing left that its rule could hold back."""
+    await bench.feed.seeds("a/1", "b/1")
+    await bench.feed.say("stop")
+    await bench.feed.seeds("c/1")
+    await bench.rule(blacklist=["a", "b"])
+    await bench.worker.lease(10)
+    assert (await bench.frontier.state()).backlog.get("link", {"domains": 0}) == {"domains": 0}
+
+
 async def test_a_swept_crawl_does_not_lift_its_domain(bench: Bench) -> None:
     """A domain whose best entries were swept away waits behind domains that are better now."""
     other = replace(CRAWL, crawlid="other")
@@ -167,3 +177,13 @@ async def test_a_large_batch_serves_the_best_first(bench: Bench) -> None:
     urls = await bench.worker.urls(100)
     assert all(url.endswith("/urgent") for url in urls[:60])
     assert len(urls) == 100
+
+
+async def test_one_page_is_chosen_among_all_that_have_waited(bench: Bench) -> None:
+    """Of domains whose pause is over at once the most urgent is next, not the first in line."""
+    await bench.rule(ThrottleRule(hits=1, window_s=10))
+    for number in range(40):
+        await bench.feed.seeds(f"d{number}/first", f"d{number}/second", priority=number)
+    await bench.worker.sent(*reversed(await bench.worker.lease(40)))
+    await bench.advance(10_000)
+    assert await bench.worker.urls(1) == ["d39/second"]

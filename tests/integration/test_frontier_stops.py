@@ -6,6 +6,7 @@ import itertools
 import time
 from dataclasses import replace
 
+from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, PendingAction, Seed
 from support.frontier import CRAWL, GRACE_MS, KEYS, Bench, Feed, endings, links
@@ -73,6 +74,26 @@ async def test_a_feed_after_a_stop_in_one_batch_starts_afresh(bench: Bench) -> N
     assert await bench.worker.crawl_all() == ["a/1", "a/2"]
 
 
+async def test_what_is_swept_leaves_no_domain_behind(bench: Bench) -> None:
+    """One domain, like many: nobody is told that work is left in it."""
+    await bench.feed.seeds("a/1")
+    await bench.feed.say("stop")
+    await bench.tend()
+    assert not sum(of["domains"] for of in (await bench.frontier.state()).backlog.values())
+
+
+async def test_profiles_of_a_stopped_run_stay_while_a_page_is_held(bench: Bench) -> None:
+    """Whatever becomes of that page can be told with all that is needed to feed it again."""
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.feed.say("stop")
+    await bench.tend()
+    assert await bench.redis.keys(KEYS.tag + "f:*")
+    await bench.worker.settle(hold)
+    await bench.tend()
+    assert not await bench.redis.keys(KEYS.tag + "f:*")
+
+
 async def test_two_stops_are_both_answered(bench: Bench) -> None:
     """The second stop of a crawl has nothing to purge, and says so."""
     await bench.feed.seeds("a/1")
@@ -104,6 +125,30 @@ async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None
     await bench.worker.settle(hold, links=[links("a", [1])])
     assert await bench.worker.crawl_all() == ["a/1"]
     assert [one.kind for one in await endings(bench)] == ["crawl_finished"]
+
+
+async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
+    """What the first began with says nothing of the second, though the stop is read late."""
+    elsewhere, late = bench.another_feed(1), bench.another_feed(2)
+    await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=1_000))
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    await elsewhere.put(elsewhere.seed("a/2", timestamp_ms=3_000))
+    await late.put(late.command("stop", timestamp_ms=2_000))
+    state = await bench.state()
+    assert (state.run, state.state, state.queued) == (2, "running", 1)
+
+
+async def test_only_what_was_written_after_a_stop_is_read_again(bench: Bench) -> None:
+    """Of other partitions: whose latest seed is older, in whatever order they came, has nothing."""
+    older, younger = bench.another_feed(1), bench.another_feed(2)
+    await older.put(older.seed("a/1", timestamp_ms=1_000))
+    await younger.put(
+        younger.seed("a/2", timestamp_ms=3_000), younger.seed("a/3", timestamp_ms=1_000)
+    )
+    await bench.feed.put(bench.feed.command("stop", timestamp_ms=2_000))
+    assert await Positions(bench.redis, KEYS).again() == {("topic", 2): 0}
 
 
 async def test_an_older_seed_of_another_partition_belongs_to_the_stopped_run(

@@ -7,9 +7,11 @@ import time
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from crawlstream.frontier import streams as streams_module
 from crawlstream.frontier.found import found
+from crawlstream.frontier.scripts import Scripts
 from crawlstream.frontier.streams import GROUP, Streams
 from support.frontier import KEYS, Bench
 from support.waiting import WaitUntil
@@ -197,3 +199,12 @@ async def test_what_is_owed_is_typed(bench: Bench) -> None:
     assert (started.kind, started.run, started.counters) == ("crawl_started", 1, {})
     assert (accepted.kind, accepted.uuid, accepted.hold) == ("accepted", "who", None)
     assert abs(started.server_time - time.time()) < 5
+
+
+async def test_a_group_is_made_once(redis: Redis) -> None:
+    """Who comes second finds it; what is no stream is an error."""
+    scripts = Scripts(redis, KEYS.tag)
+    assert [await scripts.run("group", "outbox", GROUP) for _ in range(2)] == [1, 0]
+    await redis.set(KEYS.tag + "text", "")
+    with pytest.raises(ResponseError):
+        await scripts.run("group", "text", GROUP)

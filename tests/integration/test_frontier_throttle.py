@@ -157,6 +157,18 @@ async def test_one_hit_a_window_earns_no_bonus(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("still")
+async def test_two_hits_a_window_are_a_robots_txt_and_its_page(bench: Bench) -> None:
+    """They may go back to back; then both have been used up."""
+    await bench.rule(spaced(2, 10))
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.release(hold, sent_ms=0, robots=True)
+    (page,) = await bench.worker.lease(5)
+    await bench.worker.settle(page, sent_ms=0)
+    assert 9_900 <= await due_ms(bench.worker) <= 10_000
+
+
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("rule", [spaced(2, 10), bursts(5, 10)])
 async def test_after_a_restart_a_domain_has_used_its_allowance(
     bench: Bench, rule: ThrottleRule
@@ -178,6 +190,33 @@ async def test_after_a_restart_a_domain_has_used_its_allowance(
     await bench.worker.settle(hold, sent_ms=0)
     await bench.advance(pause)
     assert len(await bench.worker.lease()) == 1
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_domain_pays_for_a_restart_once(bench: Bench) -> None:
+    """Behind the pause after a restart its requests are spaced as ever."""
+    await bench.rule(spaced(10, 10))
+    await bench.feed.seeds(*(f"a/{i}" for i in range(5)))
+    await bench.worker.exchange()
+    await bench.pretend_restart()
+    await bench.advance(await due_ms(bench.worker))
+    for _ in range(3):
+        await bench.worker.settle(*await bench.worker.lease(), sent_ms=0)
+        assert 900 <= await due_ms(bench.worker) <= 1_000
+        await bench.advance(1_000)
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_domain_whose_window_has_passed_waits_no_more(bench: Bench) -> None:
+    """It is ready for the rest of its allowance, and in no other index."""
+    await bench.rule(bursts(3, 10))
+    await bench.feed.seeds(*(f"a/{i}" for i in range(9)))
+    await bench.worker.settle(*await bench.worker.lease(3), sent_ms=0)
+    await bench.advance(10_001)
+    assert len(await bench.worker.lease()) == 1
+    indexes = [await bench.redis.zscore(f"{KEYS.tag}{index}:link", "a") for index in "wr"]
+    assert indexes[0] is None
+    assert indexes[1] is not None
 
 
 @pytest.mark.usefixtures("still")

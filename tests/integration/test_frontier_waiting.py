@@ -134,6 +134,14 @@ async def test_links_beyond_the_cap_of_a_crawl_are_filtered_and_counted(bench: B
     assert (await bench.state()).admitted == 9
 
 
+async def test_what_waits_already_counts_for_the_cap_of_a_crawl(bench: Bench) -> None:
+    """Whether it came in the same call or long ago."""
+    bench.limit(most_queued_of_crawl=2)
+    await bench.tend()
+    refused = [dict((await bench.feed.seeds(f"a/{number}")).refused) for number in range(3)]
+    assert refused == [{}, {}, {2: "crawl_full"}]
+
+
 async def test_seeds_beyond_the_cap_are_refused_by_name(bench: Bench) -> None:
     """Delayed ones count; retries and what a worker gives back always return."""
     bench.limit(most_queued_of_crawl=2)
@@ -158,6 +166,21 @@ async def test_the_cap_of_the_cluster_counts_all_crawls(bench: Bench) -> None:
     bench.limit(most_queued=0)
     await bench.tend()
     assert dict((await bench.feed.seeds("b/2", "b/3", crawl=OTHER)).refused) == {}
+
+
+async def test_the_last_place_in_the_cluster_is_one(bench: Bench) -> None:
+    """The smallest cap there is holds, too."""
+    bench.limit(most_queued=1)
+    await bench.tend()
+    assert list((await bench.feed.seeds("a/1", "a/2")).refused.values()) == ["frontier_full"]
+    assert (await bench.state()).queued == 1
+
+
+async def test_of_two_caps_that_are_reached_the_narrower_is_told(bench: Bench) -> None:
+    """A crawl that has all that it may have would gain nothing by more room for all."""
+    bench.limit(most_queued=1, most_queued_of_crawl=1)
+    await bench.tend()
+    assert list((await bench.feed.seeds("a/1", "a/2")).refused.values()) == ["crawl_full"]
 
 
 async def test_the_target_of_a_redirect_enters_a_full_frontier(bench: Bench) -> None:
