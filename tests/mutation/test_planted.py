@@ -1,0 +1,437 @@
+"""Bugs on purpose in the monitors, the crawler, REST and the frontier's Python: a test finds each."""
+
+# ruff: noqa: E501  what is planted is quoted as it stands
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+
+
+class Bug(NamedTuple):
+    """A module, what stands in exactly one place of it, and what is put there instead."""
+
+    module: str
+    right: str
+    wrong: str
+    test: str
+    """The file of the test that finds it, and pytest's expression for the test."""
+
+
+class Planter:
+    """The process that runs tests with a bug; see ``mutation.planted``."""
+
+    def __init__(self, told: Path) -> None:
+        self._told = told.open("w+b")
+        self._process = subprocess.Popen(
+            (sys.executable, "-m", "mutation.planted"),
+            cwd=TESTS.parent,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._told,
+            text=True,
+        )
+
+    def run(self, bug: Bug) -> tuple[int, str]:
+        """What pytest ends with, and what it says."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin
+        assert stdout
+        file, _, name = bug.test.partition("::")
+        begin = self._told.seek(0, os.SEEK_END)
+        args = [str(TESTS / file), "-k", name]
+        stdin.write(json.dumps([bug.module, bug.right, bug.wrong, args]) + "\n")
+        stdin.flush()
+        code = int(stdout.readline())
+        self._told.seek(begin)
+        return code, self._told.read().decode()
+
+    def end(self) -> None:
+        """There are no more bugs."""
+        self._process.communicate()
+        self._told.close()
+
+
+BUGS = {
+    "a rejection is told after its position has passed": Bug(
+        module="kafka_monitor.loop",
+        right=(
+            "        await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))\n"
+            "        note = partial(self._recovery.note_steering, judged.batch, judged.effects)\n"
+            "        await self.pulse.patiently(note)\n"
+            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
+        ),
+        wrong=(
+            "        note = partial(self._recovery.note_steering, judged.batch, judged.effects)\n"
+            "        await self.pulse.patiently(note)\n"
+            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
+            "        await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))\n"
+        ),
+        test="integration/test_order_of_effects.py::rejected_is_told",
+    ),
+    "a refusal is noted as told before it is": Bug(
+        module="kafka_monitor.loop",
+        right=(
+            "            await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))\n"
+            "            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))\n"
+        ),
+        wrong=(
+            "            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))\n"
+            "            await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))\n"
+        ),
+        test="integration/test_order_of_effects.py::refuses_is_told",
+    ),
+    "a refusal is never noted as told": Bug(
+        module="kafka_monitor.loop",
+        right="            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))\n",
+        wrong="",
+        test="integration/test_order_of_effects.py::refuses_is_told",
+    ),
+    "a stop takes effect before Kafka remembers it": Bug(
+        module="kafka_monitor.loop",
+        right=(
+            "        await self.pulse.patiently(note)\n"
+            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
+        ),
+        wrong=(
+            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
+            "        await self.pulse.patiently(note)\n"
+        ),
+        test="integration/test_order_of_effects.py::remembers_a_stop",
+    ),
+    "a stop is not remembered at all": Bug(
+        module="kafka_monitor.recovery",
+        right="effect.crawl and effect.name in STEERING",
+        wrong="effect.crawl and effect.name == 'pause'",
+        test="integration/test_order_of_effects.py::remembers_a_stop",
+    ),
+    "an action is forgotten before its reply is in Kafka": Bug(
+        module="redis_monitor.answers",
+        right=(
+            "        await self._pulse.patiently(lambda: self._publish(records))\n"
+            "        await self._pulse.patiently(lambda: self._streams.answered(ids))\n"
+        ),
+        wrong=(
+            "        await self._pulse.patiently(lambda: self._streams.answered(ids))\n"
+            "        await self._pulse.patiently(lambda: self._publish(records))\n"
+        ),
+        test="integration/test_order_of_effects.py::answered_before_it_is_forgotten",
+    ),
+    "a service that is away fails the action": Bug(
+        module="redis_monitor.answers",
+        right='await self._pulse.patiently(lambda: handler.answer(action)), ""',
+        wrong='await handler.answer(action), ""',
+        test="integration/test_order_of_effects.py::service_that_is_away",
+    ),
+    "a debt is forgotten before Kafka has its record": Bug(
+        module="redis_monitor.ledger",
+        right=(
+            "            await self._publish(records)\n"
+            "            await self._pulse.patiently(lambda: self._streams.published(ids))\n"
+        ),
+        wrong=(
+            "            await self._pulse.patiently(lambda: self._streams.published(ids))\n"
+            "            await self._publish(records)\n"
+        ),
+        test="integration/test_order_of_effects.py::owed_is_told",
+    ),
+    "an unreadable debt is dropped": Bug(
+        module="redis_monitor.ledger",
+        right="            return put_aside(owed, self._topics)",
+        wrong="            return []",
+        test="integration/test_outbox.py::put_aside",
+    ),
+    "a monitor does not keep what it is telling": Bug(
+        module="redis_monitor.ledger",
+        right="async with self._streams.keeping_owed(ids):",
+        wrong="async with self._streams.keeping([]):",
+        test="integration/test_outbox.py::no_other",
+    ),
+    "an ending that does not add up is no matter": Bug(
+        module="redis_monitor.audit",
+        right='counters.get("admitted", 0) - sum',
+        wrong="sum",
+        test="integration/test_order_of_effects.py::add_up",
+    ),
+    "a failure is settled before it is told": Bug(
+        module="crawling.endings",
+        right=('        await self._publisher.failure(event)\n        failpoint("after_publish")'),
+        wrong=(
+            "        self._holds.settle(page, Outcome.FAILED, reason)\n"
+            "        await self._publisher.failure(event)"
+        ),
+        test="unit/test_crawler_endings.py::told_to_the_world_first",
+    ),
+    "a page is done while its items wait for Kafka": Bug(
+        module="crawling.endings",
+        right="if not page.parsed or page.items or not page.is_open:",
+        wrong="if not page.parsed or not page.is_open:",
+        test="unit/test_crawler_endings.py::left_the_pipelines",
+    ),
+    "a failure says what is inside": Bug(
+        module="crawling.endings",
+        right='_readable(detail) if reason in _EXPLAINED else ""',
+        wrong="_readable(detail)",
+        test="unit/test_crawler_endings.py::stays_inside",
+    ),
+    "what was not acknowledged is given up": Bug(
+        module="crawling.publish",
+        right=(
+            "        except Unavailable as error:\n"
+            "            problem = error\n"
+            "        self._waiting"
+        ),
+        wrong=(
+            "        except Unavailable as error:\n"
+            "            return None  # type: ignore\n"
+            "        self._waiting"
+        ),
+        test="unit/test_crawler_endings.py::told_to_the_world_first",
+    ),
+    "an end is forgotten before it is told": Bug(
+        module="crawling.feeder",
+        right="            self._unanswered = replace(call, tries=call.tries + 1)\n",
+        wrong="            self._unanswered = None\n",
+        test="integration/test_crawler_feeder.py::told_in_vain",
+    ),
+    "a late answer makes a young grant": Bug(
+        module="crawling.feeder",
+        right="        if call.tries > 1:",
+        wrong="        if call.tries > 99:",
+        test="integration/test_crawler_feeder.py::first_try",
+    ),
+    "a worker that drains starts what it is granted": Bug(
+        module="crawling.feeder",
+        right=("            self._holds.release_unsent()\n        else:"),
+        wrong=("            pass\n        else:"),
+        test="integration/test_crawler_feeder.py::drains",
+    ),
+    "START_BY is ignored": Bug(
+        module="crawling.holds",
+        right="if self._age_of(page) > START_BY_S:",
+        wrong="if self._age_of(page) > FENCE_S:",
+        test="unit/test_crawler_holds.py::half_a_second",
+    ),
+    "a frozen process writes to its connection": Bug(
+        module="crawling.holds",
+        right="is_old = self._age_of(page) >= FENCE_S",
+        wrong="is_old = False",
+        test="unit/test_crawler_holds.py::frozen",
+    ),
+    "word that is old is good enough to send": Bug(
+        module="crawling.holds",
+        right="is_old or not self.may_send(WORD_BY_S)",
+        wrong="is_old or not self.may_send()",
+        test="unit/test_crawler_word.py::took_long",
+    ),
+    "a restart of Redis is no news": Bug(
+        module="crawling.word",
+        right="is_same = self._life in {None, life}",
+        wrong="is_same = True",
+        test="unit/test_crawler_word.py::restarted",
+    ),
+    "an exchange is unbounded": Bug(
+        module="crawling.holds",
+        right="if settles and links + more > LINKS_PER_EXCHANGE:",
+        wrong="if False:",
+        test="unit/test_crawler_holds.py::bounded",
+    ),
+    "a spilled page ends before Kafka has its links": Bug(
+        module="crawling.holds",
+        right=("            self._move(page, Phase.SPILLING)\n            self.on_spill(settle)"),
+        wrong=("            self.on_spill(settle)\n            self._end(page, settle)"),
+        test="unit/test_crawler_spill.py::",
+    ),
+    "a page whose links cannot be spilled ends": Bug(
+        module="crawling.spill",
+        right=("            self._holds.unspilled(settle)\n            return"),
+        wrong=("            self._holds.spilled(replace(settle, links=()))\n            return"),
+        test="unit/test_crawler_spill.py::without_its_links",
+    ),
+    "a redirect takes its secrets abroad": Bug(
+        module="crawling.redirects",
+        right="return followed if may_follow(target, entry.url) else _abroad(followed)",
+        wrong="return followed",
+        test="unit/test_crawler_redirects.py::abroad",
+    ),
+    "a chain of redirects has no end": Bug(
+        module="crawling.redirects",
+        right=('    if len(chain) > MAX_REDIRECTS:\n        return "too_many_redirects"\n'),
+        wrong="",
+        test="unit/test_crawler_redirects.py::long_chain",
+    ),
+    "a seed's headers go to other domains": Bug(
+        module="crawling.to_scrapy",
+        right="headers = _lowered(profile.headers or {}) if at_home else {}",
+        wrong="headers = _lowered(profile.headers or {})",
+        test="unit/test_crawler_requests.py::own_domain",
+    ),
+    "an entry chooses its proxy": Bug(
+        module="crawling.to_scrapy",
+        right="if key not in OF_THE_DOWNLOADER",
+        wrong="if key",
+        test="unit/test_crawler_requests.py::choose_its_way",
+    ),
+    "one public address lets the internal one beside it pass": Bug(
+        module="crawling.addresses",
+        right='raise AddressRefused(f"{_meant(each)} is not a public address")',
+        wrong="continue",
+        test="unit/test_crawler_guard.py::one_internal",
+    ),
+    "an opened range wins over a denied one": Bug(
+        module="crawling.addresses",
+        right="if self.denied and (_within",
+        wrong="if self.denied and not self.opened and (_within",
+        test="unit/test_crawler_guard.py::denied_range",
+    ),
+    "robots.txt of another domain is followed": Bug(
+        module="crawling.robots_book",
+        right="return target if same and target",
+        wrong="return target if target",
+        test="unit/test_crawler_robots.py::has_moved",
+    ),
+    "a 429 for robots.txt allows everything": Bug(
+        module="crawling.robots_book",
+        right="if status == 429 or status >= 500:",
+        wrong="if status >= 500:",
+        test="unit/test_crawler_robots.py::refuses",
+    ),
+    "a denied pattern is followed": Bug(
+        module="crawling.links",
+        right="return not (self._deny and self._deny.found_in(url))",
+        wrong="return True",
+        test="unit/test_crawler_links.py::left_out",
+    ),
+    "the recorder blames a page that only waits": Bug(
+        module="crawling.recorder",
+        right=(
+            "            finally:\n"
+            "                self._recorder.clear(self._page)\n"
+            "            try:"
+        ),
+        wrong=("            finally:\n                pass\n            try:"),
+        test="unit/test_crawler_recorder.py::waits",
+    ),
+    "a living process loses its slot": Bug(
+        module="crawling.recorder",
+        right="fcntl.LOCK_EX | fcntl.LOCK_NB",
+        wrong="fcntl.LOCK_SH | fcntl.LOCK_NB",
+        test="unit/test_crawler_recorder.py::living",
+    ),
+    "our own waiting counts against a page": Bug(
+        module="crawling.deadlines",
+        right="if not each.page.publishing and (age_s",
+        wrong="if (age_s",
+        test="unit/test_crawler_deadlines.py::our_own",
+    ),
+    "what a restart has lost is known": Bug(
+        module="crawlstream.frontier.known",
+        right="            self._young, self._old, self._size = {}, {}, 0",
+        wrong="            self._size = 0",
+        test="integration/test_frontier_known.py::latest_second",
+    ),
+    "what a cap refused is known": Bug(
+        module="crawlstream.frontier.frontier",
+        right="gone | lost | no_room | packing.texts(capped)",
+        wrong="gone | lost | no_room",
+        test="integration/test_frontier_known.py::cap_refused",
+    ),
+    "a settle with known links names no life": Bug(
+        module="crawlstream.frontier.children",
+        right="life = self._known.life if known else None",
+        wrong="life = None",
+        test="integration/test_frontier_known.py::latest_second",
+    ),
+    "known links grow without bound": Bug(
+        module="crawlstream.frontier.known",
+        right="if self._size >= self._generation:",
+        wrong="if False:",
+        test="integration/test_frontier_known.py::oldest",
+    ),
+    "what is answered is only acknowledged": Bug(
+        module="crawlstream.frontier.streams",
+        right="                pipe.xdel(stream, *ids)\n",
+        wrong="",
+        test="integration/test_frontier_streams.py::answered_is_gone",
+    ),
+    "the dead's work is left": Bug(
+        module="crawlstream.frontier.streams",
+        right="            if left_over:\n",
+        wrong="            if False:\n",
+        test="integration/test_frontier_streams.py::work_of_the_dead",
+    ),
+    "reading begins behind what was not told": Bug(
+        module="crawlstream.frontier.positions",
+        right="return min([position, again, *untold])",
+        wrong="return min([position, again])",
+        test="integration/test_order_of_effects.py::refuses_is_told",
+    ),
+    "a caller bears out more time than has passed": Bug(
+        module="crawlstream.frontier.reckoning",
+        right="if reckoning_ms and (is_old or ahead_ms >= self._ahead_ms):",
+        wrong="if reckoning_ms and is_old:",
+        test="integration/test_frontier_clock.py::",
+    ),
+    "a hidden header is shown": Bug(
+        module="rest_service.hiding",
+        right='("request_headers", "response_headers")',
+        wrong='("request_headers",)',
+        test="unit/test_rest_keys.py::hidden",
+    ),
+    "a rejected request is shown to all": Bug(
+        module="rest_service.hiding",
+        right='        shown |= {"raw": None, "raw_hidden": True}',
+        wrong='        shown |= {"raw_hidden": True}',
+        test="unit/test_rest_keys.py::hidden or secrets_are",
+    ),
+    "a key of an application has the cluster": Bug(
+        module="rest_service.gate",
+        right="if client.appids and needed is not Role.ANYONE and not is_of_applications(path):",
+        wrong="if False:",
+        test="unit/test_rest_access.py::applications",
+    ),
+    "a role may do what the next one may": Bug(
+        module="rest_service.gate",
+        right="if client.role < needed:",
+        wrong="if client.role < needed - 1:",
+        test="unit/test_rest_access.py::each_role",
+    ),
+    "an error of the setting tells the secret": Bug(
+        module="crawlstream.boot.api_keys",
+        right='raise ValueError(f"key {number} is not role[',
+        wrong='raise ValueError(f"key {text} is not role[',
+        test="unit/test_rest_keys.py::other_forms",
+    ),
+    "a key tells its secret": Bug(
+        module="crawlstream.boot.api_keys",
+        right=", repr=False)",
+        wrong=")",
+        test="unit/test_rest_keys.py::tells_nothing or secret",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def planter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planter]:
+    """One for all bugs."""
+    planter = Planter(tmp_path_factory.mktemp("planted") / "told")
+    yield planter
+    planter.end()
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_a_named_test_finds_the_bug(bug: Bug, planter: Planter) -> None:
+    """It is red with the bug, because an assertion of its own fails, and not an import."""
+    code, said = planter.run(bug)
+    assert code == 1, said[-3000:]
+    assert "1 failed" in said
