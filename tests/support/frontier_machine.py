@@ -45,7 +45,7 @@ class Machine:
             self._feeding.read_again: 4,
             self._spilling.recall: 9,
             self._spilling.repeat: 2,
-            self._lose: 1,
+            self._lose: 3,
         }
 
     async def _lose(self) -> None:
