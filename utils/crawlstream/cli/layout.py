@@ -52,8 +52,10 @@ class Layout:
     @property
     def redis_password(self) -> str | None:
         """What the Redis asks for that is started here: what the user says, else its own."""
-        if "redis" not in self.local:
-            return None
+        return self._own_password if "redis" in self.local else None
+
+    @property
+    def _own_password(self) -> str | None:
         return self.given.get("REDIS_PASSWORD") or self.home.redis_password
 
     def addresses(self) -> dict[str, str]:
@@ -76,8 +78,12 @@ class Layout:
         return self.ports.metrics + offset_of(row, int(number or 0))
 
     def condition_of(self, kind: str, name: str) -> str:
-        """What a process can do now: see `probes.condition`."""
-        return condition(kind, self.port_of(kind, name), self.redis_password)
+        """What a process can do now: see `probes.condition`.
+
+        A Redis that is among the processes was started here, even if the environment of who asks
+        names it like any other.
+        """
+        return condition(kind, self.port_of(kind, name), self._own_password)
 
     def check_access(self, settings: Settings) -> None:
         """SetupError where the settings protect a server which, started here, is on loopback."""
