@@ -22,10 +22,10 @@ from processes import environment, own_kafka, python_path, running
 from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
-from crawlstream.model.effects import IntakeBatch, Seed
+from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
@@ -126,7 +126,7 @@ async def fresh_frontier(
 ) -> Frontier:
     """A frontier under one rule that has nothing but these seeds."""
     await redis.flushall()
-    await found(redis, KEYS)
+    await Positions(redis, KEYS).restore(Loss(topic_id="in", kafka_partition=0, offset=0))
     frontier = Frontier(redis, KEYS)
     await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
     records = [

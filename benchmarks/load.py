@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from redis.asyncio import Redis
 
 from crawlstream.frontier import packing
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import DEADLINE_MS, Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
-from crawlstream.model.effects import IntakeBatch, Links, Outcome, Seed, Settle
+from crawlstream.model.effects import IntakeBatch, Links, Loss, Outcome, Seed, Settle
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import encode_entry
 
@@ -51,7 +51,7 @@ def links(domain: str, count: int, *, priority: int = 50) -> Links:
 async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[Frontier, Hold]:
     """An empty frontier under one rule, and the hold of its only seed."""
     await redis.flushall()
-    await found(redis, KEYS)
+    await Positions(redis, KEYS).restore(Loss(topic_id="bench", kafka_partition=0, offset=0))
     frontier = Frontier(redis, KEYS)
     await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
     seed = Seed(

@@ -30,10 +30,10 @@ from redis.asyncio import Redis
 
 from crawlstream.cli.ports import free_block
 from crawlstream.demo.visits import STAMP_TOLERANCE_S, read_visits
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import INTAKE_PER_CALL, Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
-from crawlstream.model.effects import IntakeBatch, Seed
+from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import fingerprint
 from crawlstream.wire.stored import encode_entry
@@ -179,7 +179,7 @@ async def _plain(setting: Setting, folder: str) -> Figures:
 
 async def _run(redis: Redis, setting: Setting, kafka: str, folder: str) -> Figures:
     await redis.flushall()
-    await found(redis, KEYS)
+    await Positions(redis, KEYS).restore(Loss(topic_id="in", kafka_partition=0, offset=0))
     frontier, port, log = Frontier(redis, KEYS), free_block(1), Path(folder) / setting.name
     await frontier.copy_rules(setting.table)
     await _feed(frontier, setting, port)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -190,30 +190,37 @@ class Recovery:
         if not records:
             # Before the first effect, so that a loss is told from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
-        found = (await self._held_lately())[partition]
-        topics = {topic for topic, _ in await self._positions.known()}
+        found, known = await self._held_lately(), await self._positions.known()
+        oldest = found[partition].oldest
+        topics = {topic for topic, _ in known}
         is_another = bool(topics) and topic_id not in topics
         if is_another:
-            await self._tell_of_another_topic(topic_id, partition, found)
-        applied = 0 if is_another else self._applied(topic_id, partition, found)
-        if not records or not applied:
-            loss = Loss(
-                topic_id=topic_id, kafka_partition=partition, offset=applied or found.oldest
-            )
-            return await self._positions.restore(loss)
-        past = Past(await self._marks())
+            await self._tell_of_another_topic(topic_id, partition, oldest)
+        lost = {} if is_another else self._lost(topic_id, found, known)
+        loss = partial(Loss, topic_id=topic_id, kafka_partition=partition)
+        if not records or not lost:
+            return await self._positions.restore(loss(offset=lost.get(partition, oldest)))
+        past, until = Past(await self._marks()), lost.get(partition, 0)
         unfinished = [fate for fate in past.fates() if not fate.is_over]
-        log.error("recover", partition=partition, until=applied, unfinished=len(unfinished))
+        log.error("recover", partition=partition, until=until, unfinished=len(unfinished))
         return await self._positions.restore(
-            Loss(
-                topic_id=topic_id,
-                kafka_partition=partition,
-                offset=found.oldest,
-                until=applied,
-                floor=past.floor,
-                fates=unfinished,
-            )
+            loss(offset=oldest, until=until, floor=past.floor, fates=unfinished)
         )
+
+    def _lost(
+        self, topic_id: str, found: Mapping[int, Held], known: Container[tuple[str, int]]
+    ) -> dict[int, int]:
+        """How far each partition had taken effect that the frontier knows nothing of.
+
+        Of those that are nobody's at this moment, too: a run that begins in a new partition must
+        have no number of a run that began in one of these.
+        """
+        applied = {
+            partition: self._applied(topic_id, partition, one)
+            for partition, one in found.items()
+            if (topic_id, partition) not in known
+        }
+        return {partition: offset for partition, offset in applied.items() if offset}
 
     def _applied(self, topic_id: str, partition: int, found: Held) -> int:
         """How far a partition has taken effect, by the group's commit and by what we have seen."""
@@ -224,14 +231,14 @@ class Recovery:
             applied = max(applied, self._reached[partition])
         return applied
 
-    async def _tell_of_another_topic(self, topic_id: str, partition: int, found: Held) -> None:
+    async def _tell_of_another_topic(self, topic_id: str, partition: int, oldest: int) -> None:
         sentence = (
             f"the topic is not the one that was read before: it was made anew as {topic_id}. It is"
             " read from its beginning; what the old one held and had not taken effect is lost"
         )
         log.error("poll", outcome="another_topic", partition=partition, error=sentence)
         await self._rejects.mark(
-            "another_topic", sentence, partition=partition, offset=found.oldest, place=topic_id
+            "another_topic", sentence, partition=partition, offset=oldest, place=topic_id
         )
 
     async def _held_lately(self) -> dict[int, Held]:

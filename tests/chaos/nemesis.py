@@ -222,8 +222,8 @@ _MOST_PARTITIONS = 12
 async def add_partitions(reach: Reach) -> Blow:
     """``incoming`` gets one more partition: what is fed from now on spreads in another way."""
     stage = reach.stage
-    async with stage.turns["partitions"]:
-        count = await stage.by_hand("partitions", _add_a_partition, stage)
+    async with stage.turns["kafka"]:
+        count = await stage.by_hand("kafka", _add_a_partition, stage)
     return Blow(f"{count} partitions", has_struck=count <= _MOST_PARTITIONS)
 
 

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.found import found
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler_cluster import WIDE_OPEN, CrawlerCluster, counted
@@ -89,8 +87,7 @@ async def test_no_death_and_no_loss_costs_a_spilled_link(
             kafka_monitor.start()
             await wait_until(kafka_monitor.starts)
             await redis.flushall()
-            await found(redis, FrontierKeys())
-        cluster.rewind()
+            await cluster.rewind()
         assert await cluster.feed(site.url("/"), maxdepth=1) == crawl
         async with crowded(cluster, redis):
             await wait_until(lambda: is_spilled(cluster, crawl, LINKS))

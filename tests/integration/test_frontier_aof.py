@@ -89,8 +89,10 @@ async def settle(recording: Recording, worker: Worker, holds: Sequence[Hold]) ->
 async def record(bench: Bench) -> Recording:
     """A crawl in which a worker dies, pages fail for a while, a person pauses, and it finishes."""
     recording = Recording(await file_of(bench.redis))
+    await bench.redis.flushdb()
     recording.start = recording.file.stat().st_size
     feed, worker = bench.feed, bench.worker
+    await feed.place()
 
     async def say(*records: Seed | Command) -> None:
         recording.records += records

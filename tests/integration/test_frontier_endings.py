@@ -265,7 +265,7 @@ async def test_the_last_time_to_end_is_that_of_the_last_record(bench: Bench) -> 
     soon, late = int(time.time()) + 100, int(time.time()) + 10_000
     for number, order in enumerate(permutations(range(4))):
         crawl = replace(CRAWL, crawlid=f"{number}")
-        feeds = [bench.another_feed(partition, f"topic-{number}") for partition in range(4)]
+        feeds = [await bench.another_feed(partition, f"topic-{number}") for partition in range(4)]
         told = [(1_000, late), (2_000, soon), (2_000, late), (500, soon)]
         for at in order:
             time_ms, expires = told[at]
@@ -293,7 +293,7 @@ async def test_a_run_that_was_found_over_stays_over(bench: Bench) -> None:
 async def test_a_recovered_run_waits_for_all_of_its_seeds(bench: Bench) -> None:
     """While records of a lost Redis are read again, a partition that lags may bring more."""
     positions = Positions(bench.redis, KEYS)
-    elsewhere = bench.another_feed(1)
+    elsewhere = await bench.another_feed(1)
     for partition in (0, 1):
         fates = [Fate(crawl=CRAWL, run=7, is_over=False)]
         loss = Loss(topic_id="topic", kafka_partition=partition, offset=0, until=1, floor=7)

@@ -12,7 +12,7 @@ from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss
 from crawlstream.model.runs import Fate
-from support.frontier import CRAWL, KEYS, WIDE_OPEN, Bench, links
+from support.frontier import CRAWL, KEYS, WIDE_OPEN, Bench, Feed, links
 
 pytest_plugins = ["support.frontier_fixtures"]
 
@@ -59,16 +59,19 @@ async def test_a_batch_without_effects_moves_the_position(bench: Bench) -> None:
 
 async def test_the_first_batch_begins_where_the_frontier_was_told(bench: Bench) -> None:
     """A partition without a position is a new one or a lost one: somebody has to say which."""
-    assert await bench.frontier.position("topic", 0) is None
-    bench.feed.next = 1_000
-    with pytest.raises(PositionGap):
-        await bench.feed.put(bench.feed.seed("a/0"))
-    loss = Loss(topic_id="topic", kafka_partition=0, offset=1_000)
+    feed = Feed(bench.frontier, partition=1)
+    for first in (0, 1_000):
+        feed.next = first
+        with pytest.raises(PositionGap) as gap:
+            await feed.put(feed.seed("a/0"))
+        assert gap.value.position == -1
+        assert await bench.frontier.position("topic", 1) is None
+    loss = Loss(topic_id="topic", kafka_partition=1, offset=1_000)
     assert await Positions(bench.redis, KEYS).restore(loss) == 1_000
     assert await Positions(bench.redis, KEYS).restore(replace(loss, offset=7)) == 1_000
-    bench.feed.next = 1_000
-    assert (await bench.feed.seeds("a/1")).applied == 1
-    assert await bench.frontier.position("topic", 0) == 1_001
+    feed.next = 1_000
+    assert (await feed.seeds("a/1")).applied == 1
+    assert await bench.frontier.position("topic", 1) == 1_001
 
 
 async def test_a_new_redis_goes_on_with_the_runs_of_a_lost_one(bench: Bench) -> None:
@@ -158,11 +161,9 @@ async def test_an_old_copy_of_redis_is_told_what_became_of_its_runs(bench: Bench
 async def test_another_topic_has_positions_of_its_own(bench: Bench) -> None:
     """A topic made anew under the same name begins at its beginning."""
     bench.feed.next = 5_000
-    await Positions(bench.redis, KEYS).restore(
-        Loss(topic_id="topic", kafka_partition=0, offset=5_000)
-    )
+    await bench.frontier.intake(replace(bench.feed.batch(), start=0))
     await bench.feed.seeds("a/1")
-    anew = bench.another_feed(0, topic_id="another")
+    anew = await bench.another_feed(0, topic_id="another")
     assert (await anew.seeds("a/2")).applied == 1
     assert await bench.frontier.position("topic", 0) == 5_001
     assert await bench.frontier.position("another", 0) == 1

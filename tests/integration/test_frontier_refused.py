@@ -81,7 +81,7 @@ async def test_who_reads_again_from_a_refusal_goes_on_with_what_follows(bench: B
 async def test_refusals_of_partitions_are_kept_apart(bench: Bench, topic_id: str) -> None:
     """What one partition has told says nothing about another one, nor about another topic's."""
     await bench.feed.put(*seeds(bench))
-    elsewhere = bench.another_feed(1 if topic_id == "topic" else 0, topic_id)
+    elsewhere = await bench.another_feed(1 if topic_id == "topic" else 0, topic_id)
     await elsewhere.seeds("b/1")
     batch = replace(bench.feed.batch(), start=0, records=())
     assert dict((await bench.frontier.intake(batch)).refused) == REFUSED

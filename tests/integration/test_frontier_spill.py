@@ -223,7 +223,7 @@ async def test_an_emptied_redis_knows_no_record_of_the_old_one(
     with pytest.raises(PositionGap) as gap:
         await spills.overflow.recall(spills.batch(1, 2))
     assert gap.value.position == -1
-    another = bench.another_feed(0)
+    another = await bench.another_feed(0)
     await another.seeds("a/seed")
     (hold,) = await bench.worker.lease()
     assert (await spills.recall()).ignored == 2

@@ -129,7 +129,7 @@ async def test_a_stop_of_a_finished_crawl_drops_its_dedupe(bench: Bench) -> None
 
 async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
     """What the first began with says nothing of the second, though the stop is read late."""
-    elsewhere, late = bench.another_feed(1), bench.another_feed(2)
+    elsewhere, late = await bench.another_feed(1), await bench.another_feed(2)
     await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=1_000))
     await bench.worker.crawl_all()
     await bench.advance(GRACE_MS)
@@ -142,7 +142,7 @@ async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
 
 async def test_only_what_was_written_after_a_stop_is_read_again(bench: Bench) -> None:
     """Of other partitions: whose latest seed is older, in whatever order they came, has nothing."""
-    older, younger = bench.another_feed(1), bench.another_feed(2)
+    older, younger = await bench.another_feed(1), await bench.another_feed(2)
     await older.put(older.seed("a/1", timestamp_ms=1_000))
     await younger.put(
         younger.seed("a/2", timestamp_ms=3_000), younger.seed("a/3", timestamp_ms=1_000)
@@ -155,7 +155,7 @@ async def test_an_older_seed_of_another_partition_belongs_to_the_stopped_run(
     bench: Bench,
 ) -> None:
     """Kafka partitions are read at different speeds: the records' own times decide."""
-    elsewhere = bench.another_feed(1)
+    elsewhere = await bench.another_feed(1)
     await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=1_000))
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=3_000))
     late = await elsewhere.put(
@@ -169,7 +169,7 @@ async def test_an_older_seed_of_another_partition_belongs_to_the_stopped_run(
 async def test_a_stop_before_the_feed_it_means_is_not_forgotten(bench: Bench) -> None:
     """A stop that is read first still stops an older seed of another partition."""
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=3_000))
-    elsewhere = bench.another_feed(1)
+    elsewhere = await bench.another_feed(1)
     answer = await elsewhere.put(elsewhere.seed("a/1", timestamp_ms=2_000))
     assert dict(answer.refused) == {0: "stopped"}
     assert await bench.frontier.crawl_state(CRAWL) is None
@@ -178,7 +178,7 @@ async def test_a_stop_before_the_feed_it_means_is_not_forgotten(bench: Bench) ->
 async def test_an_older_stop_does_not_hide_a_newer_one(bench: Bench) -> None:
     """Of two stops from different partitions the later one in time counts."""
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=5_000))
-    second, third = bench.another_feed(1), bench.another_feed(2)
+    second, third = await bench.another_feed(1), await bench.another_feed(2)
     await second.put(second.command("stop", timestamp_ms=1_000))
     answer = await third.put(third.seed("a/1", timestamp_ms=3_000))
     assert dict(answer.refused) == {0: "stopped"}
@@ -186,7 +186,7 @@ async def test_an_older_stop_does_not_hide_a_newer_one(bench: Bench) -> None:
 
 async def test_a_stop_does_not_end_a_run_that_was_fed_after_it(bench: Bench) -> None:
     """A run whose every seed is younger than a stop of another partition goes on."""
-    elsewhere = bench.another_feed(1)
+    elsewhere = await bench.another_feed(1)
     await elsewhere.put(elsewhere.seed("a/1", timestamp_ms=2_000))
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=1_000))
     assert [action.purged for action in await stops(bench)] == [None]
@@ -197,9 +197,9 @@ async def test_a_stop_gives_back_what_was_fed_after_it(bench: Bench) -> None:
     """In whatever order feed, stop and feed of three partitions are read, only the last is left."""
     for order in itertools.permutations(range(3)):
         crawl = replace(CRAWL, crawlid="-".join(map(str, order)))
-        first, second, third = (
-            bench.another_feed(3 * number, topic_id=crawl.crawlid) for number in range(3)
-        )
+        first, second, third = [
+            await bench.another_feed(3 * number, topic_id=crawl.crawlid) for number in range(3)
+        ]
         records: list[tuple[Feed, Seed | Command]] = [
             (first, first.seed("old/1", crawl=crawl, timestamp_ms=1_000)),
             (second, second.command("stop", crawl, timestamp_ms=2_000)),
@@ -222,7 +222,7 @@ async def test_a_late_stop_takes_nothing_that_was_written_after_it(bench: Bench)
     for batch in range(30):
         urls = [f"a/{batch}-{number}" for number in range(5)]
         await bench.feed.seeds(*urls, timestamp_ms=3_000 + batch)
-    late = bench.another_feed(1)
+    late = await bench.another_feed(1)
     await late.put(late.command("stop", timestamp_ms=2_000))
     assert (await bench.state()).state == "stopping"
     await bench.tend()
@@ -240,7 +240,7 @@ async def test_seeds_are_read_again_in_parts(bench: Bench) -> None:
     """A death between two batches repeats nothing, and new seeds may come before the rest."""
     for number in range(4):
         await bench.feed.seeds(f"a/{number}", timestamp_ms=3_000 if number else 1_000)
-    late = bench.another_feed(1)
+    late = await bench.another_feed(1)
     await late.put(late.command("stop", timestamp_ms=2_000))
     await bench.feed.seeds("a/new", timestamp_ms=4_000)
     records = [bench.feed.records[offset] for offset in range(4)]
@@ -258,7 +258,7 @@ async def test_a_stop_in_their_own_partition_means_seeds_to_be_read_again(bench:
     """It stands behind them: that a late stop did not mean them is of no use any more."""
     await bench.feed.seeds("a/old", timestamp_ms=1_000)
     await bench.feed.seeds("a/young", timestamp_ms=3_000)
-    late = bench.another_feed(1)
+    late = await bench.another_feed(1)
     await late.put(late.command("stop", timestamp_ms=2_000))
     await bench.feed.put(bench.feed.command("stop", timestamp_ms=1_500))
     assert await bench.feed.read_again() is None
@@ -267,7 +267,7 @@ async def test_a_stop_in_their_own_partition_means_seeds_to_be_read_again(bench:
 
 async def test_a_run_after_a_stop_begins_where_its_seeds_stand(bench: Bench) -> None:
     """By what Kafka is told, a new Redis reads those seeds again, and the stopped ones not."""
-    first, second = bench.another_feed(0), bench.another_feed(1)
+    first, second = await bench.another_feed(0), await bench.another_feed(1)
     await second.seeds("new/1", timestamp_ms=3_000)
     await second.seeds("else/1", crawl=OTHER)
     answer = await first.put(

@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from crawlstream.frontier import streams as streams_module
-from crawlstream.frontier.found import found
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.frontier.streams import GROUP, Streams
 from support.frontier import KEYS, Bench
@@ -187,7 +186,7 @@ async def test_an_emptied_redis_is_no_reason_to_stop(bench: Bench) -> None:
     reader = Streams(bench.redis, KEYS, "one")
     assert not await reader.owed(block_ms=0)
     await bench.redis.flushdb()
-    await found(bench.redis, KEYS)
+    await bench.feed.place()
     await bench.feed.seeds("a/1")
     assert [one.kind for one in await reader.owed(block_ms=0)] == ["crawl_started"]
 

@@ -111,7 +111,7 @@ async def test_what_is_rejected_is_told_before_its_position_has_passed(bench: Be
     """A death in between, or a Kafka that is away, has it told again, never forgotten."""
     kafka = Kafka(lambda: bench.frontier.position("topic", 0), away=2)
     await Monitor(bench, kafka).take(b"no request", SEED)
-    assert kafka.seen == [(TOPICS.rejected, None)] * 3
+    assert kafka.seen == [(TOPICS.rejected, 0)] * 3
     assert await bench.frontier.position("topic", 0) == 2
     assert (await bench.state()).queued == 1
 
@@ -131,7 +131,7 @@ async def test_kafka_remembers_a_stop_before_it_takes_effect(bench: Bench) -> No
     kafka = Kafka(lambda: bench.frontier.position("topic", 0))
     stop = {"uuid": "u", "action": "stop", "spiderid": CRAWL.spiderid}
     await Monitor(bench, kafka).take(stop | {"appid": CRAWL.appid, "crawlid": CRAWL.crawlid})
-    assert kafka.seen == [(TOPICS.runs, None)]
+    assert kafka.seen == [(TOPICS.runs, 0)]
     assert await bench.frontier.position("topic", 0) == 1
 
 

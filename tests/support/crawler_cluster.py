@@ -17,12 +17,12 @@ from kafka import KafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
 from crawlstream.bus.topics import TopicShape, ensure_topics
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.frontier.positions import Positions
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.credentials import scope_of
-from crawlstream.model.effects import IntakeBatch, Seed
+from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
@@ -62,7 +62,7 @@ class CrawlerCluster:
     async def prepare(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:
         """Create the topics and let rules of politeness hold; domains by their key."""
         await ensure_topics([self._kafka], self.topics, TopicShape(partitions=1))
-        await found(self._redis, FrontierKeys())
+        await self._place()
         await self.set_rules(default, rules)
 
     async def set_rules(
@@ -78,9 +78,15 @@ class CrawlerCluster:
         )
         assert await self.frontier.copy_rules(table)
 
-    def rewind(self) -> None:
+    async def rewind(self) -> None:
         """Redis was emptied: what is fed comes from the same records."""
         self._offset = 0
+        await self._place()
+
+    async def _place(self) -> None:
+        """Make a frontier that waits for the first record."""
+        loss = Loss(topic_id="in", kafka_partition=0, offset=0)
+        await Positions(self._redis, FrontierKeys()).restore(loss)
 
     async def feed(
         self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any

@@ -11,7 +11,6 @@ from urllib.parse import quote
 from redis.asyncio import Redis
 
 from crawlstream.errors import InvalidUrl
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
@@ -24,6 +23,7 @@ from crawlstream.model.effects import (
     IntakeAnswer,
     IntakeBatch,
     Links,
+    Loss,
     Outcome,
     Owed,
     Release,
@@ -137,6 +137,11 @@ class Feed:
             next=self.next,
             records=records,
         )
+
+    async def place(self) -> None:
+        """Let the frontier know that the partition begins with its first record, unless it does."""
+        loss = Loss(topic_id=self.topic_id, kafka_partition=self.partition, offset=0)
+        await Positions(self.frontier._redis, KEYS).restore(loss)
 
     async def put(self, *records: Seed | Command) -> IntakeAnswer:
         """Let the last records that were made take effect."""
@@ -259,9 +264,11 @@ class Bench:
         """A second process."""
         return Worker(Frontier(self.redis, KEYS, self.frontier._limits), name, spiderid)
 
-    def another_feed(self, partition: int, topic_id: str = "topic") -> Feed:
+    async def another_feed(self, partition: int, topic_id: str = "topic") -> Feed:
         """A second Kafka partition."""
-        return Feed(self.frontier, topic_id, partition)
+        feed = Feed(self.frontier, topic_id, partition)
+        await feed.place()
+        return feed
 
     async def rule(
         self,
@@ -339,11 +346,11 @@ async def keep_what_is_answered(redis: Redis) -> None:
 async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> Bench:
     """A frontier in an empty Redis; ``default`` None: it has no rules yet."""
     limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
-    await found(redis, KEYS)
     frontier = Frontier(redis, KEYS, limits)
     worker = Worker(Frontier(redis, KEYS, limits))
     reader = Streams(redis, KEYS, "reader")
     bench = Bench(redis, frontier, Feed(frontier), worker, reader)
+    await bench.feed.place()
     if default is not None:
         await bench.rule(default)
     return bench

@@ -19,7 +19,7 @@ class Feeding(Part):
 
     def __init__(self, life: Life) -> None:
         super().__init__(life)
-        self._feeds = [life.bench.feed, life.bench.another_feed(1)]
+        self._feeds = [life.bench.feed, Feed(life.bench.frontier, partition=1)]
         self._event_time = 1_000
         self._refused: dict[int, dict[int, str]] = {feed.partition: {} for feed in self._feeds}
         """Reason by offset of what was refused and may not be told yet, by partition."""
@@ -57,6 +57,8 @@ class Feeding(Part):
     async def _put(self, feed: Feed, start: int, *, position: int) -> None:
         """Let the records from an offset on take effect."""
         partition = feed.partition
+        if start == 0:
+            await feed.place()
         records = [feed.records[offset] for offset in range(start, feed.next)]
         answer = await feed.frontier.intake(replace(feed.batch(*records), start=start))
         now, wall = self.redis.now, self.redis.wall

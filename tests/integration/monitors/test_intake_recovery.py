@@ -18,17 +18,23 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
+from crawlstream.bus.history import topic_id_of
+from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
 from crawlstream.cli.ports import free_block
 from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from e2e.witness import ENDINGS, Witness
+from kafka_monitor.recovery import Recovery
+from kafka_monitor.rejects import Rejects
 from support import servers
+from support.frontier import Feed
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.servers import RunningServer
 from support.waiting import WaitUntil
@@ -205,6 +211,32 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
     assert (await place.editor.read()).rules["edited.com"].hits == 9
     place.feed("since", 1)
     await wait_until(lambda: is_state(place, "since", (2, "running")))
+
+
+async def test_a_partition_without_a_past_knows_what_another_has_lost(
+    place: Place, wait_until: WaitUntil
+) -> None:
+    """It may be the first that goes on: runs that begin there have no number of an earlier one."""
+    cluster = place.cluster
+    for run in (1, 2):
+        cluster.feed_at(0, 0, seed("old", run))
+        await wait_until(partial(is_state, place, "old", (run, "running")))
+        await crawl(place, "old", 1, wait_until)
+        await wait_until(partial(is_state, place, "old", (run, "finished")))
+    place.monitor.stop()
+    hosts, topic = [cluster.kafka_hosts], cluster.topics.incoming
+    topic_id = await topic_id_of(hosts, topic)
+    async with Redis(port=cluster.redis_port) as redis, KafkaSink(hosts) as sink:
+        await redis.flushall()
+        frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
+        rejects = Rejects(sink, cluster.topics)
+        recovery = Recovery(
+            positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
+        )
+        assert await recovery.locate(topic_id, 1) == 0
+        feed = Feed(frontier, topic_id, 1)
+        assert dict((await feed.seeds("site/1", crawl=CrawlKey("new", APP, "new"))).runs) == {0: 3}
+        assert await recovery.locate(topic_id, 0) == 0
 
 
 async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(

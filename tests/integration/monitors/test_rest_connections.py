@@ -56,14 +56,13 @@ def _connected(
 def _is_open(one: socket.socket) -> bool:
     """Whether the other side has not closed it; what it has sent is read away."""
     one.settimeout(0)
-    try:
-        while one.recv(65_536):
-            pass
-        return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    with suppress(ConnectionError):
+        try:
+            while one.recv(65_536):
+                pass
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _read(one: socket.socket, answers: int) -> bytes:

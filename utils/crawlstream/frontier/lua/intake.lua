@@ -16,7 +16,7 @@
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|''},
 --   {'FULL', used, limit in bytes} where a seed must wait, or {'GAP', position}: -1 where none is
---   known, for Redis is new (`restore` tells one)
+--   known, for Redis is new, or has lost what `restore` told it, which is to be told first
 -- Cost: about two commands' work a seed, eight where caps or times apply.
 --- include: clock
 --- include: views
@@ -35,7 +35,7 @@ local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, 
   unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', P .. 'positions', place) or -1)
-if start > math.max(position, 0) or are_ahead and position < 0 then
+if position < 0 or start > position then
   return cmsgpack.pack({ 'GAP', position })
 end
 
