@@ -140,6 +140,22 @@ async def test_a_stop_between_two_runs_spares_the_second(bench: Bench) -> None:
     assert (state.run, state.state, state.queued) == (2, "running", 1)
 
 
+async def test_a_seed_that_a_stop_covers_is_not_counted_in_a_later_run(bench: Bench) -> None:
+    """Though the same batch begins that run."""
+    elsewhere = await bench.another_feed(1)
+    await elsewhere.put(elsewhere.command("stop", timestamp_ms=2_000))
+    await bench.feed.put(bench.feed.seed("a/1", timestamp_ms=3_000))
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    late = await bench.another_feed(2)
+    answer = await late.put(
+        late.seed("a/2", timestamp_ms=1_000), late.seed("a/3", timestamp_ms=4_000)
+    )
+    assert (dict(answer.refused), dict(answer.runs)) == ({0: "stopped"}, {1: 2})
+    assert (await bench.state()).filtered_by_reason == {}
+
+
 async def test_only_what_was_written_after_a_stop_is_read_again(bench: Bench) -> None:
     """Of other partitions: whose latest seed is older, in whatever order they came, has nothing."""
     older, younger = await bench.another_feed(1), await bench.another_feed(2)

@@ -135,6 +135,7 @@ local function begin_run(c, name, run, lost)
     end
   end
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
+  deltas[c] = nil  -- What this call has counted so far was of the former run.
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
   if lost then
