@@ -26,7 +26,7 @@ from harness import Benchmark, Figures, Line
 from processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
-from crawlstream.cli.ports import free_block
+from crawlstream.local.ports import free_block
 from crawlstream.model.throttle import DEFAULT_CONCURRENCY, ThrottleRule
 
 FASTEST_S, SLOWEST_S = 0.05, 5.0

@@ -21,9 +21,9 @@ from load import KEYS, WIDE_OPEN
 from processes import environment, own_kafka, python_path, running
 from redis.asyncio import Redis
 
-from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.positions import Positions
+from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable

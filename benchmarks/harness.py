@@ -22,9 +22,9 @@ from redis.asyncio import Redis
 from rich.console import Console
 from rich.table import Table
 
-from crawlstream.cli import servers
-from crawlstream.cli.ports import free_block
-from crawlstream.cli.probes import PROBES
+from crawlstream.local import servers
+from crawlstream.local.ports import free_block
+from crawlstream.local.probes import PROBES
 
 Figures = Mapping[str, float]
 

@@ -27,7 +27,7 @@ from harness import Benchmark, Figures, Line
 from processes import CRAWLER, cpu_s, own_kafka, python_path, running
 from redis.asyncio import Redis
 
-from crawlstream.cli.ports import free_block
+from crawlstream.local.ports import free_block
 from crawlstream.model.throttle import ThrottleRule
 
 HOSTILE_IN_TEN = 3

@@ -14,8 +14,8 @@ from functools import partial
 import uvloop
 import web
 
-from support.crawler_hostiles import corpus
-from support.crawler_site import Answer, CrawlerSite, Page
+from support.crawler.hostiles import corpus
+from support.crawler.site import Answer, CrawlerSite, Page
 
 HOSTS = 160
 KINDS = ("body", "bomb", "drip", "endless", "head", "huge", "refusal")

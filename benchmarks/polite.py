@@ -28,10 +28,10 @@ from load import KEYS
 from processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
-from crawlstream.cli.ports import free_block
 from crawlstream.demo.visits import STAMP_TOLERANCE_S, read_visits
 from crawlstream.frontier.frontier import INTAKE_PER_CALL, Frontier
 from crawlstream.frontier.positions import Positions
+from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable

@@ -14,11 +14,11 @@ import psutil
 from redis.asyncio import Redis
 
 from crawlstream.bus.topics import TopicShape, ensure_topics
-from crawlstream.cli import servers
-from crawlstream.cli.home import find_jars, repository
-from crawlstream.cli.ports import free_block
-from crawlstream.cli.probes import PROBES
 from crawlstream.keys import Topics
+from crawlstream.local import servers
+from crawlstream.local.home import find_jars, repository
+from crawlstream.local.ports import free_block
+from crawlstream.local.probes import PROBES
 
 TOPICS = Topics("bench")
 CRAWLER = (sys.executable, "-P", "-m", "crawling", "link")

@@ -7,7 +7,7 @@ from typing import Any
 
 from scrapy.http import Response
 
-from crawling.outlinks import Outlinks
+from crawling.links.children import Outlinks
 from crawling.spiders.link import LinkSpider
 
 

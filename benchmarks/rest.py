@@ -21,7 +21,7 @@ from harness import Benchmark, Figures, Line
 from processes import cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
-from crawlstream.cli.ports import free_block
+from crawlstream.local.ports import free_block
 
 RATE, SECONDS = 1_000, 8
 CONNECTIONS, WAITING = 64, 200

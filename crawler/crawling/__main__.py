@@ -15,7 +15,7 @@ import sys
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 
-from crawling.bodies import BodyStore
+from crawling.publish.bodies import BodyStore
 from crawlstream.boot import log
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
@@ -50,7 +50,7 @@ def _crawl(name: str) -> int:
         if error.name is None or not _is_of_user(error.name):
             raise
         return _refuse(f"CRAWLSTREAM_SPIDER_MODULES: {error}; is its folder on PYTHONPATH?")
-    from crawling.worker import Worker  # noqa: PLC0415  its imports need the reactor installed
+    from crawling.runtime.worker import Worker  # noqa: PLC0415  its imports need the reactor installed
 
     logging.getLogger("scrapy").setLevel(logging.WARNING)
     try:

@@ -47,8 +47,8 @@ from twisted.internet import error as net
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseFailed
 
-from crawling.addresses import AddressRefused
-from crawling.trust import is_untrusted
+from crawling.net.addresses import AddressRefused
+from crawling.net.trust import is_untrusted
 
 RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses that are tried again before they are taken for the page's answer."""

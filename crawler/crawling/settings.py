@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from crawling.slots import SLOW_PER_SLOT
+from crawling.lease.slots import SLOW_PER_SLOT
 from crawlstream.boot.settings import load_settings
 
 CRAWLSTREAM = load_settings()
@@ -30,7 +30,7 @@ ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 
 # Concurrency: the frontier counts a domain's requests across the cluster; a limit of this process
 # would hold granted requests back until their grants are forfeit.
-# Those that take long are beside: see crawling.slots.
+# Those that take long are beside: see crawling.lease.slots.
 CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_IP = 0
@@ -49,15 +49,15 @@ USER_AGENT = CRAWLSTREAM.USER_AGENT
 
 # Only the web, and only through the gate: file:, ftp:, s3: and data: would read from elsewhere.
 DOWNLOAD_HANDLERS: dict[str, Any] = {
-    "http": "crawling.handler.GatedHandler",
-    "https": "crawling.handler.GatedHandler",
+    "http": "crawling.engine.download_handler.GatedHandler",
+    "https": "crawling.engine.download_handler.GatedHandler",
     "data": None,
     "file": None,
     "ftp": None,
     "s3": None,
 }
-DOWNLOADER = "crawling.downloader.GrantedDownloader"
-TWISTED_DNS_RESOLVER = "crawling.guard.GuardedResolver"
+DOWNLOADER = "crawling.engine.downloader.GrantedDownloader"
+TWISTED_DNS_RESOLVER = "crawling.net.address_guard.GuardedResolver"
 
 # What is granted to this process is of no use to another one, nor to this one later.
 SCHEDULER = "scrapy.core.scheduler.Scheduler"
@@ -68,8 +68,8 @@ SCHEDULER_MEMORY_QUEUE = "scrapy.squeues.FifoMemoryQueue"
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
 
 EXTENSIONS: dict[str, Any] = {
-    "crawling.worker.Worker": 0,
-    "crawling.notice.Watcher": 1,
+    "crawling.runtime.worker.Worker": 0,
+    "crawling.runtime.preemption.Watcher": 1,
     # An HTTP server that runs Python, and a console that does: never on a machine that crawls.
     "scrapy.extensions.remote_control.RemoteControl": None,
     "scrapy.extensions.telnet.TelnetConsole": None,
@@ -90,8 +90,8 @@ STATS_DUMP = False
 
 _DOWNLOADER = "scrapy.downloadermiddlewares"
 DOWNLOADER_MIDDLEWARES: dict[str, Any] = {
-    "crawling.middlewares.OutcomeMiddleware": 1,
-    "crawling.middlewares.WatchedCompression": 590,
+    "crawling.engine.middlewares.OutcomeMiddleware": 1,
+    "crawling.engine.middlewares.WatchedCompression": 590,
     f"{_DOWNLOADER}.httpcompression.HttpCompressionMiddleware": None,
     # Retries, redirects and robots.txt are paid for: they go through the frontier.
     f"{_DOWNLOADER}.retry.RetryMiddleware": None,
@@ -118,7 +118,7 @@ ROBOTSTXT_OBEY = False
 
 _SPIDER = "scrapy.spidermiddlewares"
 SPIDER_MIDDLEWARES: dict[str, Any] = {
-    "crawling.middlewares.OutlinksMiddleware": 1,
+    "crawling.engine.middlewares.OutlinksMiddleware": 1,
     # Every status is a result.
     f"{_SPIDER}.httperror.HttpErrorMiddleware": None,
     # Depth, length and referrer of a child are decided when it is put into the frontier.
@@ -131,8 +131,8 @@ SPIDER_MIDDLEWARES: dict[str, Any] = {
 REFERER_ENABLED = False
 HTTPERROR_ALLOW_ALL = True
 
-ITEM_PROCESSOR = "crawling.pipelines.BoundPipelines"
-ITEM_PIPELINES: dict[str, Any] = {"crawling.middlewares.ResultPipeline": 900}
+ITEM_PROCESSOR = "crawling.engine.pipelines.BoundPipelines"
+ITEM_PIPELINES: dict[str, Any] = {"crawling.engine.middlewares.ResultPipeline": 900}
 
 # Our own events tell what happens; of Scrapy only warnings are of interest.
 LOG_INSTALL_ROOT_HANDLER = False

@@ -24,8 +24,8 @@ from chaos.scenarios import SCENARIOS, Scenario, chosen
 from chaos.stage import Stage
 from crawlstream.boot.log import configure_for_command
 from crawlstream.cli.crawl import INTERRUPTED
-from crawlstream.cli.home import default_home
 from crawlstream.errors import CrawlstreamError
+from crawlstream.local.home import default_home
 
 WORKERS = 2
 _PAGES_A_HOST = 40

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crawling.holds import Holds
-from crawling.pages import Page
-from crawling.publish import Publisher
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
+from crawling.publish.publisher import Publisher
 from crawlstream.frontier import scripts
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import Hold

@@ -15,7 +15,7 @@ import psutil
 
 from chaos.blows import BACK_S, Blow, Reach, held
 from crawlstream.boot.failpoints import STEPS
-from support.crawler_cluster import Crawler
+from support.crawler.cluster import Crawler
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from chaos.facts import APP, Facts, Fed, Record, Sample, Strike, Violation
 from chaos.stage import DEPTH, Stage
 from crawlstream.errors import CrawlstreamError
 from crawlstream.tasks import beside
-from support.frontier_audit import audit as audit_frontier
+from support.frontier.audit import audit as audit_frontier
 from support.waiting import wait_until
 
 _SAMPLE_S = 0.5

@@ -27,19 +27,19 @@ from chaos.facts import Fed, Rule
 from chaos.proxy import Proxy
 from chaos.recorder import AccessLogReader, KafkaLogs, Recorder
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli import servers
-from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.demo import environment_without_settings
-from crawlstream.cli.home import find_jars
-from crawlstream.cli.ports import Ports, free_block
-from crawlstream.cli.servers import Server
-from crawlstream.cli.supervisor import MARK, ProcessInfo
-from crawlstream.cli.tether import die_with_parent
 from crawlstream.demo.truth import Rules, expected_pages
 from crawlstream.demo.web import Kind, Web
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
+from crawlstream.local import servers
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.home import find_jars
+from crawlstream.local.ports import Ports, free_block
+from crawlstream.local.servers import Server
+from crawlstream.local.supervisor import MARK, ProcessInfo
+from crawlstream.local.tether import die_with_parent
 from crawlstream.model.state import FrontierState
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from e2e.cluster import SETTINGS

@@ -25,8 +25,8 @@ from redis.asyncio import Redis
 
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.tasks import beside
-from support.crawler_cluster import Crawler, CrawlerCluster
-from support.crawler_site import HTML, Answer, CrawlerSite, serving
+from support.crawler.cluster import Crawler, CrawlerCluster
+from support.crawler.site import HTML, Answer, CrawlerSite, serving
 from support.servers import RunningServer
 
 LONG = os.environ.get("CRAWLSTREAM_LONG") == "1"

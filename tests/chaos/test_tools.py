@@ -15,8 +15,8 @@ from chaos.recorder import AccessLogReader, KafkaLogs
 from chaos.report import flatness
 from chaos.rounds import Footprint
 from chaos.scenarios import SCENARIOS
-from crawlstream.cli.ports import free_block
 from crawlstream.demo.visits import AccessLog, Visit
+from crawlstream.local.ports import free_block
 from support.waiting import WaitUntil
 
 

@@ -17,11 +17,11 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.demo import environment_without_settings
-from crawlstream.cli.ports import Ports
-from crawlstream.cli.probes import PROBES, is_alive
-from crawlstream.cli.supervisor import ProcessInfo
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.ports import Ports
+from crawlstream.local.probes import PROBES, is_alive
+from crawlstream.local.supervisor import ProcessInfo
 from support.waiting import wait_until
 
 _RUNNING = pytest.StashKey["Cluster"]()

@@ -20,7 +20,7 @@ from e2e.cluster import Cluster
 from e2e.sites import Serve
 from e2e.witness import Witness
 from support.browser import Tab, chromium
-from support.crawler_site import HTML, Answer, Page, serving
+from support.crawler.site import HTML, Answer, Page, serving
 from support.hostile_texts import SCRIPTS
 from support.waiting import WaitUntil
 

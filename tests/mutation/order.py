@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from pathlib import PurePath
 
-RANDOM = "tests/integration/test_frontier_random.py"
+RANDOM = "tests/integration/frontier/test_random.py"
 """Finds most, in a second or two."""
 
 _NEAR = {

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawlstream.cli.tether import die_with_parent
+from crawlstream.local.tether import die_with_parent
 from crawlstream.tasks import beside
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

@@ -17,16 +17,16 @@ from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.test import get_crawler
 
-from crawling.charset import with_charset
+from crawling.engine.middlewares import WatchedCompression
 from crawling.failures import reason_of
-from crawling.middlewares import WatchedCompression
-from crawling.outlinks import Children, Outlinks
-from crawling.recorder import Recorder
-from crawling.redirects import redirect_of
+from crawling.links.children import Children, Outlinks
+from crawling.links.traps import Traps
+from crawling.page.body_budget import Weights
+from crawling.page.flight_recorder import Recorder
+from crawling.page.request import PAGE, to_scrapy
+from crawling.response.charset import with_charset
+from crawling.response.redirects import redirect_of
 from crawling.spiders.link import LinkSpider
-from crawling.to_scrapy import PAGE, to_scrapy
-from crawling.traps import Traps
-from crawling.weights import Weights
 from crawlstream.model.crawl import Profile
 from crawlstream.model.result import CrawlResult
 from crawlstream.wire.results import encode_and_tell

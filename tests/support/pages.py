@@ -6,8 +6,8 @@ from typing import Any
 
 from scrapy.http import HtmlResponse, Response
 
-from crawling.holds import Holds
-from crawling.pages import Page
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 
 

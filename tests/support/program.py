@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from crawlstream.cli.tether import die_with_parent
+from crawlstream.local.tether import die_with_parent
 
 
 class Program:

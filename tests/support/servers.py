@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crawlstream.cli import servers
-from crawlstream.cli.home import find_jars
-from crawlstream.cli.ports import free_block
-from crawlstream.cli.probes import PROBES
-from crawlstream.cli.servers import Server
+from crawlstream.local import servers
+from crawlstream.local.home import find_jars
+from crawlstream.local.ports import free_block
+from crawlstream.local.probes import PROBES
+from crawlstream.local.servers import Server
 from support.program import Program
 
 _START_TIMEOUT_S = 60

@@ -17,7 +17,7 @@ from crawlstream.model.effects import Exchanged, Links, Outcome, Settle
 from crawlstream.tasks import beside
 from kafka_monitor.recall import Recall
 from kafka_monitor.rejects import Rejects
-from support.frontier import KEYS, Worker
+from support.frontier.bench import KEYS, Worker
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.model.throttle import ThrottleRule
-from support.frontier import Worker
+from support.frontier.bench import Worker
 
 
 def spaced(hits: int, window_s: float, concurrency: int = 100) -> ThrottleRule:

@@ -10,8 +10,8 @@ CrawlstreamError
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   │   └── NotReached       (bus.connect)
-│   ├── StoreUnavailable      (crawling.bodies)
-│   ├── GivenUp               (crawling.publish) leave the page open: it goes back
+│   ├── StoreUnavailable      (crawling.publish.bodies)
+│   ├── GivenUp               (crawling.publish.publisher) leave the page open: it goes back
 │   └── ZooKeeperUnavailable
 ├── RecordTooLarge        (bus.records) cut it or reject it; to repeat it is useless
 ├── FrontierFull          pause intake, try again in place

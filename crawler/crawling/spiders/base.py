@@ -8,8 +8,8 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.http import Headers, Response, TextResponse
 
-from crawling.to_scrapy import page_of
-from crawling.worker import Worker
+from crawling.page.request import page_of
+from crawling.runtime.worker import Worker
 from crawlstream.model.result import CrawlResult
 
 _AS_ASKED: Any = object()
@@ -19,9 +19,9 @@ class ClusterSpider(Spider):
     """A spider that the frontier feeds; its ``name`` is what requests call ``spiderid``.
 
     ``parse`` yields results (:meth:`result`), requests, or whole pages of links
-    (:class:`~crawling.outlinks.Outlinks`). Requests wait in the frontier and may be fetched by any
-    worker: callbacks are methods of the spider, ``meta`` holds JSON values only. A request whose
-    ``meta["spiderid"]`` names another spider is handed over to that one.
+    (:class:`~crawling.links.children.Outlinks`). Requests wait in the frontier and may be fetched
+    by any worker: callbacks are methods of the spider, ``meta`` holds JSON values only. A request
+    whose ``meta["spiderid"]`` names another spider is handed over to that one.
     """
 
     obeys_maxdepth = True

@@ -9,9 +9,9 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from crawling.links import links_of
+from crawling.links.extract import links_of
+from crawling.page.request import page_of
 from crawling.spiders.base import ClusterSpider
-from crawling.to_scrapy import page_of
 
 
 class WanderingSpider(ClusterSpider):

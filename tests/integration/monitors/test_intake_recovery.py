@@ -22,10 +22,10 @@ from crawlstream.bus.history import topic_id_of
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
-from crawlstream.cli.ports import free_block
 from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.positions import Positions
+from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
@@ -34,7 +34,7 @@ from e2e.witness import ENDINGS, Witness
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejects import Rejects
 from support import servers
-from support.frontier import Feed
+from support.frontier.bench import Feed
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.servers import RunningServer
 from support.waiting import WaitUntil

@@ -19,10 +19,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from crawlstream.bus.tail import end_offsets
-from crawlstream.cli.ports import free_block
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import GROUP
 from crawlstream.keys import FrontierKeys
+from crawlstream.local.ports import free_block
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.stats.heartbeat import Heartbeat, Process, living
 from crawlstream.stats.history import History

@@ -86,7 +86,7 @@ class _LazyVerb(TyperCommand):
 
         configure_for_command()
         if self._verb.joins_cluster:
-            from crawlstream.cli.cluster import adopt_running_cluster
+            from crawlstream.local.cluster import adopt_running_cluster
 
             adopt_running_cluster()
         module, _, name = self._verb.target.partition(":")

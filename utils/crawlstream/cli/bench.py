@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from crawlstream.cli.home import environment_of_tests, repository
+from crawlstream.local.home import environment_of_tests, repository
 
 
 class Name(StrEnum):

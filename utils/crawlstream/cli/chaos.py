@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from crawlstream.cli.home import environment_of_tests
+from crawlstream.local.home import environment_of_tests
 
 
 def chaos(

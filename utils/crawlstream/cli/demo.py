@@ -22,14 +22,9 @@ from rich.progress import Progress as Bar
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.boot.variables import setting_names
-from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.console import PrintableConsole, say
 from crawlstream.cli.crawl import INTERRUPTED, describe, open_results, seed
 from crawlstream.cli.follow import Follower, Progress
-from crawlstream.cli.home import default_home
-from crawlstream.cli.ports import Ports, free_block
-from crawlstream.cli.supervisor import MARK
-from crawlstream.cli.tether import die_with_parent
 from crawlstream.cli.throttle import show_table
 from crawlstream.demo.site import check_addresses
 from crawlstream.demo.truth import Rules, expected_pages
@@ -37,6 +32,11 @@ from crawlstream.demo.verdict import Verdict
 from crawlstream.demo.visits import read_visits
 from crawlstream.demo.web import Web
 from crawlstream.errors import SetupError
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.home import default_home
+from crawlstream.local.ports import Ports, free_block
+from crawlstream.local.supervisor import MARK
+from crawlstream.local.tether import die_with_parent
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.throttle.edit import ThrottleEditor
 

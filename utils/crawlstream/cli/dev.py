@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from crawlstream.cli.home import repository
+from crawlstream.local.home import repository
 
 _TOOLS = Path(sys.executable).parent
 
@@ -23,7 +23,7 @@ CHECKS = {
     "format": (str(_TOOLS / "ruff"), "format", "--check"),
     "types": (str(_TOOLS / "mypy"),),
     "borders": (str(_TOOLS / "lint-imports"),),
-    "sizes": (sys.executable, "-m", "pytest", "-q", "tests/unit/test_architecture.py"),
+    "sizes": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_architecture.py"),
     "docs": (str(_TOOLS / "mkdocs"), "build", "--strict"),
 }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.console import stderr_console
+from crawlstream.local.cluster import LocalCluster
 
 
 def down() -> None:

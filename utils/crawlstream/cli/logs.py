@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from crawlstream.cli.console import say
-from crawlstream.cli.home import default_home
 from crawlstream.errors import SetupError
+from crawlstream.local.home import default_home
 
 _LOOK_EVERY_S = 0.2
 _TAIL_BYTES = 1 << 20

@@ -19,13 +19,13 @@ from crawlstream.boot.clients import redis_client
 from crawlstream.boot.printable import printable
 from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.retention import retention_warnings
-from crawlstream.cli.supervisor import ProcessInfo
 from crawlstream.cli.times import duration
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.supervisor import ProcessInfo
 from crawlstream.model.state import FrontierState
 from crawlstream.stats.heartbeat import Process, living
 

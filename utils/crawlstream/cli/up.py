@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
-from crawlstream.cli.cluster import LocalCluster
 from crawlstream.cli.console import stderr_console
-from crawlstream.cli.readiness import Progress
 from crawlstream.errors import SetupError
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.readiness import Progress
 
 _LOOK_EVERY_S = 0.5
 

@@ -1,0 +1,1 @@
+"""Where Scrapy's engine calls: download handler, downloader, middlewares and pipelines."""

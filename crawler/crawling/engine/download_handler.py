@@ -1,0 +1,239 @@
+"""The last gate before a request leaves: paid for, allowed to go there, and in time.
+
+What Scrapy's handler does not show is when the bytes are written, and politeness is counted from
+that moment. Twisted asks its connection pool for a connection and writes in the same turn, so
+:class:`_Gate` stands in for the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import ParseResult, urlparse
+from weakref import WeakSet, ref
+
+from scrapy import Request
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.exceptions import DownloadTimeoutError
+from scrapy.http import Response
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.web._newclient import BODY, DONE
+from twisted.web.client import HTTPConnectionPool
+from twisted.web.iweb import IPolicyForHTTPS
+
+from crawling.lease.holds import GrantExpired, Holds
+from crawling.net import trust
+from crawling.net.address_guard import GuardedResolver
+from crawling.net.connections import KeptConnections, allow_files
+from crawling.net.endpoints import Straight
+from crawling.net.trust import Trust
+from crawling.page.body_budget import LARGE, Weights
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+from crawling.response.site_feedback import heard_from, heard_in
+from crawling.runtime.worker import Worker
+from crawlstream.model.throttle import Heard
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from crawlstream.boot.settings import Settings
+
+_PORTS = {"http": 80, "https": 443}
+_LONGEST_HEAD = 256 * 1024
+"""Bytes from a request to the first of the response's body, as browsers have it."""
+
+_LONGEST_PAUSE_S = 300.0
+"""A download waits for others so long at most: half the time that a worker may hold a page."""
+
+
+class NotGranted(Exception):
+    """No grant of the frontier pays for this request: yield it, and it will be crawled."""
+
+
+class Download:
+    """One request under way, whose clock stands still while others must come in first."""
+
+    __slots__ = ("_left_s", "_transport", "clock", "must_prove", "page")
+
+    def __init__(self, page: Page, *, must_prove: bool) -> None:
+        self.page: Page | None = page
+        """None when it is over: its connection may be kept, and the page shall not."""
+        self.must_prove = must_prove
+        """Whether the server's certificate must hold."""
+        self.clock: asyncio.Timeout | None = None
+        self._transport: Any = None
+        self._left_s = 0.0
+
+    def pause(self, transport: Any) -> None:
+        """Read no more from its connection."""
+        if self.clock is not None and self._transport is None and not self.clock.expired():
+            self._transport = transport
+            self._left_s = (self.clock.when() or 0) - asyncio.get_running_loop().time()
+            self.clock.reschedule(None)
+            transport.pauseProducing()
+
+    def go_on(self) -> None:
+        """Read again, if it is not over."""
+        transport, self._transport = self._transport, None
+        if self.clock is not None and transport is not None:
+            self.clock.reschedule(asyncio.get_running_loop().time() + self._left_s)
+            transport.resumeProducing()
+
+
+_leaving: ContextVar[Download] = ContextVar("leaving")
+
+
+class GatedHandler(HTTP11DownloadHandler):
+    """Scrapy's handler for http and https behind the gate."""
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        from twisted.internet import reactor  # noqa: PLC0415  an import would install another
+
+        super().__init__(crawler)
+        self._holds = Worker.of(crawler).holds
+        self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
+        settings: Settings = crawler.settings["CRAWLSTREAM"]
+        self._verifies = settings.DOWNLOAD_VERIFY_CERTIFICATES
+        self._contextFactory = cast(
+            IPolicyForHTTPS, Trust(self._contextFactory, lambda: _leaving.get().must_prove)
+        )
+        self._resolver = GuardedResolver.in_force(crawler, reactor)
+        # Private: Scrapy offers no other place for a pool; test_crawler_handler.py watches it.
+        kept = KeptConnections(reactor, self._pool, allow_files())
+        self._pool = cast(HTTPConnectionPool, _Gate(kept, self._resolver, self._holds))
+
+    async def download_request(self, request: Request) -> Response:
+        """Send one request; GrantExpired, AddressRefused, or what Scrapy's handler raises."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is None:
+            raise NotGranted(f"{request} was not granted by the frontier")
+        self._holds.set_out(page)
+        for host, port in _places(request):
+            await self._resolver.resolve(host, port)
+        heard: Heard | None = None
+        try:
+            must_prove = trust.must_prove(request, page.hold, self._verifies)
+            response = await self._in_time(request, Download(page, must_prove=must_prove))
+            heard = heard_in(response)
+        except BaseException as error:
+            heard = heard_from(error)
+            # Its failure waits for Kafka, and must not carry what had come in.
+            traceback.clear_frames(error.__traceback__)
+            self._holds.weights.drop(page)
+            raise
+        finally:
+            self._holds.receive(page, heard)
+        return response
+
+    async def _in_time(self, request: Request, download: Download) -> Response:
+        """Download; DownloadTimeoutError when its own time, without its pauses, is over."""
+        timeout_s = request.meta.get("download_timeout") or self._timeout_s
+        request.meta["download_timeout"] = timeout_s + _LONGEST_PAUSE_S
+        _leaving.set(download)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s) as download.clock:
+                    return await super().download_request(request)
+        finally:
+            request.meta["download_timeout"] = timeout_s
+            download.page = download.clock = None
+        raise DownloadTimeoutError(f"no complete response within {timeout_s} s")
+
+
+def _places(request: Request) -> Iterator[tuple[str, int]]:
+    """Hosts and ports that a request reaches: its target, and a middleware's proxy on the way."""
+    urls: list[ParseResult] = [urlparse_cached(request)]
+    if proxy := request.meta.get("proxy"):
+        urls.append(urlparse(proxy if "://" in proxy else f"http://{proxy}"))
+    for url in urls:
+        yield url.hostname or "", url.port or _PORTS.get(url.scheme, 80)
+
+
+def _after_pending_writes(call: Callable[[Page], None], page: Page) -> None:
+    """Call when what was written now has reached the socket.
+
+    Twisted writes in the loop's next round, after what that round finds to call; so the round
+    after it is the first to be sure.
+    """
+    loop = asyncio.get_running_loop()
+    loop.call_soon(loop.call_soon, call, page)
+
+
+class _Gate:
+    """Stands in for Twisted's HTTPConnectionPool, and sees each connection before its request."""
+
+    persistent = True
+
+    def __init__(self, pool: Any, resolver: GuardedResolver, holds: Holds) -> None:
+        self._pool = pool
+        self._resolver = resolver
+        self._holds = holds
+        self._shaken: WeakSet[Any] = WeakSet()
+
+    def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802  Twisted's name
+        """A connection, made or kept; the request is written right after it is given."""
+        download = _leaving.get()
+        # A server that has proved nothing is not trusted later, on a connection that was kept.
+        key = (*key, download.must_prove)
+        found = self._pool.getConnection(key, Straight(endpoint, self._resolver))
+        return found.addCallback(self._let_go, download, download.page, key[0])
+
+    def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
+        connection.dataReceived = _Limits(connection, download, self._holds.weights)
+        try:
+            self._holds.depart(page)
+        except GrantExpired:
+            connection.abort()
+            raise
+        if scheme != b"https" or connection in self._shaken:
+            _after_pending_writes(self._holds.departed, page)
+        # Else a handshake comes first; the response will tell that the request has left.
+        self._shaken.add(connection)
+        return connection
+
+    def closeCachedConnections(self) -> Any:  # noqa: N802  Twisted's name
+        """End the kept connections."""
+        return self._pool.closeCachedConnections()
+
+
+class _Limits:
+    """Stands before a connection's parser, which would take anything for ever."""
+
+    def __init__(self, connection: Any, download: Download, weights: Weights) -> None:
+        # Weak: a circle would keep the connection until garbage is collected, which is seldom.
+        self._connection = ref(connection)
+        self._download = download
+        self._weights = weights
+        self._bytes = 0
+
+    def __call__(self, data: bytes) -> None:
+        """Twisted's ``dataReceived``."""
+        connection = self._connection()
+        if connection is None:
+            return
+        type(connection).dataReceived(connection, data)
+        self._bytes += len(data)
+        if self._bytes <= LARGE:
+            return
+        parser = connection._parser  # noqa: SLF001  as with the pool
+        if parser is None:
+            return
+        if parser.state in {BODY, DONE}:
+            self._weigh(connection.transport)
+        elif self._bytes > _LONGEST_HEAD:
+            connection.transport.abortConnection()
+
+    def _weigh(self, transport: Any) -> None:
+        page = self._download.page
+        if page is not None and page.is_open:
+            self._weights.weigh(page, self._bytes)
+            if not self._weights.may_grow(page):
+                self._download.pause(transport)
+                self._weights.wait(page, self._download.go_on)

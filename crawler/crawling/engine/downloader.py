@@ -1,0 +1,67 @@
+"""What a middleware may give back in place of a response: a request of its own.
+
+Scrapy would send that at once, and nobody would have paid for it. Here it goes the way of our own
+retries and redirects, through the frontier; :mod:`crawling.response.outcome` says which of both it
+is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.core.downloader import Downloader
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from crawling.page.page import Page, Phase
+from crawling.page.request import PAGE
+from crawlstream.model.url import domain_key, host_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class Replaced(IgnoreRequest):
+    """A middleware wants another request than the one that the page's grant was for."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(f"a middleware asks for {request.method} {request.url} instead")
+        self.request = request
+
+
+class GrantedDownloader(Downloader):
+    """Scrapy's downloader (``DOWNLOADER``) for requests of which each has its grant."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        from crawling.runtime.worker import Worker  # noqa: PLC0415  it knows this module
+
+        super().__init__(crawler)
+        self._deadlines = Worker.of(crawler).endings.deadlines
+        self._pass_middlewares = self.middleware.download_async
+        vars(self.middleware)["download_async"] = self._in_time
+
+    async def _in_time(self, enqueue: Any, request: Request) -> Response | Request:
+        """Through all middlewares; PageTimeout where one of them takes too long."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is None:
+            return await self._pass_middlewares(enqueue, request)
+        with self._deadlines.stretch(page):
+            return await self._pass_middlewares(enqueue, request)
+
+    def fetch(self, request: Request) -> Any:  # type: ignore[override]
+        """A Deferred of the response, or of a request that the same grant may still be used for."""
+        return super().fetch(request).addCallback(_granted, request)
+
+
+def _granted(result: Response | Request, request: Request) -> Response | Request:
+    page: Page | None = request.meta.get(PAGE)
+    if page is None or isinstance(result, Response):
+        return result
+    if page.phase is not Phase.WAITING or domain_key(host_of(result.url)) != page.hold.domain:
+        raise Replaced(result)
+    return result.replace(
+        callback=result.callback or request.callback,
+        errback=request.errback,
+        meta={**result.meta, PAGE: page},
+    )

@@ -1,0 +1,189 @@
+"""Where the rooms are plugged into Scrapy: middlewares of both kinds, and the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
+from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
+from scrapy.http import Response
+
+from crawling.failures import BadEncoding, TooLarge
+from crawling.links.children import Children, Outlinks
+from crawling.page.body_budget import Weights
+from crawling.page.flight_recorder import Recorder
+from crawling.page.page import Page
+from crawling.page.request import PAGE, page_of
+from crawling.publish.deadlines import page_at_hand, publishing
+from crawling.response.charset import with_charset
+from crawling.response.codings import MOST_CODINGS, codings_of, unpacked
+from crawling.robots.check import ROBOTS
+from crawling.runtime.worker import Worker
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.model.result import CrawlResult
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_LINK = 200
+"""Bytes that a link of a result takes, about."""
+
+
+class OutcomeMiddleware:
+    """The outermost downloader middleware: sees a response when the others are done with it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._outcomes = worker.outcomes
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> OutcomeMiddleware:
+        """Scrapy's way to make one."""
+        return cls(Worker.of(crawler))
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        """Let through what is for the spider."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is not None and ROBOTS not in request.meta:
+            failpoint("after_fetch")
+            response = with_charset(response)
+            await self._outcomes.judge(page, response)
+        return response
+
+
+class WatchedCompression:
+    """Scrapy's decompression, noted by the flight recorder, its errors told apart."""
+
+    def __init__(
+        self, inner: HttpCompressionMiddleware, recorder: Recorder, weights: Weights
+    ) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self._weights = weights
+        self.process_request = inner.process_request
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> WatchedCompression:
+        """Scrapy's way to make one."""
+        inner, worker = HttpCompressionMiddleware.from_crawler(crawler), Worker.of(crawler)
+        return cls(inner, worker.recorder, worker.holds.weights)
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Decompress; TooLarge and BadEncoding tell why not."""
+        page: Page | None = request.meta.get(PAGE)
+        if page is None or b"Content-Encoding" not in response.headers:
+            return response
+        codings = codings_of(response)
+        if not codings:
+            return unpacked(response)
+        if len(codings) > MOST_CODINGS:
+            raise BadEncoding(f"{len(codings)} codings on top of each other")
+        await self._weights.turn(page)
+        with self._recorder.noting(page):
+            plain = self._decompress(request, response)
+        if page.is_open and isinstance(plain, Response):
+            self._weights.weigh(page, len(plain.body))
+        return plain
+
+    def _decompress(self, request: Request, response: Response) -> Request | Response:
+        try:
+            return self._inner.process_response(request, response)
+        except IgnoreRequest as error:
+            problem: Exception = TooLarge(str(error))
+        except Exception as error:  # noqa: BLE001  raised below, as another
+            problem = BadEncoding(str(error))
+        # Out here, where the traceback with what was decompressed so far has gone.
+        raise problem
+
+
+class OutlinksMiddleware:
+    """The outermost spider middleware: takes the children out, counts the items that pass."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> OutlinksMiddleware:
+        """Scrapy's way to make one."""
+        return cls(Worker.of(crawler))
+
+    def process_spider_input(self, response: Response) -> None:
+        """Note whose response it is, for spider and pipelines."""
+        page_at_hand.set(page_of(response))
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass the items on; the page ends when they have left the pipelines."""
+        page = page_of(response)
+        children = Children(page, self._worker.traps)
+        try:
+            steps = self._worker.endings.deadlines.steps(page, result)
+            async for each in self._worker.recorder.watched(page, steps):
+                if isinstance(each, Outlinks):
+                    with self._worker.recorder.noting(page):
+                        children.follow(each.urls, response)
+                elif isinstance(each, Request):
+                    self._take(each, response, children)
+                elif each is not None:
+                    page.items += 1
+                    self._weigh(page, each)
+                    yield each
+        finally:
+            page.links = self._worker.blacklist.screen(page, children.groups)
+        failpoint("after_parse")
+        self._worker.endings.parsed(page)
+
+    def _weigh(self, page: Page, item: Any) -> None:
+        """A result that waits for Kafka is its body, and its links beside it."""
+        if isinstance(item, CrawlResult) and page.is_open:
+            size = len(item.body) + len(item.links) * _LINK
+            self._worker.holds.weights.weigh(page, size)
+
+    def process_spider_exception(self, response: Response, exception: Exception) -> None:
+        """A page cannot end the process: others would meet it, and end as well."""
+        if isinstance(exception, CloseSpider):
+            raise TypeError("CloseSpider ends no spider of a cluster") from exception
+
+    def _take(self, request: Request, response: Response, children: Children) -> None:
+        hold = page_of(response).hold
+        bounded = getattr(self._worker.spider, "obeys_maxdepth", True)
+        if bounded and hold.entry.depth >= hold.profile.maxdepth:
+            page_of(response).filtered["depth"] += 1
+        else:
+            children.request(request, response)
+
+
+class ResultPipeline:
+    """Publishes results, and lets an item leave when Kafka has acknowledged it."""
+
+    def __init__(self, worker: Worker, *, is_alone: bool) -> None:
+        """``is_alone``: no pipeline of a user is there to take items of another kind."""
+        self._worker = worker
+        self._is_alone = is_alone
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ResultPipeline:
+        """Scrapy's way to make one."""
+        pipelines = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
+        enabled = sum(order is not None for order in pipelines.values())
+        return cls(Worker.of(crawler), is_alone=enabled == 1)
+
+    async def process_item(self, item: Any) -> Any:
+        """Publish one; GivenUp only where the worker is about to end."""
+        if not isinstance(item, CrawlResult):
+            if not self._is_alone:
+                return item
+            raise TypeError(
+                f"{type(item).__name__} is no result, and no pipeline of yours takes it:"
+                " yield self.result(response, attrs=...)"
+            )
+        page = self._worker.holds.by_id(item.id)
+        if page is None or not page.is_open:
+            raise DropItem("the page is in other hands")
+        with publishing(page):
+            await self._worker.publisher.result(item)
+        failpoint("after_publish")
+        page.body_bytes = len(item.body)
+        return item

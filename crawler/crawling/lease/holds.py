@@ -1,0 +1,363 @@
+"""The holds of this process: what is under way, and what the frontier must be told of it.
+
+A hold becomes a :class:`~crawling.page.page.Page` here. It is forgotten when the frontier has taken
+its end, or said that the hold is stale: then it is in other hands.
+
+Everything here is plain state, on one thread; :mod:`crawling.runtime.lease_loop` carries it to the
+frontier.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from scrapy.exceptions import IgnoreRequest
+
+from crawling.lease.cpu_fairness import LOOK_AGAIN_S, Shares
+from crawling.lease.slots import Slots
+from crawling.lease.word import FENCE_S, WORD_BY_S, Word
+from crawling.page.body_budget import Weights
+from crawling.page.page import Page, Phase
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Entry, Hold
+from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.url import entry_id, fingerprint
+
+START_BY_S = 0.5
+"""A request that has not left so long after its grant was asked for is given back."""
+HOLDS_PER_SLOT = 4
+"""Open holds for each download slot: parsing and publishing must not starve the downloads."""
+ENDS_PER_EXCHANGE = 200
+LINKS_PER_EXCHANGE = 1_000
+"""Together they keep the script of one exchange near 5 ms."""
+
+
+class GrantExpired(IgnoreRequest):
+    """The request did not leave in time; its page is given back."""
+
+
+End = Settle | Requeue | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What one exchange tells the frontier."""
+
+    settles: Sequence[Settle] = ()
+    requeues: Sequence[Requeue] = ()
+    releases: Sequence[Release] = ()
+    sent: Sequence[Sent] = ()
+
+    @property
+    def ends(self) -> Iterator[End]:
+        """Everything that ends a hold."""
+        yield from self.settles
+        yield from self.requeues
+        yield from self.releases
+
+
+class Holds:
+    """All holds of this process. ``on_owed`` is called when there is news for the frontier."""
+
+    def __init__(
+        self,
+        slots: int,
+        on_owed: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_owed = on_owed
+        self._clock = clock
+        self._pages: dict[str, Page] = {}
+        self._by_id: dict[str, Page] = {}
+        self._ends: deque[End] = deque()
+        self._sent: dict[str, Sent] = {}
+        self._slots = Slots(slots, clock)
+        self._shares = Shares(clock)
+        self.weights = Weights()
+        self._most = HOLDS_PER_SLOT * slots
+        self.is_crowded = False
+        """Whether Redis has no room for links, as far as is known."""
+        self.on_spill: Callable[[Settle], None] | None = None
+        """Called with a settle whose links have no room; ``spilled`` ends what it begins."""
+        self._word = Word(clock)
+
+    # Coming in.
+
+    def admit(self, hold: Hold) -> Page:
+        """Take on a hold that the frontier granted."""
+        name = entry_id(hold.crawl, hold.run, _identity(hold.entry), hold.entry.origin)
+        page = Page(hold, name, self._clock())
+        self._pages[hold.token] = page
+        self._by_id[page.id] = page
+        self._slots.take()
+        return page
+
+    def rest(self, pages: Sequence[Page]) -> list[Page]:
+        """Give back new pages of domains that have had their share; answers the others.
+
+        Half of what is in hand stays, dear as it may be: there must be something to do where
+        every domain has had its share.
+        """
+        rests = {page.token: self._shares.rest_s(page.hold.domain) for page in pages}
+        dear = sorted((page for page in pages if rests[page.token]), key=lambda p: rests[p.token])
+        for page in dear[max(len(dear) - len(self._pages) // 2, 0) :]:
+            self.release(page, delay_ms=int(min(rests[page.token], LOOK_AGAIN_S) * 1000))
+        return [page for page in pages if page.is_open]
+
+    def room(self) -> int:
+        """How many more holds may be asked for: one for each slot that nothing is meant for."""
+        return max(0, min(self._slots.free(), self._most - len(self._pages)))
+
+    def room_at(self) -> float:
+        """When there will be room without any other news, by the monotonic clock; may be never."""
+        return self._slots.next_free_at() if len(self._pages) < self._most else math.inf
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether no slot has anything to do."""
+        return self._slots.are_idle
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def by_id(self, page_id: str) -> Page | None:
+        """The page that a record belongs to; None if it has gone."""
+        return self._by_id.get(page_id)
+
+    def alive(self) -> Collection[str]:
+        """Tokens that this process still answers for."""
+        return list(self._pages)
+
+    # Under way.
+
+    def heard(self, at: float, life: int) -> bool:
+        """Redis answered a call that left at ``at``, so the deadline has moved.
+
+        Whether it is the same as before. One that was restarted need not know what it granted.
+        """
+        is_same = self._word.heard(at, life)
+        if not is_same:
+            self.release_unsent()
+        return is_same
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether any request has still to leave."""
+        return self._slots.unsent > 0
+
+    def may_send(self, within_s: float = FENCE_S) -> bool:
+        """Whether the holds are still surely this worker's; with word from Redis ``within_s``."""
+        return self._word.came_within(within_s)
+
+    def set_out(self, page: Page) -> None:
+        """The request is about to be connected; GrantExpired if it is too late for that."""
+        if page.phase is not Phase.WAITING or not self.may_send():
+            raise GrantExpired
+        if self._age_of(page) > START_BY_S:
+            self._slots.were_too_late()
+            raise GrantExpired
+        self._slots.waited(self._clock() - page.admitted_at)
+        self._move(page, Phase.CONNECTING)
+
+    def depart(self, page: Page) -> None:
+        """The request is written to its connection now; GrantExpired if it must not.
+
+        A process that was frozen since it set out finds its grant old, whoever it hears from
+        first. Until the request is reported to have left, the frontier takes it for leaving at
+        every next moment.
+        """
+        is_old = self._age_of(page) >= FENCE_S
+        if page.phase is not Phase.CONNECTING or is_old or not self.may_send(WORD_BY_S):
+            raise GrantExpired
+        self._move(page, Phase.SENT)
+        page.left_at = self._clock()
+
+    def departed(self, page: Page) -> None:
+        """The request has left, now at the latest."""
+        if page.phase is Phase.SENT:
+            self._report(page, received=False)
+
+    def receive(self, page: Page, heard: Heard | None = None) -> None:
+        """The response is there, or none will come; the site was ``heard`` of, if only refusing."""
+        if page.phase is Phase.SENT:
+            self._move(page, Phase.RECEIVED)
+            page.latency_ms = int((self._clock() - page.left_at) * 1000)
+            page.received_at = time.time()
+            self._report(page, received=True, heard=heard)
+        elif page.phase is Phase.CONNECTING and heard is not None:
+            self._report(page, received=True, heard=heard)
+
+    def answered(self, page: Page) -> None:
+        """There is a response; one that no site has given if it is a middleware of the user's."""
+        if page.phase.is_download:
+            self._move(page, Phase.RECEIVED)
+            page.received_at = time.time()
+
+    def _report(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
+        if page.sent_ms is None:
+            page.sent_ms = int(self._age_of(page) * 1000) + 1
+        self._sent[page.token] = Sent(page.token, page.sent_ms, received, heard)
+        self._on_owed()
+
+    def _age_of(self, page: Page) -> float:
+        """Seconds since the page's grant was asked for."""
+        return self._clock() - page.hold.issued_at
+
+    # Ends.
+
+    def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
+        """The page has its result, its failure or its redirect, acknowledged by Kafka."""
+        settle = _settle_of(page, outcome, reason)
+        if self.is_crowded and settle.links and self.on_spill and page.is_open:
+            self._move(page, Phase.SPILLING)
+            self.on_spill(settle)
+        else:
+            self._end(page, settle)
+
+    def spilled(self, settle: Settle) -> None:
+        """Kafka has the links of a page, and this is left to tell of it."""
+        if page := self._pages.get(settle.token):
+            self._move(page, Phase.ENDED)
+        self._ends.append(settle)
+        self._on_owed()
+
+    def unspilled(self, settle: Settle) -> None:
+        """The links of a page cannot be written: it is given back instead, and fetched again."""
+        if page := self._pages.get(settle.token):
+            self._move(page, Phase.ENDED)
+        self._ends.append(Release(token=settle.token, sent_ms=settle.sent_ms))
+        self._on_owed()
+
+    def requeue(self, page: Page, delay_ms: int) -> None:
+        """Another attempt later, at a lower priority."""
+        self._end(page, Requeue(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
+
+    def release(self, page: Page, *, delay_ms: int = 0) -> None:
+        """Give the page back, unmarked."""
+        self._end(page, Release(token=page.token, delay_ms=delay_ms, sent_ms=page.sent_ms))
+
+    def release_buyer(self, page: Page, crawl_delay_ms: int) -> None:
+        """The same, where the grant has bought a robots.txt."""
+        release = Release(
+            token=page.token, sent_ms=page.sent_ms, robots=True, crawl_delay_ms=crawl_delay_ms
+        )
+        self._end(page, release)
+
+    def release_unsent(self, *, sent_too: bool = False) -> None:
+        """Give back everything whose request has not left, or all that has not ended."""
+        for page in list(self._pages.values()):
+            if page.phase.is_unsent or (sent_too and page.is_open):
+                self.release(page)
+
+    def _end(self, page: Page, end: End) -> None:
+        if page.is_open:
+            self._move(page, Phase.ENDED)
+            if page.cpu_s:
+                self._shares.charge(page.hold.domain, page.cpu_s)
+            if _tells_all(end, self._sent.get(page.token)):
+                self._sent.pop(page.token, None)
+            self._ends.append(end)
+            self._on_owed()
+
+    def _move(self, page: Page, phase: Phase) -> None:
+        self._slots.move(page, phase)
+        page.phase = phase
+        if not page.is_open:
+            self.weights.drop(page)
+
+    # To the frontier and back.
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._ends or self._sent)
+
+    def take_owed(self) -> Owed:
+        """What the next exchange tells; it must be told, or told again, until it is answered."""
+        sent, self._sent = tuple(self._sent.values()), {}
+        return replace(_taken_from(self._ends), sent=sent)
+
+    def told(
+        self, owed: Owed, stale: Collection[str], refused: Collection[str] = ()
+    ) -> Sequence[Page]:
+        """The frontier has answered; the pages that it does not know any more come back.
+
+        What it ``refused`` has not ended: its links are to be spilled.
+        """
+        for end in owed.ends:
+            if end.token not in refused:
+                self._forget(end.token)
+        for settle in owed.settles:
+            if settle.token in refused and self.on_spill:
+                self._pages[settle.token].phase = Phase.SPILLING
+                self.on_spill(settle)
+        return self.lose(stale)
+
+    def lose(self, tokens: Collection[str]) -> Sequence[Page]:
+        """Holds that went to other hands; the pages among them that were still under way."""
+        pages = [page for token in tokens if (page := self._pages.get(token))]
+        lost = [page for page in pages if page.is_open]
+        for page in lost:
+            self._move(page, Phase.STALE)
+            self._forget(page.token)
+        return lost
+
+    def _forget(self, token: str) -> None:
+        page = self._pages.pop(token, None)
+        self._sent.pop(token, None)
+        if page and self._by_id.get(page.id) is page:
+            del self._by_id[page.id]
+
+
+def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
+    return Settle(
+        token=page.token,
+        outcome=outcome,
+        reason=reason,
+        links=page.links,
+        filtered=dict(page.filtered),
+        sent_ms=page.sent_ms,
+        body_bytes=page.body_bytes,
+    )
+
+
+def _taken_from(ends: deque[End]) -> Owed:
+    """The ends that have room in one exchange; one settle always has."""
+    settles: list[Settle] = []
+    requeues: list[Requeue] = []
+    releases: list[Release] = []
+    links = 0
+    while ends and len(settles) + len(requeues) + len(releases) < ENDS_PER_EXCHANGE:
+        end = ends[0]
+        if isinstance(end, Settle):
+            more = sum(len(group.entries) for group in end.links)
+            if settles and links + more > LINKS_PER_EXCHANGE:
+                break
+            links += more
+            settles.append(end)
+        else:
+            (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
+        ends.popleft()
+    return Owed(settles, requeues, releases)
+
+
+def _tells_all(end: End, sent: Sent | None) -> bool:
+    """Whether an end makes the report needless: a result says that the site has answered."""
+    if sent is None or sent.heard is None:
+        return True
+    is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED
+    return is_result and sent.heard.reaction is Reaction.ANSWER
+
+
+def _identity(entry: Entry) -> str:
+    """The fingerprint of an entry; a name of its own for one that could not be crawled anyway."""
+    body, salt = (entry.body or "").encode(), entry.salt or ""
+    try:
+        return fingerprint(entry.url, entry.method, body, salt)
+    except InvalidUrl:
+        return fingerprint("http://invalid/", entry.method, body, f"{salt} {entry.url}")

@@ -1,0 +1,103 @@
+"""The download slots of one process: how many more pages it may take on.
+
+A page takes a slot from its lease to its response. A download that takes long gives its slot to
+another: servers that answer byte by byte, or not at all, and names and addresses that nobody
+answers for, cost connections and no speed.
+
+How many holds may wait at once is found out: more while they set out at once, fewer the longer
+they waited, half as many when one was too late. A process whose CPU is the bottleneck would else
+lease more than it can send within the half second that a grant lasts, and give most of it back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import islice
+
+from crawling.page.page import Page, Phase
+
+SLOW_S = 2.0
+"""A download that has taken so long is waited for without a slot."""
+SLOW_PER_SLOT = 3
+"""So many downloads may be slow, for each slot; more of them take slots again."""
+
+_FIRST_WINDOW = 16.0
+_WINDOW_GROWTH = 0.25
+"""What one hold that did not wait adds to how many may wait."""
+_FAIR_WAIT_S = 0.1
+"""A hold that waited so long adds nothing, a longer wait takes away. It bridges several exchanges,
+and is a small part of the spacing of a domain that is asked once a second."""
+_TOGETHER_S = 0.5
+"""Holds that were too late within so short a time were leased together."""
+
+
+class Slots:
+    """Counts the pages that wait and download."""
+
+    def __init__(self, count: int, clock: Callable[[], float]) -> None:
+        self._count = count
+        self._clock = clock
+        self._taken = self._waiting = 0
+        self._connecting = 0
+        self._began_at: dict[str, float] = {}
+        """By token, in the order of setting out."""
+        self._window = min(float(count), _FIRST_WINDOW)
+        self._narrowed_at = 0.0
+
+    def free(self) -> int:
+        """How many more pages may be asked for; may be less than none."""
+        free = self._count - self._taken + self._slow()
+        return min(free, int(self._window) - self._waiting)
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether no slot has anything to do."""
+        return self._taken == self._slow()
+
+    @property
+    def unsent(self) -> int:
+        """Pages whose request may leave at any moment."""
+        return self._waiting + self._connecting
+
+    def next_free_at(self) -> float:
+        """When the next download can have taken long, if no other news comes; may be never."""
+        slow = self._slow()
+        if slow == SLOW_PER_SLOT * self._count:
+            return math.inf
+        return next(islice(self._began_at.values(), slow, None), self._clock()) + SLOW_S
+
+    def _slow(self) -> int:
+        """Downloads that take no slot any more."""
+        since, slow = self._clock() - SLOW_S, 0
+        for began_at in self._began_at.values():
+            if began_at > since or slow == SLOW_PER_SLOT * self._count:
+                break
+            slow += 1
+        return slow
+
+    def take(self) -> None:
+        """A page is waiting now."""
+        self._taken += 1
+        self._waiting += 1
+
+    def move(self, page: Page, phase: Phase) -> None:
+        """A page enters a phase."""
+        self._waiting -= page.phase is Phase.WAITING
+        self._connecting += (phase is Phase.CONNECTING) - (page.phase is Phase.CONNECTING)
+        if phase is Phase.CONNECTING:
+            self._began_at[page.token] = self._clock()
+        elif page.phase.is_download and not phase.is_download:
+            self._taken -= 1
+            self._began_at.pop(page.token, None)
+
+    def waited(self, waited_s: float) -> None:
+        """A page set out after so long: let more wait, or fewer."""
+        window = self._window + _WINDOW_GROWTH * (1 - waited_s / _FAIR_WAIT_S)
+        self._window = min(max(window, 1.0), float(self._count))
+
+    def were_too_late(self) -> None:
+        """A grant expired: let half as many wait; once for all that were leased together."""
+        if self._clock() - self._narrowed_at > _TOGETHER_S:
+            self._narrowed_at = self._clock()
+            self._window = max(self._window / 2, 1.0)

@@ -1,0 +1,1 @@
+"""Links of a page: found, filtered, and packed for the frontier."""

@@ -1,0 +1,52 @@
+"""The blacklist, where its domains shall not even queue (``SCHEDULER_BACKLOG_BLACKLIST=false``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from crawling.page.page import Page
+from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.effects import Links
+
+LOOK_EVERY_S = 1.0
+
+log = structlog.get_logger()
+
+
+class Blacklist:
+    """Drops the links into blocked domains; without it they wait until somebody unblocks these.
+
+    Seeds are let in all the same: a person asked for them.
+    """
+
+    def __init__(self, frontier: Frontier, *, drops: bool) -> None:
+        self._frontier = frontier
+        self._drops = drops
+        self._domains: frozenset[str] = frozenset()
+
+    async def look(self) -> None:
+        """Take over what the frontier goes by now; RedisUnavailable."""
+        table = await self._frontier.rules() if self._drops else None
+        self._domains = table.blacklist if table else frozenset()
+
+    async def follow(self) -> None:
+        """Look again and again; end at once where all links may wait."""
+        while self._drops:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self.look()
+            except RedisUnavailable as error:
+                log.warning("rules", outcome="no_answer", error=str(error))
+
+    def screen(self, page: Page, groups: Sequence[Links]) -> Sequence[Links]:
+        """The links that may enter; the others are counted as filtered (``blacklist``)."""
+        if not self._domains:
+            return groups
+        kept = [group for group in groups if group.domain not in self._domains]
+        if dropped := sum(len(each.entries) for each in groups if each.domain in self._domains):
+            page.filtered["blacklist"] += dropped
+        return kept

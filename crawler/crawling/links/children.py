@@ -1,0 +1,279 @@
+"""What a page leads to, on its way into the frontier.
+
+A spider hands over a whole page's worth of links as :class:`Outlinks`; they never become
+``scrapy.Request`` objects in the process that found them. The requests of a user's own spider
+are batched here as well. Either way the children travel in the call that ends their parent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+
+from crawling.links.traps import NO_TRAPS, Traps
+from crawling.page import referrer as referrers
+from crawling.page.page import Page
+from crawling.page.request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Entry
+from crawlstream.model.effects import Links
+from crawlstream.model.url import canonical, domain_key, fingerprint, host_of, look_up_link
+from crawlstream.wire.stored import encode_entry, encode_link
+
+LEVEL_STEP = -10
+"""What one level of depth costs in priority: breadth comes first within a domain."""
+
+_FARTHEST = 8_000
+"""Priorities stay within this: beyond, the frontier could not tell turns of a band apart."""
+
+_LARGEST_ENTRY = 256 * 1024
+"""Bytes of a request as the frontier keeps it: a thousand of them fit into one call of Redis."""
+
+_NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LONGEST_NAME = 255
+"""Characters of a spider's name, as the schema of requests has it."""
+
+_LINKS_REMEMBERED = 32_768
+"""The pages of a site share most of their links; some 15 MB."""
+_looked_up = lru_cache(_LINKS_REMEMBERED)(look_up_link)
+
+_SCRAPYS = frozenset(
+    {
+        PAGE,
+        *OF_THE_DOWNLOADER,
+        "depth",
+        "download_latency",
+        "download_slot",
+        "download_timeout",
+        "is_start_request",
+        "redirect_reasons",
+        "redirect_times",
+        "redirect_ttl",
+        "redirect_urls",
+        "retry_times",
+    }
+)
+"""Keys of meta that tell about a download; a child has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlinks:
+    """Absolute URLs to follow from a page with GET, one level deeper, by the same callback."""
+
+    urls: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """TypeError for a single URL, whose letters would be followed."""
+        if isinstance(self.urls, str):
+            raise TypeError("Outlinks takes a list of URLs, not one")
+
+
+class Children:
+    """The children of one page, grouped as the frontier takes them."""
+
+    def __init__(self, page: Page, traps: Traps = NO_TRAPS) -> None:
+        self._page = page
+        self._traps = traps
+        self._groups: dict[tuple[str, int, str | None, bool], Links] = {}
+        self._seen: set[str] = set()
+        self._ordinal = 0
+
+    @property
+    def groups(self) -> Sequence[Links]:
+        """One group for each domain, priority and spider."""
+        return list(self._groups.values())
+
+    def follow(self, urls: Iterable[str], response: Response) -> None:
+        """Add plain links."""
+        page, entry = self._page, self._page.hold.entry
+        priority = _bounded(page.hold.priority + LEVEL_STEP)
+        stored = _encoder(response, entry.depth + 1, entry.callback)
+        for url in urls:
+            try:
+                clean, domain, identity = _looked_up(url)
+            except InvalidUrl:
+                page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
+                continue
+            if not self._is_refused(clean) and not self._is_duplicate(identity):
+                self._put(stored(clean), identity, (domain, priority, None, True))
+
+    def request(self, request: Request, response: Response) -> None:
+        """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
+        page, hold = self._page, self._page.hold
+        try:
+            url = canonical(request.url)
+        except InvalidUrl:
+            page.filtered["url"] += 1
+            return
+        if self._is_refused(url):
+            return
+        entry = Entry(
+            url=url,
+            depth=hold.entry.depth + 1,
+            parent_url=response.url,
+            callback=_name_of(request),
+            method=request.method,
+            headers=referrers_of(response)(url) | _headers_of(request),
+            body=request.body.decode() or None,
+            cookies=_cookies_of(request),
+            meta=_meta_of(request),
+            salt=self._salt(request, url) if request.dont_filter else None,
+        )
+        priority = _bounded(hold.priority + LEVEL_STEP + request.priority)
+        spiderid = _spider_of(request)
+        own = spiderid in {None, hold.crawl.spiderid}
+        self.add(entry, priority, spiderid=None if own else spiderid, most=_LARGEST_ENTRY)
+
+    def add(
+        self,
+        entry: Entry,
+        priority: int,
+        *,
+        spiderid: str | None = None,
+        counts: bool = True,
+        most: int | None = None,
+    ) -> None:
+        """Add one entry, unless this page has led to the same before.
+
+        ValueError if it is stored in more than ``most`` bytes.
+        """
+        body = (entry.body or "").encode()
+        identity = fingerprint(entry.url, entry.method, body, entry.salt or "")
+        if self._is_duplicate(identity):
+            return
+        stored = encode_entry(entry)
+        if most is not None and len(stored) > most:
+            raise ValueError(
+                f"the request for {entry.url:.100} is too large to travel: {len(stored)} bytes"
+                f" with its meta and body, of {most}"
+            )
+        domain = domain_key(host_of(entry.url))
+        self._put(stored, identity, (domain, priority, spiderid, counts))
+
+    def _is_refused(self, url: str) -> bool:
+        trap = self._traps.refuses(url)
+        if trap:
+            self._page.filtered[trap] += 1
+        return trap is not None
+
+    def _is_duplicate(self, identity: str) -> bool:
+        if identity in self._seen:
+            self._page.filtered["duplicate"] += 1
+            return True
+        self._seen.add(identity)
+        return False
+
+    def _put(self, entry: bytes, identity: str, key: tuple[str, int, str | None, bool]) -> None:
+        group = self._groups.get(key)
+        if group is None:
+            domain, priority, spiderid, counts = key
+            group = Links(domain=domain, priority=priority, spiderid=spiderid, counts=counts)
+            self._groups[key] = group
+        group.fingerprints.append(identity)
+        group.entries.append(entry)
+
+    def _salt(self, request: Request, url: str) -> str:
+        """What sets an undeduplicated request apart, the same when its page is fetched again."""
+        self._ordinal += 1
+        plain = fingerprint(url, request.method, request.body)
+        text = f"{self._page.id} {plain} {self._ordinal}"
+        return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _bounded(priority: int) -> int:
+    return max(-_FARTHEST, min(priority, _FARTHEST))
+
+
+def _spider_of(request: Request) -> str | None:
+    """The spider that a request is for; None: the one that yields it."""
+    name: object = request.meta.get("spiderid")
+    if name is None or name == "":
+        return None
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME or _NOT_IN_NAME.search(name):
+        raise TypeError(f'meta["spiderid"] of {request} is no name of a spider: {name!r:.100}')
+    return name
+
+
+def _name_of(request: Request) -> str | None:
+    if request.callback is None:
+        return None
+    name: str | None = getattr(request.callback, "__name__", None)
+    if getattr(request.callback, "__self__", None) is None or name is None:
+        raise TypeError(f"the callback of {request} is no method of the spider")
+    if request.cb_kwargs:
+        raise TypeError(f"cb_kwargs of {request} cannot travel: use meta")
+    return name
+
+
+def _headers_of(request: Request) -> dict[str, str]:
+    return {
+        name.decode("latin-1"): b", ".join(values).decode("utf-8", "replace")
+        for name, values in request.headers.items()
+    }
+
+
+def _cookies_of(request: Request) -> dict[str, str]:
+    cookies: Any = request.cookies
+    if isinstance(cookies, list):
+        return {each["name"]: str(each["value"]) for each in cookies}
+    return {str(name): str(value) for name, value in cookies.items()}
+
+
+def _meta_of(request: Request) -> dict[str, object]:
+    meta = {
+        key: value
+        for key, value in request.meta.items()
+        if key not in _SCRAPYS and key not in INHERITED_META
+    }
+    if not _is_json(meta):
+        raise TypeError(f"the meta of {request} holds more than JSON values: {meta!r:.200}")
+    return meta
+
+
+def _is_json(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, str | int | float)
+
+
+def _encoder(response: Response, depth: int, callback: str | None) -> Callable[[str], bytes]:
+    """How a link of a page is stored: the short way where it has no more than its URL."""
+    parent, referrer_of = response.url, referrers_of(response)
+    if callback is None and referrer_of is _as_usual:
+        return partial(encode_link, depth=depth, parent=parent.encode())
+    return lambda url: encode_entry(
+        Entry(
+            url=url,
+            depth=depth,
+            parent_url=parent,
+            callback=callback,
+            headers=referrer_of(url),
+        )
+    )
+
+
+def referrers_of(response: Response) -> Callable[[str], dict[str, str]]:
+    """The header by which a child's referrer differs from what it is told anyway."""
+    policy = referrers.policy_of(response.headers.getlist(b"Referrer-Policy"))
+    if policy is referrers.usual:
+        return _as_usual
+    page = response.url
+
+    def by_policy(url: str) -> dict[str, str]:
+        referrer = policy(page, url)
+        return {} if referrer == referrers.usual(page, url) else {"Referer": referrer}
+
+    return by_policy
+
+
+def _as_usual(_url: str) -> dict[str, str]:
+    return {}

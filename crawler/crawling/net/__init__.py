@@ -1,0 +1,1 @@
+"""Connections: which addresses may be asked, who must prove who it is, what is kept open."""

@@ -1,0 +1,62 @@
+"""Whether a server must prove who it is before it is sent a request.
+
+A crawl of strangers takes certificates as they are: most broken ones are neglect, and nothing that
+is asked is secret. What a client gave its seed to carry is, and whoever stands in between could
+read it. So it leaves over connections with a certificate that holds, which are kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from OpenSSL import SSL
+from scrapy import Request
+from service_identity import VerificationError
+from twisted.internet._sslverify import ClientTLSOptions
+from twisted.internet.ssl import CertificateOptions, platformTrust
+from twisted.web.iweb import IPolicyForHTTPS
+from zope.interface import implementer
+
+from crawling.page.request import carries_cookies
+from crawlstream.model.crawl import Hold
+from crawlstream.model.credentials import identify
+
+
+def must_prove(request: Request, hold: Hold, setting: bool | None) -> bool:  # noqa: FBT001  a setting
+    """Whether the certificate must hold: as the operator set it, else if there is a secret.
+
+    A cookie that the server itself has set along a redirect is none, and was read by then.
+    """
+    if setting is not None:
+        return setting
+    names = {name.decode("latin-1").lower() for name in request.headers}
+    if not carries_cookies(hold):
+        names.discard("cookie")
+    return bool(request.body) or identify(names)
+
+
+def is_untrusted(error: BaseException) -> bool:
+    """Whether a connection failed because the certificate does not hold."""
+    return isinstance(error, VerificationError) or (
+        isinstance(error, SSL.Error) and "certificate verify failed" in str(error)
+    )
+
+
+@implementer(IPolicyForHTTPS)
+class Trust:
+    """Twisted's policy of TLS, chosen for each request."""
+
+    def __init__(self, lenient: Any, must_prove: Callable[[], bool]) -> None:
+        """``lenient`` is Scrapy's policy; ``must_prove`` tells of the request that asks now."""
+        self._lenient = lenient
+        self._must_prove = must_prove
+        # One for all connections: it holds the certificates of the machine.
+        self._options: Any = CertificateOptions(trustRoot=platformTrust())
+
+    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:  # noqa: N802  Twisted's name
+        """What makes the TLS side of a connection to a host."""
+        if not self._must_prove():
+            return self._lenient.creatorForNetloc(hostname, port)
+        # As Twisted's optionsForClientTLS does, which reads all certificates for each connection.
+        return ClientTLSOptions(self._options._makeTLSConnection, hostname.decode("ascii"))  # noqa: SLF001

@@ -1,0 +1,81 @@
+"""What the bodies in this process weigh together: its memory is bounded, whatever servers send.
+
+A body is weighed from when it is large until its page has come to its end, as it is at the time:
+so far received, whole, decompressed. While all of them together are heavier than they may be, only
+the eldest go on: the others wait, their connections unread or still compressed. One of the eldest
+always comes to its end, so the others have their turn. Small bodies never wait to come in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import islice
+
+from crawling.page.page import Page
+
+LARGE = 128 * 1024
+"""Bytes up to which a body is not weighed: most are far smaller."""
+_SHARED = 16 * 1024 * 1024
+"""What bodies may weigh together, or as much as the largest that a crawler takes."""
+_ELDEST = 2
+"""So many go on beyond that."""
+_STEP = 64 * 1024
+"""What a connection brings at a time."""
+
+
+class Weights:
+    """The large bodies of this process, eldest first. All on one thread."""
+
+    def __init__(self) -> None:
+        self._limit = _SHARED
+        self._sizes: dict[Page, int] = {}
+        self._waiting: dict[Page, Callable[[], None]] = {}
+        self.total = 0
+        """Bytes."""
+
+    def take(self, largest: int) -> None:
+        """Bodies of up to so many bytes come in."""
+        self._limit = max(_SHARED, largest)
+
+    def weigh(self, page: Page, size: int) -> None:
+        """A page's body takes so many bytes now."""
+        known = self._sizes.get(page)
+        if known is None and size <= LARGE:
+            return
+        self._sizes[page] = size
+        self.total += size - (known or 0)
+
+    def may_grow(self, page: Page) -> bool:
+        """Whether the body may take more: there is room, or it is one of the eldest."""
+        return self.total <= self._limit or page in islice(self._sizes, _ELDEST)
+
+    def wait(self, page: Page, go_on: Callable[[], None]) -> None:
+        """Call ``go_on`` once the body may grow again, or has gone."""
+        self._sizes.setdefault(page, 0)
+        self._waiting[page] = go_on
+
+    async def turn(self, page: Page) -> None:
+        """Wait until a body may be decompressed."""
+        while page.is_open and not self.may_grow(page):
+            turn = asyncio.Event()
+            self.wait(page, turn.set)
+            await turn.wait()
+
+    def drop(self, page: Page) -> None:
+        """The body has gone."""
+        size = self._sizes.pop(page, None)
+        if size is None:
+            return
+        self.total -= size
+        if go_on := self._waiting.pop(page, None):
+            go_on()
+        self._look()
+
+    def _look(self) -> None:
+        """Let go on what may, the eldest first."""
+        room = self._limit - self.total
+        for place, page in enumerate(list(self._sizes)):
+            if page in self._waiting and (room >= 0 or place < _ELDEST):
+                room -= _STEP
+                self._waiting.pop(page)()

@@ -1,0 +1,186 @@
+"""The flight recorder: which page was on the CPU when this process died.
+
+A small file, mapped into memory, in a slot of its own under the home folder. What is written
+there outlives the process, however it ends; the next crawler that takes the slot, or finds it
+abandoned, reports it. So a page that kills its worker (a decompression, a regular expression, a
+parser) is told from the two hundred that were merely held beside it.
+
+The slot is locked while its process lives; the kernel gives the lock back when it dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crawling.page.page import Page
+
+_SIZE = 1024
+_TOKEN_AT = 512
+_SLOTS = 256
+"""Crawler processes of one spider that share a home."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """What an abandoned recorder tells: a worker that died, and the hold it was handling."""
+
+    worker: str
+    token: str
+    """Empty if nothing was on the CPU."""
+
+
+class Recorder:
+    """Notes the hold whose response is being handled, for whoever comes after a crash."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._fd = -1
+        self._map: mmap.mmap | None = None
+
+    def open(self, worker: str) -> list[Crash]:
+        """Take a slot for this worker; tells what abandoned slots of its kind hold.
+
+        Dying before it is reported loses the blame, never the page: the deadline frees that.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        crashes = []
+        for path in self._slots():
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not _lock(fd):
+                os.close(fd)
+                continue
+            if crash := _read(fd):
+                crashes.append(crash)
+            if self._map is None:
+                self._take(fd, worker)
+            else:
+                os.ftruncate(fd, 0)
+                os.close(fd)
+        return crashes
+
+    def _slots(self) -> Iterator[Path]:
+        """Slots that exist, and the first free number after them."""
+        for number in range(_SLOTS):
+            path = self._folder / f"{self._name}.{number}"
+            if path.exists() or self._map is None:
+                yield path
+
+    def _take(self, fd: int, worker: str) -> None:
+        os.ftruncate(fd, _SIZE)
+        self._fd, self._map = fd, mmap.mmap(fd, _SIZE)
+        self._write(_TOKEN_AT, "")
+        self._write(0, worker)
+
+    def close(self) -> None:
+        """An orderly end: nothing to report, and the slot is free."""
+        if self._map is not None:
+            self._write(_TOKEN_AT, "")
+            self._write(0, "")
+            self._map.close()
+            os.close(self._fd)
+            self._map = None
+
+    def note(self, page: Page) -> None:
+        """The page's response is on the CPU from now on."""
+        self._write(_TOKEN_AT, page.token)
+        page.cpu_s -= time.thread_time()
+
+    def clear(self, page: Page) -> None:
+        """It is not any more: nothing is that could be blamed."""
+        page.cpu_s += time.thread_time()
+        self._write(_TOKEN_AT, "")
+
+    @contextmanager
+    def noting(self, page: Page) -> Iterator[None]:
+        """Note the page for the length of the block."""
+        self.note(page)
+        try:
+            yield
+        finally:
+            self.clear(page)
+
+    async def watched(self, page: Page, items: AsyncIterator[T]) -> AsyncIterator[T]:
+        """The items, each step of making them noted while it is really on the CPU."""
+        while True:
+            try:
+                item = await _Noted(self, page, items.__anext__)
+            except StopAsyncIteration:
+                return
+            except SystemExit as error:
+                # It would end the process, and the next one that is given the page.
+                raise RuntimeError(f"the spider has called exit({error.code})") from error
+            yield item
+
+    def _write(self, at: int, text: str) -> None:
+        """The length comes last: a death in between leaves the old text or none."""
+        if self._map is None:
+            return
+        data = text.encode()[: _SIZE - _TOKEN_AT - 2]
+        self._map[at : at + 2] = b"\0\0"
+        self._map[at + 2 : at + 2 + len(data)] = data
+        self._map[at : at + 2] = len(data).to_bytes(2, "big")
+
+
+class _Noted:
+    """Awaits something, noting the page while it runs and not while it waits."""
+
+    def __init__(self, recorder: Recorder, page: Page, begin: Callable[[], Any]) -> None:
+        self._recorder = recorder
+        self._page = page
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._begin().__await__()
+        resume: Callable[[], Any] = steps.__next__
+        while True:
+            self._recorder.note(self._page)
+            try:
+                waits_for = resume()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self._recorder.clear(self._page)
+            try:
+                value = yield waits_for
+            except BaseException as error:  # noqa: BLE001  handed to whom it is meant for
+                resume = _throw(steps, error)
+            else:
+                resume = _send(steps, value)
+
+
+def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
+    return lambda: steps.throw(error)
+
+
+def _send(steps: Generator[Any, Any, Any], value: Any) -> Callable[[], Any]:
+    return lambda: steps.send(value)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(fd: int) -> Crash | None:
+    data = os.pread(fd, _SIZE, 0)
+    worker, token = _text(data, 0), _text(data, _TOKEN_AT)
+    return Crash(worker, token) if worker else None
+
+
+def _text(data: bytes, at: int) -> str:
+    size = int.from_bytes(data[at : at + 2], "big")
+    return data[at + 2 : at + 2 + size].decode(errors="replace")

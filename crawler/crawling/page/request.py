@@ -1,0 +1,147 @@
+"""From a hold to the request that Scrapy downloads.
+
+Whatever a request carries is bound to somebody: user agent and cookies to the crawl, cookies and
+extra headers to the own domain of its seed as well, cookies of a redirect to one host.
+Nothing outlives the request in a jar of the process, so nothing leaks between crawls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+
+from crawling.page import referrer as referrers
+from crawling.page.page import Page
+from crawlstream.model.crawl import Hold
+from crawlstream.model.credentials import covers
+
+PAGE = "crawlstream"
+"""Key in ``request.meta`` under which the page travels through Scrapy."""
+
+_OURS = frozenset({"connection", "content-length", "host", "te", "transfer-encoding", "upgrade"})
+"""Headers that HTTP itself needs; a request cannot set them."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NO_CONTROLS = dict.fromkeys((*range(32), 127))
+"""Control characters end a header, or reach the wire; neither is a header's business."""
+
+
+def page_of(carrier: Request | Response) -> Page:
+    """The page that a request or response belongs to."""
+    page: Page = carrier.meta[PAGE]
+    return page
+
+
+def to_scrapy(page: Page, spider: Spider, errback: Callable[..., Any]) -> Request:
+    """The request of a page; ValueError or TypeError if it cannot be made into one."""
+    hold = page.hold
+    entry = hold.entry
+    return Request(
+        entry.url,
+        callback=_callback(spider, entry.callback),
+        errback=errback,
+        method=entry.method,
+        headers=_headers(hold),
+        body=entry.body,
+        meta={**_of_spider(entry.meta), **_meta(hold), PAGE: page},
+        priority=hold.priority,
+        dont_filter=True,
+    )
+
+
+def _callback(spider: Spider, name: str | None) -> Callable[..., Any] | None:
+    if name is None:
+        return None
+    callback: Callable[..., Any] | None = getattr(spider, name, None)
+    if not callable(callback):
+        raise TypeError(f"the spider {spider.name!r} has no callback {name[:100]!r}")
+    return callback
+
+
+def _meta(hold: Hold) -> dict[str, Any]:
+    """What spiders written for the predecessor look up in ``response.meta``, and middlewares."""
+    return {
+        "retry_times": hold.retries,
+        "appid": hold.crawl.appid,
+        "crawlid": hold.crawl.crawlid,
+        "spiderid": hold.crawl.spiderid,
+        "attrs": hold.profile.attrs,
+        "priority": hold.priority,
+        "curdepth": hold.entry.depth,
+        "maxdepth": hold.profile.maxdepth,
+    }
+
+
+INHERITED_META = frozenset(
+    {"appid", "crawlid", "spiderid", "attrs", "priority", "curdepth", "maxdepth"}
+)
+"""Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
+
+
+OF_THE_DOWNLOADER = frozenset({"_auth_proxy", "proxy"})
+"""Keys by which a middleware chooses the way of one download; nothing that is stored may."""
+
+
+def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:
+    if OF_THE_DOWNLOADER.isdisjoint(meta):
+        return meta
+    return {key: value for key, value in meta.items() if key not in OF_THE_DOWNLOADER}
+
+
+def agent_of(hold: Hold, default: str) -> str:
+    """What a page's request calls itself, and what its robots.txt is read for."""
+    if hold.entry.headers or hold.profile.headers:
+        return _headers(hold).get("user-agent") or default
+    return hold.profile.useragent or default
+
+
+def _headers(hold: Hold) -> dict[str, str]:
+    """By name in lower case, so that nothing is said twice; what is said last holds."""
+    entry, profile = hold.entry, hold.profile
+    at_home = _is_at_home(hold)
+    headers = _lowered(profile.headers or {}) if at_home else {}
+    if profile.useragent:
+        headers["user-agent"] = profile.useragent
+    if entry.parent_url and (referrer := referrers.usual(entry.parent_url, entry.url)):
+        headers["referer"] = referrer
+    if cookie := _cookie(hold, at_home=at_home):
+        headers["cookie"] = cookie
+    headers.update(_lowered(entry.headers))
+    return {
+        name: value.translate(_NO_CONTROLS)
+        for name, value in headers.items()
+        if value and _NAME.fullmatch(name) and name not in _OURS
+    }
+
+
+def _is_at_home(hold: Hold) -> bool:
+    """Whether what the seed was given to carry may go where the page is."""
+    return hold.profile.site is None or covers(hold.profile.site, hold.entry.url)
+
+
+def carries_cookies(hold: Hold) -> bool:
+    """Whether a page's request has other cookies than those that its own server has set."""
+    if hold.entry.cookies and not hold.entry.redirect_urls:
+        return True
+    return bool(hold.profile.cookie or hold.profile.cookies) and _is_at_home(hold)
+
+
+def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _cookie(hold: Hold, *, at_home: bool) -> str:
+    """The Cookie header: the crawl's text, then its cookies as changed along the redirects."""
+    profile = hold.profile
+    pairs: Mapping[str, str] = {
+        **((profile.cookies or {}) if at_home else {}),
+        **hold.entry.cookies,
+    }
+    parts = [f"{name}={value}" for name, value in pairs.items()]
+    if at_home and profile.cookie:
+        parts.insert(0, profile.cookie.strip().rstrip(";"))
+    return "; ".join(parts)

@@ -1,0 +1,144 @@
+"""How a page ends once Kafka has what there is to tell of it: done or failed, then settled.
+
+A page is done when its spider has yielded everything and every item has left the pipelines. Which
+signal tells that depends on how the page ends; Scrapy has one for each way, and all come here.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from crawling.background import Tasks
+from crawling.failures import CALLBACK_TIMEOUT, PageTimeout
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+from crawling.publish.deadlines import Deadlines
+from crawling.publish.publisher import GivenUp, Publisher
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.model.effects import Outcome
+from crawlstream.model.event import DETAIL_LENGTH, PageFailed
+
+_EXPLAINED = frozenset({"invalid_request", "item_error", "spider_error"})
+"""Reasons whose event says what was raised. What the network says stays in the log: it could tell a
+client what is inside."""
+
+_PAUSE_MS = 60_000
+"""Before a page that did not end is tried again."""
+
+log = structlog.get_logger()
+
+
+class Endings:
+    """Brings the pages of this process to their end."""
+
+    def __init__(self, holds: Holds, publisher: Publisher, tasks: Tasks, retries: int = 0) -> None:
+        """``retries``: how often a page is tried again whose spider or pipelines did not end."""
+        self.deadlines = Deadlines()
+        self._retries = retries
+        self._holds = holds
+        self._publisher = publisher
+        self._tasks = tasks
+
+    async def fail(self, page: Page, reason: str, detail: str = "") -> None:
+        """The page will have no result: say so in Kafka, then in the frontier."""
+        if not page.is_open:
+            return
+        self._holds.weights.drop(page)
+        hold = page.hold
+        event = PageFailed(
+            id=page.id,
+            crawl=hold.crawl,
+            run=hold.run,
+            server_time=int(time.time()),
+            url=hold.entry.url,
+            reason=reason,
+            attempts=hold.attempt,
+            depth=hold.entry.depth,
+            parent_url=hold.entry.parent_url,
+            uuid=hold.profile.uuid,
+            detail=_readable(detail) if reason in _EXPLAINED else "",
+        )
+        await self._publisher.failure(event)
+        failpoint("after_publish")
+        detail = detail[:DETAIL_LENGTH]
+        log.warning("settle", outcome="failed", reason=reason, url=event.url, detail=detail)
+        self._holds.settle(page, Outcome.FAILED, reason)
+
+    def fail_soon(self, page: Page, reason: str, detail: str = "") -> None:
+        """The same, where nobody can wait for Kafka."""
+        self._tasks.spawn(self.fail(page, reason, detail))
+
+    def parsed(self, page: Page) -> None:
+        """The spider has yielded everything it will."""
+        page.parsed = True
+        self._settle_if_over(page)
+
+    def item_left(self, response: Any) -> None:
+        """An item has passed the last pipeline, or was dropped by one of the user's."""
+        if page := _page_behind(response):
+            page.items -= 1
+            self._settle_if_over(page)
+
+    def item_failed(self, response: Any, failure: Failure) -> None:
+        """A pipeline raised. If it only gave up waiting for a service, the page stays open."""
+        page = _page_behind(response)
+        if page and isinstance(failure.value, GivenUp):
+            self._holds.weights.drop(page)
+        elif page:
+            _note(page, "item_error", failure)
+            self.item_left(response)
+
+    def spider_failed(self, response: Any, failure: Failure) -> None:
+        """The spider raised; what it had yielded before takes its course."""
+        if page := _page_behind(response):
+            _note(page, "spider_error", failure)
+            self.parsed(page)
+
+    def dropped(self, request: Request) -> None:
+        """Scrapy did not take the request."""
+        if page := request.meta.get(PAGE):
+            self._holds.release(page)
+
+    def _settle_if_over(self, page: Page) -> None:
+        if not page.parsed or page.items or not page.is_open:
+            return
+        if page.failure == CALLBACK_TIMEOUT and page.hold.retries < self._retries:
+            log.info("requeue", url=page.hold.entry.url, reason=page.failure)
+            self._holds.requeue(page, _PAUSE_MS)
+            return
+        if page.failure:
+            self.fail_soon(page, page.failure, page.failure_detail)
+            return
+        log.info(
+            "settle",
+            outcome="done",
+            url=page.hold.entry.url,
+            status=page.status,
+            attempt=page.hold.attempt,
+            links=sum(len(group.entries) for group in page.links),
+            latency_ms=page.latency_ms,
+        )
+        self._holds.settle(page, Outcome.DONE, f"{page.status // 100}xx")
+
+
+def _note(page: Page, reason: str, failure: Failure) -> None:
+    page.failure = CALLBACK_TIMEOUT if isinstance(failure.value, PageTimeout) else reason
+    page.failure_detail = f"{type(failure.value).__name__}: {failure.value}"
+
+
+def _readable(detail: str) -> str:
+    """As much of it as an event repeats, and nothing that JSON could not hold."""
+    return detail[:DETAIL_LENGTH].encode(errors="replace").decode()
+
+
+def _page_behind(response: Any) -> Page | None:
+    """The page of a signal's response; none where an errback or ``start()`` was at work."""
+    page: Page | None = response.meta.get(PAGE) if isinstance(response, Response) else None
+    return page

@@ -1,0 +1,151 @@
+"""Results and failures on their way to Kafka; nothing ends here before Kafka has it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+
+from crawling.publish.bodies import BodyStore
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.errors import Unavailable
+from crawlstream.model.event import PageFailed
+from crawlstream.model.result import CrawlResult, ResultLimits
+from crawlstream.wire import events
+from crawlstream.wire.results import encode_and_tell
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
+_HURRY_S = 20.0
+"""How long a worker that is to end waits for Kafka before it gives its pages back."""
+_ROOM_FOR_KEY_AND_HEADERS = 64 * 1024
+_SMALLEST_RECORD = 16 * 1024
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class GivenUp(Unavailable):
+    """The worker is to end, and Kafka or the body store has not come back; the page stays open."""
+
+
+class Publisher:
+    """Sends records until Kafka has acknowledged them, however long that takes."""
+
+    def __init__(self, sink: KafkaSink, settings: Settings) -> None:
+        self._sink = sink
+        self._topics = settings.topics
+        self._to_apps = settings.KAFKA_APPID_TOPICS
+        self._limits = ResultLimits(
+            max_body_bytes=settings.max_body_bytes,
+            max_record_bytes=settings.max_record_bytes - _ROOM_FOR_KEY_AND_HEADERS,
+            base64_always=settings.KAFKA_BASE_64_ENCODE,
+        )
+        self._store = BodyStore.at(settings.body_store) if settings.body_store else None
+        self._waiting: Counter[str] = Counter()
+        self._gives_up_at: float | None = None
+
+    @property
+    def waits_for(self) -> str:
+        """The service that has not taken what it was given: until it has, nothing is leased."""
+        return next(iter(+self._waiting), "")
+
+    def hurry(self) -> None:
+        """The worker is to end: give up on a service that does not come back soon."""
+        if self._gives_up_at is None:
+            self._gives_up_at = time.monotonic() + _HURRY_S
+
+    async def result(self, result: CrawlResult) -> None:
+        """Publish a page. A topic that takes less than it should gets a shorter body.
+
+        A body that has to be cut is in the store, whole, before its record is sent.
+        """
+        limits = self._limits
+        while True:
+            value, is_cut = encode_and_tell(result, limits)
+            if is_cut and self._store and not result.body_ref:
+                result = replace(result, body_ref=await self._keep(self._store, result.body))
+                continue
+            try:
+                await self._send(self._records(result, value))
+            except RecordTooLarge:
+                limits = replace(limits, max_record_bytes=len(value) // 2)
+                if limits.max_record_bytes < _SMALLEST_RECORD:
+                    raise
+                log.warning("publish", outcome="cut", id=result.id, bytes=len(value))
+            else:
+                return
+
+    async def failure(self, event: PageFailed) -> None:
+        """Publish that a page will have no result."""
+        await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
+
+    async def spill(self, values: Sequence[bytes]) -> Collection[bytes]:
+        """Keep links in Kafka that Redis has no room for; answers those that are too large."""
+        try:
+            await self._send([Out(self._topics.overflow, value) for value in values])
+        except RecordTooLarge as error:
+            return {record.value for record in error.records}
+        return ()
+
+    def _records(self, result: CrawlResult, value: bytes) -> Sequence[Out]:
+        key = result.id.encode()
+        records = [Out(self._topics.crawled, value, key)]
+        if self._to_apps and (topic := self._topics.crawled_for(result.crawl.appid)):
+            records.append(Out(topic, value, key, optional=True))
+        return records
+
+    async def _keep(self, store: BodyStore, body: bytes) -> str:
+        return await self._insist("body_store", lambda: store.keep(body))
+
+    async def _send(self, records: Sequence[Out]) -> None:
+        left = records
+
+        async def send() -> None:
+            nonlocal left
+            try:
+                await self._sink.send(left)
+            except NotAcknowledged as error:
+                left = error.records
+                raise
+
+        await self._insist("kafka", send)
+
+    async def _insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try until the service takes it; GivenUp if the worker is to end before."""
+        try:
+            return await attempt()
+        except Unavailable as error:
+            problem = error
+        self._waiting[service] += 1
+        try:
+            return await self._try_again(service, attempt, problem)
+        finally:
+            self._waiting[service] -= 1
+
+    async def _try_again(
+        self, service: str, attempt: Callable[[], Awaitable[T]], problem: Unavailable
+    ) -> T:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            log.warning(
+                "publish", outcome="waiting", service=service, error=str(problem), pause_s=pause_s
+            )
+            if self._must_give_up():
+                raise GivenUp(str(problem)) from problem
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            try:
+                return await attempt()
+            except Unavailable as again:
+                problem = again
+
+    def _must_give_up(self) -> bool:
+        return self._gives_up_at is not None and time.monotonic() > self._gives_up_at

@@ -1,0 +1,63 @@
+"""Links that Redis has no room for, on their way into Kafka: see `frontier.overflow`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import structlog
+
+from crawling.background import Tasks
+from crawling.lease.holds import Holds
+from crawling.publish.publisher import GivenUp, Publisher
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.effects import Settle
+
+log = structlog.get_logger()
+
+
+class Spiller:
+    """Writes the links of a page to Kafka, then lets the page settle without them."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        publisher: Publisher,
+        holds: Holds,
+        tasks: Tasks,
+        *,
+        worker: str,
+        spiderid: str,
+    ) -> None:
+        self._frontier = frontier
+        self._publisher = publisher
+        self._holds = holds
+        self._tasks = tasks
+        self._worker = worker
+        self._spiderid = spiderid
+
+    def begin(self, settle: Settle) -> None:
+        """Spill in a task beside; the page counts as held until its settle has been told."""
+        self._tasks.spawn(self._spill(settle))
+
+    async def _spill(self, settle: Settle) -> None:
+        spills = self._frontier.spill(self._worker, self._spiderid, settle)
+        if not spills:
+            # Nobody knows what its links inherit, for it is in other hands; should it be in these
+            # again (Redis came back with an older copy), it must not end without its links.
+            log.warning("spill", outcome="released", token=settle.token)
+            self._holds.unspilled(settle)
+            return
+        try:
+            refused = await self._publisher.spill([spill.value for spill in spills])
+        except GivenUp as error:
+            # The worker is about to end; its page will be fetched again.
+            log.warning("spill", outcome="given_back", error=str(error))
+            return
+        failpoint("after_spill")
+        spilled = {spill.chunk: spill.links for spill in spills if spill.value not in refused}
+        too_large = sum(spill.links for spill in spills) - sum(spilled.values())
+        filtered = Counter(settle.filtered) + Counter(too_large=too_large)
+        log.info("spill", token=settle.token, records=len(spilled), links=sum(spilled.values()))
+        self._holds.spilled(replace(settle, links=(), spilled=spilled, filtered=filtered))

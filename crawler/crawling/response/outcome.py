@@ -1,0 +1,134 @@
+"""What becomes of a download: a page for the spider, another attempt, a redirect, or a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from crawling.engine.downloader import Replaced
+from crawling.failures import RETRY_CODES, BadStatus, is_retryable, reason_of
+from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
+from crawling.lease.holds import GrantExpired, Holds
+from crawling.links.children import Children
+from crawling.page.page import Page
+from crawling.page.request import page_of
+from crawling.publish.completion import Endings
+from crawling.publish.publisher import GivenUp
+from crawling.response.redirects import redirect_of, sent_elsewhere
+from crawling.response.site_feedback import retry_after
+from crawlstream.boot.settings import Settings
+from crawlstream.model.crawl import Entry
+from crawlstream.model.effects import Outcome
+
+_LARGEST_STATUS = 999
+"""Statuses are counted by name; nobody shall make up new ones without end."""
+_FIRST_PAUSE_MS = 1_000
+_LONGEST_PAUSE_MS = 60_000
+_LONGEST_RETRY_AFTER_S = 600
+"""A site may ask for more; the page then meets the same answer once more, and says so."""
+
+log = structlog.get_logger()
+
+
+class Ended(IgnoreRequest):
+    """The page has come to its end; nothing of it is left for the spider."""
+
+
+class Outcomes:
+    """Decides what a response or an error means for its page."""
+
+    def __init__(
+        self, endings: Endings, holds: Holds, settings: Settings, count: Callable[[Page, int], None]
+    ) -> None:
+        """``count`` takes the page and the status of each response, 504 where there was none."""
+        self.endings = endings
+        self.holds = holds
+        self.settings = settings
+        self._count = count
+
+    async def judge(self, page: Page, response: Response) -> None:
+        """Return if the response is for the spider; raise Ended if it is not."""
+        if response.status > _LARGEST_STATUS:
+            await self.give_up(page, BadStatus(f"status {response.status}"))
+            raise Ended
+        page.status = response.status
+        self.holds.answered(page)
+        page.cpu_s += len(response.body) * BODY_S_PER_BYTE
+        self._count(page, response.status)
+        if response.status in RETRY_CODES and self._may_retry(page):
+            self._retry(page, f"http_{response.status}", response)
+            raise Ended
+        refresh_s = self.settings.METAREFRESH_MAXDELAY if self.settings.METAREFRESH_ENABLED else 0
+        target = redirect_of(page, response, refresh_s)
+        if target is not None:
+            await self._follow(page, target)
+            raise Ended
+
+    async def failed(self, failure: Failure) -> None:
+        """The errback of every page: no response came, or none that can be read.
+
+        A worker that is about to end may give up waiting for Kafka; the page then stays open.
+        """
+        page, error = page_of(failure.request), failure.value  # type: ignore[attr-defined]
+        if not page.is_open or error is None or isinstance(error, Ended | GivenUp):
+            return
+        if isinstance(error, GrantExpired):
+            log.debug("release", url=page.hold.entry.url, reason="grant_expired")
+            self.holds.release(page)
+            return
+        if isinstance(error, Replaced) and (target := sent_elsewhere(page, error.request)):
+            await self._follow(page, target)
+        elif isinstance(error, Replaced) and self._may_retry(page):
+            self._retry(page, "asked_again")
+        else:
+            await self.give_up(page, error)
+
+    async def give_up(self, page: Page, error: BaseException) -> None:
+        """Try a page again whose download failed, or fail it for good."""
+        reason = "ignored" if isinstance(error, IgnoreRequest) else reason_of(error)
+        self._count(page, 504)
+        if reason == "too_large":
+            page.cpu_s += self.settings.download_max_bytes * BODY_S_PER_BYTE
+        if is_retryable(reason) and self._may_retry(page):
+            self._retry(page, reason)
+        else:
+            await self.endings.fail(page, reason, str(error))
+
+    def _may_retry(self, page: Page) -> bool:
+        return page.hold.retries < self.settings.RETRY_TIMES
+
+    def _retry(self, page: Page, reason: str, response: Response | None = None) -> None:
+        delay_ms = _pause_ms(page.hold.retries, response)
+        log.info(
+            "requeue",
+            url=page.hold.entry.url,
+            reason=reason,
+            attempt=page.hold.attempt,
+            delay_ms=delay_ms,
+        )
+        self.holds.requeue(page, delay_ms)
+
+    async def _follow(self, page: Page, target: Entry | str) -> None:
+        """End a page whose chain goes on, or ends here for a reason."""
+        if isinstance(target, str):
+            await self.endings.fail(page, target)
+            return
+        children = Children(page)
+        children.add(target, page.hold.priority, counts=False)
+        page.links = children.groups
+        log.info("settle", url=page.hold.entry.url, outcome="redirected", to=target.url)
+        self.holds.settle(page, Outcome.REDIRECTED, "")
+
+
+def _pause_ms(retries: int, response: Response | None) -> int:
+    """How long a page waits before its next attempt: doubling, or as long as the site asks.
+
+    Its whole domain is left alone by the frontier; see :mod:`crawling.response.site_feedback`.
+    """
+    pause_ms = min(_FIRST_PAUSE_MS << retries, _LONGEST_PAUSE_MS)
+    asked_s = retry_after(response)[0] if response else 0
+    return max(pause_ms, int(min(asked_s, _LONGEST_RETRY_AFTER_S) * 1000))

@@ -1,0 +1,208 @@
+"""Redirects: a response that sends to another URL becomes a request of its own.
+
+Its target waits in the frontier like any link, is charged to its own domain, and is fetched once
+a crawl however many pages point to it. It keeps the depth of its source and carries the chain.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from urllib.parse import urljoin
+
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response
+from scrapy.utils.response import get_meta_refresh
+from w3lib.url import safe_url_string
+
+from crawling.page import referrer as referrers
+from crawling.page.page import Page
+from crawling.response.site_feedback import moment
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.crawl import Entry
+from crawlstream.model.credentials import NAMES, may_follow
+from crawlstream.model.url import MAX_URL_LENGTH, canonical, fingerprint, seed_url
+
+MAX_REDIRECTS = 10
+"""Hops of one chain; browsers stop at 20, and each hop here is paid for."""
+
+_HEAD = 4096
+"""Scrapy looks for a refresh in so many characters; they are no fewer bytes, as a rule."""
+
+_LONGEST_TARGET = 8 * MAX_URL_LENGTH
+"""Of a Location; longer ones lead nowhere, and take long to read."""
+
+_KEEPS_METHOD = frozenset({307, 308})
+_STATUSES = frozenset({301, 302, 303}) | _KEEPS_METHOD
+_OF_THE_BODY = frozenset(
+    {"content-type", "content-length", "content-encoding", "content-language", "content-location"}
+)
+_AGE = re.compile(r"-?[0-9]{1,20}")
+_COOKIES_KEPT = 50
+"""Cookies of one host on one chain; more is no login but an attack."""
+_COOKIES_READ = 100
+"""Headers of one response that are looked at."""
+_LONGEST_COOKIE = 4096
+"""Bytes of its name and value, as browsers have it, and of its attributes that are read."""
+_ALL_COOKIES = 8192
+"""Characters of all together: servers refuse longer header lines."""
+
+
+def redirect_of(page: Page, response: Response, refresh_s: float = 0) -> Entry | str | None:
+    """Where a response sends to: an entry, the reason why the chain ends here, or None.
+
+    None means that the response is the page's result: no redirect, or none that can be followed.
+    A page that refreshes to another one in less than ``refresh_s`` seconds sends there as well;
+    one that comes back to its chain, as a ticker does, or a chain too long, ends with the result.
+    """
+    entry = page.hold.entry
+    chain = (*entry.redirect_urls, entry.url)
+    status, target = response.status, _target(entry.url, response)
+    if target is None:
+        status, target = 303, _refreshed(response, chain, refresh_s)
+    if target is None:
+        return None
+    return _followed(page, _with_method(entry, status), target, _cookies(entry, target, response))
+
+
+def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
+    """The same where a user's middleware asks for another URL, method or body.
+
+    None means that this is no other request than the page's own.
+    """
+    entry, target = page.hold.entry, _usable(page.hold.entry.url, request.url)
+    if target is None:
+        return "invalid_request"
+    body = request.body.decode(errors="replace") or None
+    asked = replace(entry, method=request.method, body=body)
+    if _identity(target, asked) == _identity(entry.url, entry):
+        return None
+    return _followed(page, asked, target, entry.cookies)
+
+
+def _identity(url: str, entry: Entry) -> str:
+    return fingerprint(url, entry.method, (entry.body or "").encode())
+
+
+def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str]) -> Entry | str:
+    """The entry of a target, or why it is not followed."""
+    chain = (*entry.redirect_urls, entry.url)
+    if len(chain) > MAX_REDIRECTS:
+        return "too_many_redirects"
+    was_here = fingerprint(target) in map(fingerprint, chain)
+    if was_here and target in chain and cookies == entry.cookies:
+        return "redirect_loop"
+    salted = was_here or entry.salt is not None
+    followed = replace(
+        entry,
+        url=target,
+        origin=None,
+        redirect_urls=chain,
+        cookies=cookies,
+        salt=_salt(page, len(chain)) if salted else None,
+    )
+    followed = _with_referrer(followed)
+    return followed if may_follow(target, entry.url) else _abroad(followed)
+
+
+def _with_referrer(entry: Entry) -> Entry:
+    """A Referer that its page's policy allowed for another URL tells the target no more than usual.
+
+    It stays shortened for the rest of the chain.
+    """
+    said = {name: value for name, value in entry.headers.items() if name.lower() == "referer"}
+    if not any(said.values()):
+        return entry
+    shorter = {name: referrers.usual(value, entry.url) for name, value in said.items()}
+    return replace(entry, headers={**entry.headers, **shorter})
+
+
+def _target(url: str, response: Response) -> str | None:
+    location = response.headers.get(b"Location")
+    if response.status not in _STATUSES or not location:
+        return None
+    return _usable(url, location)
+
+
+def _refreshed(response: Response, chain: Sequence[str], within_s: float) -> str | None:
+    """Where the head of a page says that a browser shall go next, if that is somewhere new."""
+    if not isinstance(response, HtmlResponse) or b"refresh" not in response.body[:_HEAD].lower():
+        return None
+    try:
+        delay_s, url = get_meta_refresh(response)
+    except ValueError:
+        return None
+    if not url or delay_s is None or delay_s >= within_s or len(chain) > MAX_REDIRECTS:
+        return None
+    target = _usable(response.url, url)
+    was_here = target and fingerprint(target) in map(fingerprint, chain)
+    return None if was_here else target
+
+
+def _usable(base: str, url: str | bytes) -> str | None:
+    if len(url) > _LONGEST_TARGET:
+        return None
+    try:
+        target = seed_url(urljoin(base, safe_url_string(url)))
+        canonical(target)
+    except (InvalidUrl, ValueError):
+        return None
+    return target
+
+
+def _with_method(entry: Entry, status: int) -> Entry:
+    """Only 307 and 308 send the body again; a POST becomes a GET, as browsers do it."""
+    becomes_get = (status in {301, 302} and entry.method == "POST") or (
+        status == 303 and entry.method not in {"GET", "HEAD"}
+    )
+    if not becomes_get:
+        return entry
+    return replace(entry, method="GET", body=None, headers=_without(entry.headers, _OF_THE_BODY))
+
+
+def _abroad(entry: Entry) -> Entry:
+    """Elsewhere nobody learns what identifies the requester."""
+    return replace(entry, headers=_without(entry.headers, NAMES), cookies={})
+
+
+def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in names}
+
+
+def _cookies(entry: Entry, target: str, response: Response) -> Mapping[str, str]:
+    """What the chain's cookies are for the target: those before, and those set here."""
+    if not may_follow(target, entry.url):
+        return {}
+    cookies = dict(entry.cookies)
+    for header in response.headers.getlist(b"Set-Cookie")[:_COOKIES_READ]:
+        pair, _, attributes = header.partition(b";")
+        name, has_value, value = pair.decode("utf-8", "replace").strip().partition("=")
+        if not has_value or not name:
+            continue
+        if _is_deletion(attributes[:_LONGEST_COOKIE].decode("latin-1")):
+            cookies.pop(name, None)
+        elif len(pair) <= _LONGEST_COOKIE and _has_room(kept := {**cookies, name: value}):
+            cookies = kept
+    return cookies
+
+
+def _has_room(cookies: Mapping[str, str]) -> bool:
+    characters = sum(len(name) + len(value) for name, value in cookies.items())
+    return len(cookies) <= _COOKIES_KEPT and characters <= _ALL_COOKIES
+
+
+def _is_deletion(attributes: str) -> bool:
+    parts = (each.partition("=") for each in attributes.split(";"))
+    said = {name.strip().lower(): value.strip() for name, _, value in parts}
+    if _AGE.fullmatch(age := said.get("max-age", "")):
+        return int(age) <= 0
+    expires = moment(said.get("expires", ""))
+    return expires is not None and expires < time.time()
+
+
+def _salt(page: Page, hops: int) -> str:
+    """Sets a target apart that the crawl has seen in this very chain."""
+    return blake2b(f"{page.id} {hops}".encode(), digest_size=8).hexdigest()

@@ -1,0 +1,69 @@
+"""How a site reacted to a request: what its throttle state must know at once.
+
+Told before anything else is made of the response, and whatever the request was for: a page or a
+robots.txt. What becomes of the page itself is decided in :mod:`crawling.response.outcome`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from scrapy.http import Response
+
+from crawling.failures import reason_of
+from crawlstream.model.throttle import Heard, Reaction
+
+REFUSALS = frozenset({429, 503})
+"""Statuses by which a site asks for less, whatever page was meant."""
+
+_SILENCES = frozenset({"connection_lost", "refused", "timeout", "tls", "unreachable"})
+"""Reasons after which a site is taken for unreachable, if they repeat. A name without an address is
+not among them: nobody was asked."""
+
+_LONGEST_S = 10**8
+"""Longer pauses are nonsense; the frontier's own limit is far below."""
+
+
+def heard_in(response: Response) -> Heard:
+    """What a response says of its site."""
+    if response.status not in REFUSALS:
+        return Heard(Reaction.ANSWER)
+    wait_s, until_s = retry_after(response)
+    return Heard(Reaction.REFUSAL, int(wait_s * 1000), int(until_s * 1000))
+
+
+def heard_from(error: BaseException) -> Heard | None:
+    """What a failed download says of its site; None: nothing."""
+    return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
+
+
+def retry_after(response: Response) -> tuple[float, float]:
+    """Seconds that Retry-After asks for, or the epoch second it names; the other one is 0.
+
+    A date is read by the site's own clock if it tells that (Date): ours may differ by any amount.
+    """
+    asked = _text(response, b"Retry-After")
+    if asked.isdecimal() and asked.isascii():
+        return min(int(asked[:10]), _LONGEST_S), 0
+    until, site_now = moment(asked), moment(_text(response, b"Date"))
+    if until is None or until <= 0:
+        return 0, 0
+    if site_now is None or site_now <= 0:
+        return 0, until
+    return min(max(until - site_now, 0), _LONGEST_S), 0
+
+
+def _text(response: Response, name: bytes) -> str:
+    return (response.headers.get(name) or b"").decode("latin-1").strip()
+
+
+def moment(text: str) -> float | None:
+    """The epoch second of an HTTP date; None for anything else."""
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    # ``-0000`` means UTC as well, but is read as a time without a zone.
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()

@@ -1,0 +1,324 @@
+"""robots.txt: obeyed, fetched once a host for the whole cluster, and paid for like a page.
+
+Whoever holds a page of an unknown host and sets ``fetching`` first spends that page's grant on
+robots.txt and gives the page back. Other pages of the host wait for the answer as long as their
+grants last, and are given back after that. A host that cannot be reached at all is the page's own
+failure, so a dead host ends its pages by name and soon. A Crawl-delay is told to the frontier with
+the buyer's return, and lowers the rate of the whole domain.
+
+What takes long, reading a large file or judging by it, is done beside the event loop, one at a
+time: heartbeats and the pages of other hosts go on. Its domain is charged for the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from enum import Enum, auto
+from typing import TypeVar
+
+import structlog
+from scrapy import Request
+from scrapy.exceptions import DownloadCancelledError
+from scrapy.http import Response
+
+from crawling.background import Tasks
+from crawling.engine.downloader import Replaced
+from crawling.failures import TooLarge
+from crawling.lease.holds import START_BY_S, GrantExpired
+from crawling.page.page import Page, Phase
+from crawling.page.request import PAGE, agent_of
+from crawling.response.outcome import Outcomes
+from crawling.robots.cache import KnownRobots
+from crawling.robots.rules import LIGHT_CHARACTERS, Rules, rules_in
+from crawling.robots.store import (
+    EVERYTHING_FORBIDDEN,
+    MAX_BYTES,
+    Note,
+    RobotsBook,
+    note_instead,
+    note_of,
+    place_of,
+)
+from crawlstream.model.crawl import Profile
+from crawlstream.model.url import origin_of
+
+ROBOTS = "crawlstream_robots"
+"""Key in ``request.meta`` that marks a request for robots.txt."""
+
+_DOWNLOAD_MAX_BYTES = 4 * MAX_BYTES
+"""A larger file is no robots.txt; its host is taken to forbid everything."""
+_WAIT_MS = 500
+"""Pause of a page that meets a fetch under way."""
+_MAX_LATER = 105
+"""Refusals in a row until the host's pages fail: about a day."""
+
+log = structlog.get_logger()
+
+
+T = TypeVar("T")
+
+
+class Verdict(Enum):
+    """What is known about a page's permission."""
+
+    ALLOWED = auto()
+    FORBIDDEN = auto()
+    UNKNOWN = auto()
+    """Or it takes too long to say."""
+
+
+class Robots:
+    """Says whether a page may be fetched; buys the robots.txt that nobody has yet."""
+
+    def __init__(
+        self,
+        book: RobotsBook,
+        outcomes: Outcomes,
+        tasks: Tasks,
+        fetch: Callable[[Request], Awaitable[Response]],
+        *,
+        noting: Callable[[Page], AbstractContextManager[None]],
+        agent: str,
+    ) -> None:
+        """``fetch`` downloads what the page in the request's meta pays for.
+
+        ``noting`` is the flight recorder's: a file of rules may be dear, or worse. ``agent`` is
+        what requests call themselves where a crawl says nothing else.
+        """
+        self._book = book
+        self._outcomes = outcomes
+        self._endings = outcomes.endings
+        self._holds = outcomes.holds
+        self._settings = outcomes.settings
+        self._tasks = tasks
+        self._fetch = fetch
+        self._noting = noting
+        self._agent = agent
+        self._known = KnownRobots()
+        self._under_way: dict[str, asyncio.Event] = {}
+        self._reading, self._judging = asyncio.Lock(), asyncio.Lock()
+
+    def screen(self, pages: Iterable[Page], let_through: Callable[[Page], None]) -> None:
+        """Let pages through that may be fetched, now or once that is known; end the others."""
+        unknown = []
+        for page in pages:
+            verdict = self.verdict(page)
+            if verdict is Verdict.UNKNOWN:
+                unknown.append(page)
+            else:
+                self._end(page, verdict, let_through)
+        if unknown:
+            self._tasks.spawn(self._screen_later(unknown, let_through))
+
+    def _end(self, page: Page, verdict: Verdict, let_through: Callable[[Page], None]) -> None:
+        if verdict is Verdict.ALLOWED:
+            let_through(page)
+        elif verdict is Verdict.FORBIDDEN:
+            self._endings.fail_soon(page, "robots")
+        else:
+            self._holds.release(page, delay_ms=_WAIT_MS)
+
+    def verdict(self, page: Page) -> Verdict:
+        """What can be said at once."""
+        profile, url = page.hold.profile, page.hold.entry.url
+        if not self._must_obey(profile):
+            return Verdict.ALLOWED
+        origin = origin_of(url)
+        if origin not in self._known:
+            return Verdict.UNKNOWN
+        rules = self._known[origin]
+        if rules is None:
+            return Verdict.ALLOWED
+        if not rules.is_light:
+            return Verdict.UNKNOWN
+        with self._noting(page):
+            is_allowed = rules.allow(url, self._agent_of(page))
+        return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
+
+    def _agent_of(self, page: Page) -> str:
+        return agent_of(page.hold, self._agent)
+
+    def _must_obey(self, profile: Profile) -> bool:
+        if profile.obey_robots is None:
+            return self._settings.ROBOTSTXT_OBEY
+        return profile.obey_robots or not self._settings.allow_ignore_robots
+
+    async def _screen_later(
+        self, pages: Sequence[Page], let_through: Callable[[Page], None]
+    ) -> None:
+        """The same for pages of which nothing could be said at once; no origin waits for others."""
+        by_origin: dict[str, list[Page]] = defaultdict(list)
+        for page in pages:
+            by_origin[origin_of(page.hold.entry.url)].append(page)
+        try:
+            notes = await self._book.read(list(by_origin))
+        except Exception as error:  # noqa: BLE001  the pages must come to some end
+            log.warning("robots", outcome="unknown", error=repr(error))
+            for page in pages:
+                self._end(page, Verdict.UNKNOWN, let_through)
+            return
+        await asyncio.gather(
+            *(
+                self._screen_origin(origin, some, note, let_through)
+                for (origin, some), note in zip(by_origin.items(), notes, strict=True)
+            )
+        )
+
+    async def _screen_origin(
+        self, origin: str, pages: list[Page], note: Note, let_through: Callable[[Page], None]
+    ) -> None:
+        try:
+            if origin not in self._known:
+                await self._act(origin, pages, note)
+        except Exception as error:  # noqa: BLE001  nor may one origin end the pages of others
+            log.warning("robots", outcome="unknown", origin=origin, error=repr(error))
+        for page in pages:
+            if page.phase is Phase.WAITING:
+                await self._judge(page, let_through)
+            elif page.is_open:
+                self._holds.release(page, delay_ms=_WAIT_MS)
+
+    async def _judge(self, page: Page, let_through: Callable[[Page], None]) -> None:
+        verdict = self.verdict(page)
+        if verdict is Verdict.UNKNOWN:
+            verdict = await self._judged_beside(page)
+        if page.phase is Phase.WAITING:
+            self._end(page, verdict, let_through)
+
+    async def _judged_beside(self, page: Page) -> Verdict:
+        """UNKNOWN as well where the page's grant ran out while it waited for its turn."""
+        url, agent = page.hold.entry.url, self._agent_of(page)
+        origin = origin_of(url)
+        async with self._judging:
+            if origin not in self._known or _left_s(page) <= 0:
+                return Verdict.UNKNOWN
+            rules = self._known[origin]
+            if rules is None:
+                return Verdict.ALLOWED
+            is_allowed = await _beside(page, lambda: rules.allow(url, agent))
+        return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
+
+    async def _act(self, origin: str, pages: list[Page], note: Note) -> None:
+        if note.word in {b"rules", b"open"}:
+            await self._remember(origin, note, pages[0])
+        elif note.word == b"later" and note.rests_s > 0:
+            await self._put_off(pages, note)
+        elif note.word != b"fetching" and await self._book.claim(origin, note.raw):
+            await self._buy(origin, pages, note)
+        elif origin in self._under_way:
+            await _within_grant(self._under_way[origin], pages)
+
+    async def _buy(self, origin: str, pages: list[Page], before: Note) -> None:
+        """Fetch with the grant of the first page while the others wait for the answer."""
+        arrived = self._under_way[origin] = asyncio.Event()
+        buyer, *others = pages
+        try:
+            is_slower, _ = await asyncio.gather(
+                self._fetch_for(buyer, origin, before), _within_grant(arrived, others)
+            )
+        finally:
+            arrived.set()
+            del self._under_way[origin]
+        for page in others if is_slower else ():
+            # Granted before anybody knew how slowly this host is to be asked.
+            self._holds.release(page)
+
+    async def _fetch_for(self, page: Page, origin: str, before: Note) -> bool:
+        """Spend a page's grant on its robots.txt; whether that asks for pauses."""
+        try:
+            response = await self._fetch(self._request(place_of(origin, before), page))
+        except (DownloadCancelledError, TooLarge):
+            note = EVERYTHING_FORBIDDEN
+        except Replaced as error:
+            note = note_instead(error.request.url, place_of(origin, before), before)
+        except GrantExpired:
+            await self._book.forget(origin)
+            self._holds.release(page)
+            return False
+        except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
+            await self._book.forget(origin)
+            await self._outcomes.give_up(page, error)
+            return False
+        else:
+            note = note_of(response, before)
+        return await self._publish(origin, note, page)
+
+    def _request(self, url: str, page: Page) -> Request:
+        return Request(
+            url,
+            headers={"User-Agent": self._agent_of(page)},
+            meta={PAGE: page, ROBOTS: True, "download_maxsize": _DOWNLOAD_MAX_BYTES},
+            priority=page.hold.priority,
+            dont_filter=True,
+        )
+
+    async def _publish(self, origin: str, note: Note, page: Page) -> bool:
+        """Tell the cluster, wake the pages that wait here, and give the buyer back."""
+        await self._book.write(origin, note)
+        if note.word == b"later":
+            log.info("robots", origin=origin, outcome="later")
+            await self._put_off([page], note)
+            return False
+        delay_ms = 0
+        if note.word != b"moved":
+            rules = await self._remember(origin, note, page)
+            delay_ms = rules.crawl_delay_ms(self._agent_of(page)) if rules else 0
+        log.info("robots", origin=origin, outcome=note.word.decode(), crawl_delay_ms=delay_ms)
+        self._holds.release_buyer(page, delay_ms)
+        if not delay_ms and (arrived := self._under_way.get(origin)):
+            arrived.set()
+        return delay_ms > 0
+
+    async def _put_off(self, pages: Iterable[Page], note: Note) -> None:
+        for page in pages:
+            if note.refusals >= _MAX_LATER:
+                await self._endings.fail(page, "robots_unreachable")
+            else:
+                self._holds.release(page, delay_ms=int(note.rests_s * 1000))
+
+    async def _remember(self, origin: str, note: Note, page: Page) -> Rules | None:
+        text = note.text()
+        if len(text) <= LIGHT_CHARACTERS:
+            with self._noting(page):
+                return self._known.put(origin, rules_in(text), note.left_s)
+        async with self._reading:
+            if origin in self._known:
+                return self._known[origin]
+            rules = await _beside(page, lambda: rules_in(text))
+            return self._known.put(origin, rules, note.left_s)
+
+
+async def _beside(page: Page, work: Callable[[], T]) -> T:
+    """Do something in a thread, at the page's expense.
+
+    The flight recorder cannot note it, for it notes one page at a time; what a file may be is
+    bounded, so that it ends no process.
+    """
+
+    def timed() -> tuple[T, float]:
+        began = time.thread_time()
+        return work(), time.thread_time() - began
+
+    answer, took_s = await asyncio.to_thread(timed)
+    page.cpu_s += took_s
+    return answer
+
+
+def _left_s(page: Page) -> float:
+    """Seconds until a page's grant runs out."""
+    return page.hold.issued_at + START_BY_S - time.monotonic()
+
+
+async def _within_grant(arrived: asyncio.Event, pages: Sequence[Page]) -> None:
+    """Wait for an answer as long as the grants of the waiting pages last."""
+    if pages:
+        ends_at = min(page.hold.issued_at for page in pages) + START_BY_S * 0.8
+        try:
+            async with asyncio.timeout(max(ends_at - time.monotonic(), 0)):
+                await arrived.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,207 @@
+"""The feeder: tells the frontier what happened, and leases what may be fetched next.
+
+One exchange is in flight at a time. The next leaves when the former is back and 25 ms have
+passed, sooner if no slot has anything to do. With nothing to tell and nothing due it sleeps,
+until the frontier wakes it or the next domain's time has come.
+
+It runs in a task of its own. The spider's ``start()`` only reads the queue that it fills, so
+cancelling ``start()``, which is how Scrapy ends, cannot lose an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from crawling.lease.holds import Holds, Owed
+from crawling.metrics import Meter
+from crawling.page.page import Page
+from crawling.robots.check import Robots
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.wake import Sleeper
+from crawlstream.model.effects import Exchanged
+
+PACE_S = 0.010
+"""Least time between two exchanges while no slot has anything to do."""
+BUSY_PACE_S = 0.025
+"""The same while there are downloads: several pages share an exchange, which costs this process
+as much as parsing a page. No longer, because a moderated domain waits for word of departures."""
+IDLE_S = 5.0
+"""A worker looks for itself after so long, should a wake-up have been lost."""
+WORD_EVERY_S = 0.25
+"""The same while a request has still to leave: it may do so only shortly after an answer."""
+_NO_ANSWER_PAUSE_S = 0.25
+_NO_RULES_PAUSE_S = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One exchange, until it is answered."""
+
+    owed: Owed
+    want: int
+    left_at: float
+    tries: int = 1
+
+
+class Feeder:
+    """Keeps the slots of one worker busy with what the frontier grants."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        holds: Holds,
+        robots: Robots,
+        sleeper: Sleeper,
+        *,
+        meter: Meter,
+        worker: str,
+        spiderid: str,
+        may_lease: Callable[[], bool],
+    ) -> None:
+        """``may_lease`` is asked whether this process can take on anything more."""
+        self.ready: asyncio.Queue[Page] = asyncio.Queue()
+        self._frontier = frontier
+        self._holds = holds
+        self._robots = robots
+        self._sleeper = sleeper
+        self._meter = meter
+        self._worker = worker
+        self._spiderid = spiderid
+        self._may_lease = may_lease
+        self._unanswered: _Call | None = None
+        self._left_at = 0.0
+        self._nothing_until = 0.0
+        self._sleeps_until = 0.0
+        self._has_news = False
+        self._draining = self._finishing = False
+
+    def news(self) -> None:
+        """There is something to tell, or a slot has become free."""
+        if self._sleeps_until <= self._left_at + BUSY_PACE_S and not self._holds.is_starving:
+            return  # Whatever it is, it can wait for the exchange that leaves then.
+        due_at = self._due_at()
+        if due_at < self._sleeps_until:
+            self._sleeps_until = due_at
+            self._has_news = True
+            self._sleeper.wake()
+
+    def drain(self) -> None:
+        """Lease nothing more, and give back what has not left."""
+        self._draining = True
+        self._holds.release_unsent()
+        self.news()
+
+    def finish(self) -> None:
+        """Nothing will be added to what is owed: end once it is told."""
+        self._finishing = True
+        self.drain()
+
+    async def run(self) -> None:
+        """Exchange until finished and everything is told."""
+        while not (self._finishing and self._is_all_told()):
+            await self._rest()
+            await self._exchange()
+
+    def _is_all_told(self) -> bool:
+        return self._unanswered is None and not self._holds.owes
+
+    async def _rest(self) -> None:
+        """Wait until an exchange is worth while."""
+        while (due_at := self._due_at()) > (now := time.monotonic()):
+            self._sleeps_until = due_at
+            await self._sleeper.sleep(due_at - now)
+            if not self._has_news:
+                self._nothing_until = 0.0
+            self._has_news = False
+        self._sleeps_until = 0.0
+
+    def _due_at(self) -> float:
+        if self._unanswered is not None:
+            return self._left_at + _NO_ANSWER_PAUSE_S
+        due_at = self._left_at + (WORD_EVERY_S if self._holds.may_leave else IDLE_S)
+        starves = self._holds.is_starving
+        if self._holds.owes or self._finishing:
+            due_at = self._left_at + (PACE_S if starves or self._finishing else BUSY_PACE_S)
+        if self._wants_any():
+            room_at = 0.0 if self._holds.room() else self._holds.room_at()
+            pace_s = 0.0 if starves else BUSY_PACE_S
+            due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s, room_at))
+        return due_at
+
+    def _wants_any(self) -> bool:
+        return not self._draining and self._may_lease()
+
+    def _want(self) -> int:
+        return self._holds.room() if self._wants_any() else 0
+
+    async def _exchange(self) -> None:
+        call = self._unanswered or _Call(self._holds.take_owed(), self._want(), time.monotonic())
+        owed = call.owed
+        self._left_at = time.monotonic()
+        if owed.settles:
+            failpoint("before_settle")
+        try:
+            answer = await self._frontier.exchange(
+                self._worker,
+                self._spiderid,
+                settles=owed.settles,
+                requeues=owed.requeues,
+                releases=owed.releases,
+                sent=owed.sent,
+                want=call.want,
+            )
+        except (RedisUnavailable, FrontierFull) as error:
+            log.warning("lease", outcome="no_answer", error=str(error))
+            self._unanswered = replace(call, tries=call.tries + 1)
+            return
+        if owed.settles:
+            failpoint("after_settle")
+        self._unanswered = None
+        self._hear(call, answer)
+
+    def _hear(self, call: _Call, answer: Exchanged) -> None:
+        self._meter.exchanged(call.owed, answer, time.monotonic() - self._left_at)
+        if answer.is_crowded is not None:
+            self._holds.is_crowded = answer.is_crowded
+        for page in self._holds.told(call.owed, answer.stale, answer.refused):
+            log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
+        if not self._holds.heard(self._left_at, answer.life):
+            log.warning("lease", outcome="redis_restarted", life=answer.life)
+        self._plan(answer, call.want)
+        holds = answer.holds
+        if call.tries > 1:
+            # Any of the tries may have made the grants: they count from the first.
+            holds = [replace(hold, issued_at=call.left_at) for hold in holds]
+        pages = [self._holds.admit(hold) for hold in holds]
+        self._meter.holding(len(self._holds))
+        if pages:
+            failpoint("after_lease")
+        if 0 < call.want <= len(pages):
+            # There was all that was wanted: others wait.
+            pages = self._holds.rest(pages)
+        if self._draining:
+            self._holds.release_unsent()
+        else:
+            self._robots.screen(pages, self.ready.put_nowait)
+
+    def _plan(self, answer: Exchanged, want: int) -> None:
+        """When to look again, if there was less than wanted."""
+        if len(answer.holds) >= want:
+            self._nothing_until = 0.0
+        elif not answer.rules_known:
+            log.warning("lease", outcome="no_rules")
+            self._nothing_until = time.monotonic() + _NO_RULES_PAUSE_S
+        elif answer.next_due_ms is None:
+            self._nothing_until = time.monotonic() + IDLE_S
+        else:
+            pause_s = max(answer.next_due_ms / 1000, PACE_S)
+            self._nothing_until = time.monotonic() + pause_s

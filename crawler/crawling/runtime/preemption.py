@@ -1,0 +1,235 @@
+"""Termination notices: a machine that is about to be taken away gives back its pages in time.
+
+Spot and preemptible machines are told shortly before they end: on Amazon 120 s, on Google and
+Azure 30 s. Where nothing turns that into SIGTERM for us, the crawler looks for itself, if
+``CRAWLSTREAM_NOTICE`` says where: ``aws``, ``gcp`` or ``azure`` ask the machine's metadata
+service, ``file:PATH`` waits for a file, and ``package.module.name`` is a :class:`Look` of yours.
+
+A notice drains the worker as SIGTERM does. What is still under way :data:`LAST_S` seconds before
+the end is released to others, so that they need not wait for this worker's deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import structlog
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.misc import load_object
+
+from crawling.runtime.worker import Worker
+from crawlstream.boot.settings import Settings
+from crawlstream.tasks import end
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+LOOK_EVERY_S = 2.0
+LAST_S = 8.0
+"""Left for the releases to reach Redis, and for a look that came late."""
+_ANSWER_S = 1.5
+_ANSWER_BYTES = 65_536
+_TOKEN_LIVES_S = "21600"  # noqa: S105  seconds, as Amazon's header has them
+
+Look = Callable[[], bool]
+"""Whether the end has been announced. It may block for a second or two; what it raises means that
+nobody knows."""
+
+log = structlog.get_logger()
+
+
+class Metadata:
+    """The metadata service of one machine: small answers to plain questions, within seconds.
+
+    It is asked past the crawl's guard, at the one address that the operator's setting stands for.
+    No proxy is used and no redirect followed.
+    """
+
+    def __init__(self, base: str) -> None:
+        """``base`` is ``http://host[:port]``."""
+        self._place = urlsplit(base).netloc
+
+    def ask(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str]:
+        """Status and text; OSError or HTTPException where there is no answer.
+
+        In the names of headers ``_`` stands for ``-``.
+        """
+        connection = http.client.HTTPConnection(self._place, timeout=_ANSWER_S)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.request(method, path, headers=sent)
+            response = connection.getresponse()
+            return response.status, response.read(_ANSWER_BYTES).decode("utf-8", "replace")
+        finally:
+            connection.close()
+
+
+class Amazon:
+    """EC2's ``spot/instance-action``, by IMDSv2: 404 until the interruption is announced."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._token = ""
+
+    def __call__(self) -> bool:
+        """Look once; a token that has expired is renewed by the next look."""
+        if not self._token:
+            status, token = self._metadata.ask(
+                "/latest/api/token",
+                method="PUT",
+                X_aws_ec2_metadata_token_ttl_seconds=_TOKEN_LIVES_S,
+            )
+            self._token = _expect(status, token)
+        status, _action = self._metadata.ask(
+            "/latest/meta-data/spot/instance-action", X_aws_ec2_metadata_token=self._token
+        )
+        if status == 401:
+            self._token = ""
+        elif status != 404:
+            _expect(status, "")
+        return status == 200
+
+
+class Google:
+    """Compute Engine's ``preempted``: TRUE once the machine is being taken."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+
+    def __call__(self) -> bool:
+        """Look once."""
+        answer = self._metadata.ask(
+            "/computeMetadata/v1/instance/preempted", Metadata_Flavor="Google"
+        )
+        return _expect(*answer).strip() == "TRUE"
+
+
+class Azure:
+    """Azure's scheduled events that end this machine; a scale set's list names all of its own."""
+
+    _ENDS = frozenset({"Preempt", "Terminate", "Redeploy"})
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._name = ""
+
+    def __call__(self) -> bool:
+        """Look once."""
+        if not self._name:
+            self._name = self._ask(
+                "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+            )
+        told = json.loads(self._ask("/metadata/scheduledevents?api-version=2020-07-01"))
+        return any(
+            event["EventType"] in self._ENDS and self._name in event["Resources"]
+            for event in told.get("Events", ())
+        )
+
+    def _ask(self, path: str) -> str:
+        return _expect(*self._metadata.ask(path, Metadata="true"))
+
+
+class File:
+    """A file that somebody makes, such as a container's hook before its stop.
+
+    One that is older than this process was meant for the one before it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._began = time.time()
+
+    def __call__(self) -> bool:
+        """Look once."""
+        try:
+            return self._path.stat().st_mtime >= self._began
+        except FileNotFoundError:
+            return False
+
+
+def _expect(status: int, text: str) -> str:
+    if status != 200:
+        raise ValueError(f"the metadata service answers {status}")
+    return text
+
+
+_CLOUDS: Mapping[str, tuple[Callable[[Metadata], Look], float]] = {
+    "aws": (Amazon, 120.0),
+    "gcp": (Google, 30.0),
+    "azure": (Azure, 30.0),
+}
+"""How each cloud is asked, and how many seconds before the end it tells."""
+_USUAL_S = 30.0
+
+
+def look_of(settings: Settings) -> tuple[Look, float] | None:
+    """How to look, and how long a notice is in seconds; None where nobody wants to."""
+    kind, _, rest = settings.notice.partition(":")
+    if not kind:
+        return None
+    usual_s = _USUAL_S
+    if kind in _CLOUDS:
+        cloud, usual_s = _CLOUDS[kind]
+        look = cloud(Metadata(settings.notice_url))
+    else:
+        look = File(Path(rest)) if kind == "file" else load_object(kind)
+    return look, settings.notice_s or usual_s
+
+
+class Watcher:
+    """Scrapy extension: looks again and again, and leaves in time."""
+
+    def __init__(self, crawler: Crawler, look: Look, notice_s: float) -> None:
+        self._crawler = crawler
+        self._look = look
+        self._notice_s = notice_s
+        self._knows = True
+        self._watching: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Watcher:
+        """Scrapy's way to make one; NotConfigured where nobody wants it."""
+        found = look_of(crawler.settings["CRAWLSTREAM"])
+        if found is None:
+            raise NotConfigured
+        watcher = cls(crawler, *found)
+        crawler.signals.connect(watcher._opened, signals.spider_opened)
+        crawler.signals.connect(watcher._closed, signals.spider_closed)
+        return watcher
+
+    def _opened(self) -> None:
+        self._watching = asyncio.ensure_future(self._watch())
+
+    async def _closed(self) -> None:
+        if self._watching:
+            await end([self._watching])
+
+    async def _watch(self) -> None:
+        is_announced = False
+        while not is_announced:
+            await asyncio.sleep(LOOK_EVERY_S)
+            is_announced = await self._is_announced()
+        worker = Worker.of(self._crawler)
+        worker.leave("notice")
+        await asyncio.sleep(max(0.0, self._notice_s - LOOK_EVERY_S - LAST_S))
+        log.warning("release", outcome="out_of_time", pages=len(worker.holds))
+        worker.holds.release_unsent(sent_too=True)
+
+    async def _is_announced(self) -> bool:
+        try:
+            is_announced = await asyncio.to_thread(self._look)
+        except Exception as error:  # noqa: BLE001  another look may know
+            if self._knows:
+                log.warning("stop", outcome="notice_unknown", error=repr(error))
+            self._knows = False
+            return False
+        self._knows = True
+        return is_announced

@@ -1,0 +1,208 @@
+"""Topics as they are made, checked and read by hand, on a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+from crawlstream.bus import connect
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.bus.topics import (
+    INCOMING_RETENTION_MS,
+    TopicShape,
+    _replicas,
+    _too_few,
+    ensure_topics,
+    forget_records,
+    list_topics,
+    retention_ms,
+    topic_problems,
+)
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.keys import Topics
+from support.bus.pipe import LEAVES_SOCKETS, MIB
+from support.waiting import WaitUntil
+
+pytest_plugins = ["support.bus.fixtures"]
+pytestmark = LEAVES_SOCKETS
+
+
+@pytest.fixture
+async def topics(hosts: list[str], fresh_name: str) -> Topics:
+    """The topics of a prefix of this test's own."""
+    topics = Topics(fresh_name)
+    await ensure_topics(hosts, topics, TopicShape(partitions=2, max_record_bytes=2 * MIB))
+    return topics
+
+
+@pytest.fixture
+async def sink(hosts: list[str]) -> AsyncIterator[KafkaSink]:
+    """A sink that is running."""
+    async with KafkaSink(hosts) as sink:
+        yield sink
+
+
+def configs_of(hosts: list[str], topic: str) -> dict[str, str]:
+    """Every setting of a topic."""
+    admin = KafkaAdminClient(bootstrap_servers=hosts)
+    try:
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        answer = admin.describe_configs(asked, config_filter="all")
+        return {name: value["value"] for name, value in answer["topic"][topic].items()}
+    finally:
+        admin.close()
+
+
+async def test_what_was_spilled_is_kept_until_it_is_forgotten(
+    hosts: list[str], topics: Topics, sink: KafkaSink
+) -> None:
+    """Nothing but its reader deletes it, up to an offset; others stay, and keep their offsets."""
+    configs = await asyncio.to_thread(configs_of, hosts, topics.overflow)
+    assert (configs["retention.ms"], configs["retention.bytes"]) == ("-1", "-1")
+    await sink.send([Out(topics.overflow, b"%d" % n, b"key") for n in range(5)])
+    (partition,) = (p for p, end in (await end_offsets(hosts, topics.overflow)).items() if end)
+    await forget_records(hosts, topics.overflow, {partition: 3})
+    left = [r async for r in read_topic(hosts, topics.overflow, from_beginning=True, follow=False)]
+    assert [(record.offset, record.value) for record in left] == [(3, b"3"), (4, b"4")]
+
+
+async def test_topics_are_made_in_their_shape(hosts: list[str], topics: Topics) -> None:
+    """All topics exist afterwards; incoming is stamped by the broker and kept for two weeks."""
+    assert set(topics.all()) <= set(await list_topics(hosts))
+    incoming = await asyncio.to_thread(configs_of, hosts, topics.incoming)
+    crawled = await asyncio.to_thread(configs_of, hosts, topics.crawled)
+    assert incoming["message.timestamp.type"] == "LogAppendTime"
+    assert incoming["retention.ms"] == str(14 * 24 * 3600 * 1000)
+    assert crawled["message.timestamp.type"] == "CreateTime"
+    assert int(crawled["max.message.bytes"]) > 2 * MIB
+    assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+
+
+async def test_topics_that_exist_are_left_alone(hosts: list[str], topics: Topics) -> None:
+    """Making topics again changes nothing, even when two do it at once in another shape."""
+    await asyncio.gather(
+        *(
+            ensure_topics(hosts, topics, TopicShape(partitions=5, max_record_bytes=MIB))
+            for _ in range(2)
+        )
+    )
+    assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+
+
+async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topics: Topics) -> None:
+    """One sentence for each topic that cannot hold the largest record, none if all can."""
+    assert await topic_problems(hosts, topics, max_record_bytes=2 * MIB) == []
+    problems = await topic_problems(hosts, topics, max_record_bytes=8 * MIB)
+    assert len(problems) == len(topics.all())
+    assert "max.message.bytes" in problems[0]
+
+
+async def test_a_topic_that_an_operator_made_otherwise_is_told(
+    hosts: list[str], fresh_name: str
+) -> None:
+    """Clients' clocks on requests, links that expire, runs that are forgotten: a sentence each."""
+    topics = Topics(fresh_name)
+    admin = KafkaAdminClient(bootstrap_servers=hosts)
+    try:
+        plain = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
+        names = (topics.incoming, topics.runs, topics.overflow)
+        await asyncio.to_thread(admin.create_topics, dict.fromkeys(names, plain))
+    finally:
+        admin.close()
+    problems = await topic_problems(hosts, topics, max_record_bytes=0)
+    assert [problem.split()[1] for problem in problems] == list(names)
+    words = ("message.timestamp.type", "cleanup.policy", "retention.ms")
+    assert all(word in problem for word, problem in zip(words, problems, strict=True))
+
+
+def test_three_replicas_want_two_that_have_it() -> None:
+    """With less, the last one left would acknowledge alone; with two, either may be missed."""
+    configs = [TopicShape(replication=count).options()["configs"] for count in (1, 2, 3, 4)]
+    assert [each.get("min.insync.replicas") for each in configs] == [None, None, "2", "3"]
+
+
+def test_three_replicas_of_which_one_acknowledges_are_told() -> None:
+    """One is enough where there are no more, or two; of three, two must have it."""
+    told = {
+        (replicas, enough): list(_too_few("t", replicas, enough))
+        for replicas, enough in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 1), (4, 3))
+    }
+    assert [shape for shape, problems in told.items() if problems] == [(3, 1), (4, 1)]
+    assert "min.insync.replicas to 2" in told[3, 1][0]
+
+
+async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: Topics) -> None:
+    """Each topic's own."""
+    assert _replicas(hosts, topics.all()) == dict.fromkeys(topics.all(), 1)
+
+
+async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
+    """In milliseconds; for ever is -1, and a topic that is not there is no number."""
+    assert await retention_ms(hosts, topics.incoming) == INCOMING_RETENTION_MS
+    assert await retention_ms(hosts, topics.overflow) == -1
+    with pytest.raises(KafkaUnavailable, match="there is no topic nothing"):
+        await retention_ms(hosts, "nothing")
+
+
+async def test_a_replication_that_cannot_be_had_is_told(hosts: list[str], fresh_name: str) -> None:
+    """More replicas than brokers are refused with Kafka's own words."""
+    with pytest.raises(KafkaUnavailable, match="replication factor of 3"):
+        await ensure_topics(hosts, Topics(fresh_name), TopicShape(replication=3))
+
+
+async def test_a_topic_is_read_from_its_beginning_to_its_end(
+    hosts: list[str], topics: Topics, sink: KafkaSink
+) -> None:
+    """Without follow, reading ends where the topic ended; an empty topic ends at once."""
+    assert [r async for r in read_topic(hosts, topics.events, follow=False)] == []
+    await sink.send([Out(topics.events, b"%d" % n, b"key") for n in range(5)])
+    records = read_topic(hosts, topics.events, from_beginning=True, follow=False)
+    assert [r.value async for r in records] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_a_topic_is_read_since_a_moment(
+    hosts: list[str], topics: Topics, sink: KafkaSink
+) -> None:
+    """Records sent after ``end_offsets`` was asked are read, those before are not."""
+    await sink.send([Out(topics.events, b"before")])
+    now = await end_offsets(hosts, topics.events)
+    await sink.send([Out(topics.events, b"after")])
+    async for record in read_topic(hosts, topics.events, offsets=now):
+        assert record.value == b"after"
+        break
+
+
+async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
+    hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading what is not there raises KafkaUnavailable instead of waiting for ever."""
+    monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 500)
+    with pytest.raises(KafkaUnavailable, match="there is no topic nothing"):
+        await end_offsets(hosts, "nothing")
+    with pytest.raises(KafkaUnavailable, match="does not answer"):
+        await list_topics(["127.0.0.1:1"])
+
+
+async def test_who_hears_of_metadata_may_become_more_meanwhile(
+    hosts: list[str], wait_until: WaitUntil
+) -> None:
+    """A listener that comes while others are told does not silence the client."""
+    client, network = await asyncio.to_thread(
+        connect.open_client, KafkaConsumer, **connect.common_options(hosts, "listeners")
+    )
+    heard = threading.Event()
+    network.cluster.add_listener(
+        lambda cluster: cluster.add_listener(lambda _: heard.set()),
+    )
+    try:
+        # What was added is told from the next time on, if there is one.
+        await wait_until(lambda: network.cluster.request_update() and heard.is_set())
+    finally:
+        await asyncio.to_thread(client.close, timeout_ms=1_000)

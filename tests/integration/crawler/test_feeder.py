@@ -1,0 +1,121 @@
+"""The feeder and a frontier whose answers get lost: nothing is forgotten, nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from crawling.lease.holds import START_BY_S, GrantExpired, Holds
+from crawling.metrics import Meter
+from crawling.page.page import Page, Phase
+from crawling.runtime.lease_loop import Feeder
+from crawlstream.errors import RedisUnavailable
+from crawlstream.model.effects import Outcome
+from support.frontier.bench import Bench
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+
+class Screen:
+    """A robots.txt of every host that allows everything."""
+
+    def screen(self, pages: Sequence[Page], allow: Any) -> None:
+        """As ``Robots.screen``."""
+        for page in pages:
+            allow(page)
+
+
+class Fed:
+    """One worker's holds and feeder, whose calls are answered until a test says otherwise."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.now = time.monotonic()
+        self.answers_lost = 0
+        self.holds = Holds(4, lambda: None, lambda: self.now)
+        self.feeder = Feeder(
+            bench.worker.frontier,
+            self.holds,
+            Screen(),  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            meter=Meter("link", 4),
+            worker="w1",
+            spiderid="link",
+            may_lease=lambda: True,
+        )
+        frontier: Any = bench.worker.frontier
+        self._run = frontier._run
+        frontier._run = self._run_or_not
+
+    async def _run_or_not(self, *what: Any) -> object:
+        answer: object = await self._run(*what)
+        if self.answers_lost:
+            self.answers_lost -= 1
+            raise RedisUnavailable("the answer is lost")
+        return answer
+
+    async def exchange(self) -> list[Page]:
+        """One call; what is ready for Scrapy after it."""
+        await self.feeder._exchange()
+        return [self.feeder.ready.get_nowait() for _ in range(self.feeder.ready.qsize())]
+
+
+async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:
+    """The same call, with its ends, until it is answered; nothing is done twice."""
+    await bench.feed.seeds("a/1", "b/1")
+    fed = Fed(bench)
+    pages = await fed.exchange()
+    for page in pages:
+        fed.holds.settle(page, Outcome.DONE, "2xx")
+    fed.answers_lost = 2
+    for _ in range(3):
+        assert fed.holds.alive()
+        await fed.exchange()
+    assert not fed.holds.alive()
+    state = await bench.state()
+    assert (state.done, state.held) == (2, 0)
+
+
+async def test_a_grant_counts_from_the_first_try(bench: Bench) -> None:
+    """Its answer was lost, so it is old when it comes, and too old if the tries took long."""
+    await bench.feed.seeds("a/1")
+    fed = Fed(bench)
+    fed.answers_lost = 1
+    assert await fed.exchange() == []
+    begun = time.monotonic()
+    await asyncio.sleep(0.05)
+    (page,) = await fed.exchange()
+    assert page.hold.issued_at < begun
+    fed.now = begun + START_BY_S
+    with pytest.raises(GrantExpired):
+        fed.holds.set_out(page)
+
+
+async def test_a_worker_that_drains_gives_back_what_it_is_granted_late(bench: Bench) -> None:
+    """What was asked for before is in hand when it is told to end."""
+    await bench.feed.seeds("a/1")
+    fed = Fed(bench)
+    fed.answers_lost = 1
+    await fed.exchange()
+    fed.feeder.drain()
+    assert await fed.exchange() == []
+    await fed.exchange()
+    state = await bench.state()
+    assert (state.queued, state.held) == (1, 0)
+
+
+async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
+    """Redis says so, and nothing of it is sent or told again."""
+    await bench.feed.seeds("a/1")
+    fed = Fed(bench)
+    (page,) = await fed.exchange()
+    await bench.frontier.blame("w1", "")
+    fed.holds.set_out(page)
+    fed.holds.depart(page)
+    fed.holds.departed(page)
+    await fed.exchange()
+    assert page.phase is Phase.STALE
+    assert page.token not in fed.holds.alive()

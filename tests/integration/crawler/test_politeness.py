@@ -1,0 +1,169 @@
+"""What a site asks for, and what it gets: crawler processes judged by the site's own log."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from collections import Counter
+from dataclasses import replace
+from email.utils import formatdate
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier.inspection import Inspector
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.throttle import ThrottleRule
+from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
+from support.crawler.site import Answer, CrawlerSite, Visit, page
+from support.waiting import WaitUntil
+
+pytest_plugins = ["support.crawler.fixtures"]
+
+STAMP_S = 0.001
+"""The site's stamps may be so much off."""
+
+
+def arrivals(site: CrawlerSite, host: str) -> list[float]:
+    """Seconds between consecutive arrivals at a host."""
+    times = sorted(visit.at for visit in site.visits if visit.host == host)
+    return [later - earlier for earlier, later in itertools.pairwise(times)]
+
+
+def retry_after(kind: str, seconds: int) -> dict[str, str]:
+    """The header in one of its forms; a date by the site's clock, which is an hour fast."""
+    if kind == "seconds":
+        return {"Retry-After": str(seconds)}
+    now = time.time()
+    if kind == "date":
+        # A date has whole seconds: one more, so that it is never less than meant.
+        return {"Retry-After": formatdate(now + seconds + 1, usegmt=True)}
+    fast = now + 3600
+    return {
+        "Date": formatdate(fast, usegmt=True),
+        "Retry-After": formatdate(fast + seconds, usegmt=True),
+    }
+
+
+async def test_nobody_comes_before_a_site_wants_it(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """After a 429 or 503 a domain rests, for both workers, as it asked, or for 1 s, then 2 s."""
+    kinds = {"127.0.0.1": "seconds", "127.0.0.2": "date", "127.0.0.3": "date of a fast clock"}
+    mute, refusals = "127.0.0.4", 2
+    visits: Counter[str] = Counter()
+
+    def answer(visit: Visit) -> Answer:
+        visits[visit.host] += 1
+        if visit.host == mute:
+            return Answer(status=503) if visits[mute] <= refusals else page()
+        if visits[visit.host] > 1:
+            return page()
+        return Answer(status=429, headers=retry_after(kinds[visit.host], 2))
+
+    paths = [f"/{n}" for n in range(6)]
+    site.pages |= dict.fromkeys(paths, answer)
+    # One request at a time: none is under way elsewhere when the word comes.
+    await cluster.set_rules(replace(WIDE_OPEN, concurrency=1), {})
+    with cluster.worker(), cluster.worker():
+        crawl = await cluster.feed(
+            *(site.url(path, host=host) for path in paths for host in (*kinds, mute))
+        )
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.done == 24
+    assert set(counted(cluster.results()).values()) == {1}
+    for host in kinds:
+        assert arrivals(site, host)[0] >= 2 - STAMP_S
+    first, second, *_ = arrivals(site, mute)
+    assert first >= 1 - STAMP_S
+    assert second >= 2 - STAMP_S
+
+
+async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
+) -> None:
+    """After five cut connections in a row, single trials, ever fewer; an answer, and all comes."""
+    is_dead = True
+    under_way: list[int] = [0]
+    most_at_once: list[int] = []
+
+    def cut(_: Visit) -> Answer:
+        if not is_dead:
+            return page()
+        under_way[0] += 1
+        most_at_once.append(under_way[0])
+        time.sleep(0.1)
+        under_way[0] -= 1
+        return Answer(raw=b"")
+
+    site.pages |= {f"/{n}": cut for n in range(30)}
+    inspector = Inspector(redis, FrontierKeys())
+    with cluster.worker(RETRY_TIMES="20"), cluster.worker(RETRY_TIMES="20"):
+        crawl = await cluster.feed(*(site.url(f"/{n}") for n in range(30)))
+
+        async def strikes(more_than: int) -> int:
+            report = await inspector.domain("127.0.0.1")
+            # While nothing is under way: what was before the first strike is over.
+            return report.strikes if report.strikes > more_than and not report.under_way else 0
+
+        first = await wait_until(lambda: strikes(0))
+        before = len(most_at_once)
+        await wait_until(lambda: strikes(first + 1))
+        is_dead = False
+        state = await cluster.end_of(crawl, timeout_s=90)
+    trials = most_at_once[before:]
+    assert len(trials) >= 2
+    assert set(trials) == {1}, "more than one trial at a time"
+    assert state.done == 30
+
+
+async def test_robots_txt_is_paid_for_and_its_crawl_delay_is_kept(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """One fetch a host; no window over its hits; a pause that is asked for is never shorter."""
+    slow, *others = hosts = [f"127.0.0.{n}" for n in range(1, 4)]
+    site.pages |= {
+        "/robots.txt": Answer(b""),
+        f"{slow}/robots.txt": Answer(b"User-agent: *\nCrawl-delay: 0.5\n"),
+        **{f"/{n}": page() for n in range(5)},
+    }
+    await cluster.set_rules(ThrottleRule(hits=4, window_s=1), {})
+    with cluster.worker(ROBOTSTXT_OBEY="true"), cluster.worker(ROBOTSTXT_OBEY="true"):
+        crawl = await cluster.feed(
+            *(site.url(f"/{n}", host=host) for n in range(5) for host in hosts)
+        )
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.done == 15
+    asked = Counter(visit.host for visit in site.visits if visit.path == "/robots.txt")
+    assert asked == dict.fromkeys(hosts, 1)
+    assert min(arrivals(site, slow)) >= 0.5 - STAMP_S
+    for host in others:
+        times = sorted(visit.at for visit in site.visits if visit.host == host)
+        assert len(times) == 6
+        windows = zip(times, times[4:], strict=False)
+        assert all(fifth - first >= 1 - STAMP_S for first, fifth in windows)
+
+
+async def test_links_into_blocked_domains_wait_or_are_filtered_as_the_operator_wants(
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+) -> None:
+    """They queue by default; without a backlog they are counted, and the crawl ends. Seeds wait."""
+    blocked = [site.url(f"/{n}", host="127.0.0.2") for n in range(3)]
+    site.pages |= {"/": page("/there", *blocked), "/there": page(*blocked)}
+    await cluster.set_rules(WIDE_OPEN, {}, blacklist=frozenset({"127.0.0.2"}))
+    with cluster.worker() as worker:
+        kept = await cluster.feed(site.url("/"), crawlid="kept", maxdepth=2)
+
+        async def all_wait() -> bool:
+            state = await cluster.state_of(kept)
+            return (state.done, state.queued) == (2, 3)
+
+        await wait_until(all_wait)
+        worker.signal(signal.SIGTERM)
+        assert worker.wait() == 0
+    with cluster.worker(SCHEDULER_BACKLOG_BLACKLIST="false"):
+        crawl = await cluster.feed(site.url("/"), crawlid="dropped", maxdepth=2)
+        state = await cluster.end_of(crawl, timeout_s=90)
+    assert state.filtered_by_reason["blacklist"] == 6
+    assert state.admitted == 2
+    assert "127.0.0.2" not in {visit.host for visit in site.visits}

@@ -1,0 +1,245 @@
+"""Where is it? Each thing that can have become of a page, and what a domain tells of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crawlstream.cli.app import run
+from crawlstream.frontier.inspection import MOST_ENTRIES, Inspector
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Outcome
+from crawlstream.model.inspection import PageReport, Sighting, Where
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier.bench import CRAWL, KEYS, Bench, links
+from support.servers import RunningServer
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+OTHER = replace(CRAWL, crawlid="other")
+
+
+@pytest.fixture
+def inspector(bench: Bench) -> Inspector:
+    """Somebody with a question."""
+    return Inspector(bench.redis, KEYS)
+
+
+async def report(inspector: Inspector, url: str, crawl: CrawlKey = CRAWL) -> PageReport:
+    """What a crawl that is known knows of ``<domain>/<path>``."""
+    found = await inspector.page(crawl, f"http://{url}")
+    assert found is not None
+    return found
+
+
+async def sighting(inspector: Inspector, url: str) -> Sighting:
+    """The only entry of a page."""
+    (found,) = (await report(inspector, url)).sightings
+    return found
+
+
+async def test_a_queued_page_has_a_place(bench: Bench, inspector: Inspector) -> None:
+    """Its place in its band, and how much of its crawl stands before it in the domain."""
+    await bench.feed.seeds("a/1", "a/2", "a/3", "b/1", priority=90)
+    await bench.feed.seeds("a/4", "a/5", priority=10)
+    await bench.feed.seeds("a/9", crawl=OTHER)
+    found = await sighting(inspector, "a/5")
+    assert (found.where, found.place, found.ahead) == (Where.QUEUED, 2, 4)
+    assert (found.priority, found.attempt, found.spiderid) == (10, 1, "link")
+    first = await sighting(inspector, "a/1")
+    assert (first.place, first.ahead) == (1, 0)
+
+
+async def test_a_held_page_has_a_worker(bench: Bench, inspector: Inspector) -> None:
+    """By whom, since when, and how far it is."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    await bench.advance(2_500)
+    found = await sighting(inspector, "a/1")
+    assert (found.where, found.worker, found.phase) == (Where.HELD, "w1", "granted")
+    assert found.held_ms is not None
+    assert found.held_ms >= 2_500
+    await bench.worker.sent(hold, received=True)
+    assert (await sighting(inspector, "a/1")).phase == "received"
+
+
+async def test_a_delayed_page_has_a_time(bench: Bench, inspector: Inspector) -> None:
+    """How long still, and that an attempt was used."""
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.requeue(hold, delay_ms=60_000)
+    found = await sighting(inspector, "a/1")
+    assert (found.where, found.attempt, found.priority) == (Where.DELAYED, 2, 40)
+    assert found.due_ms is not None
+    assert 0 < found.due_ms <= 60_000
+
+
+async def test_a_page_that_is_over_was_seen(bench: Bench, inspector: Inspector) -> None:
+    """What became of it is a count by reason; which one it was, the frontier does not know."""
+    await bench.feed.seeds("a/1", "a/2", maxdepth=1)
+    done, failed = await bench.worker.lease(2)
+    await bench.worker.settle(done, filtered={"regex": 2})
+    await bench.worker.settle(failed, outcome=Outcome.FAILED)
+    for url in ("a/1", "a/2"):
+        seen = await report(inspector, url)
+        assert (seen.where, seen.sightings) == (Where.SEEN, [])
+        assert (seen.failed_by_reason, seen.filtered_by_reason) == ({"dns": 1}, {"regex": 2})
+
+
+async def test_a_page_that_nobody_asked_for_was_never_there(
+    bench: Bench, inspector: Inspector
+) -> None:
+    """Neither in this crawl nor in this domain; and of an unknown crawl nothing can be said."""
+    await bench.feed.seeds("a/1")
+    await bench.feed.seeds("b/1", crawl=OTHER)
+    for url in ("a/2", "b/1", "c/1"):
+        assert (await report(inspector, url)).where == Where.NEVER
+    assert await inspector.page(replace(CRAWL, crawlid="unheard-of"), "http://a/1") is None
+
+
+async def test_a_seed_fed_twice_is_there_twice(bench: Bench, inspector: Inspector) -> None:
+    """Where one of them is held, that is the answer."""
+    await bench.feed.seeds("a/1", "a/1")
+    await bench.worker.lease()
+    found = await report(inspector, "a/1")
+    assert found.where == Where.HELD
+    assert [one.where for one in found.sightings] == [Where.HELD, Where.QUEUED]
+
+
+async def test_a_link_for_another_spider_is_found(bench: Bench, inspector: Inspector) -> None:
+    """In the queue of the spider that shall fetch it."""
+    await bench.feed.seeds("a/1", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("b", [1, 2], spiderid="an other")])
+    found = await sighting(inspector, "b/2")
+    assert (found.spiderid, found.place) == ("an other", 2)
+
+
+async def test_where_too_much_waits_the_answer_is_unsure(
+    bench: Bench, inspector: Inspector
+) -> None:
+    """Never a guess: what was not looked at is not said to be over."""
+    await bench.feed.seeds("a/seed", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", range(MOST_ENTRIES + 5))])
+    assert (await report(inspector, f"a/{MOST_ENTRIES + 4}")).where == Where.UNSURE
+    assert (await report(inspector, "a/seed")).where == Where.UNSURE
+    assert (await report(inspector, "a/0")).where == Where.QUEUED
+    assert (await report(inspector, "a/nowhere")).where == Where.NEVER
+
+
+async def test_a_stopped_crawl_knows_no_page(bench: Bench, inspector: Inspector) -> None:
+    """What waited is gone with the run; the state says why."""
+    await bench.feed.seeds("a/1", "a/2")
+    (_held,) = await bench.worker.lease()
+    await bench.feed.say("stop")
+    assert (await report(inspector, "a/2")).sightings == []
+    assert (await report(inspector, "a/1")).where == Where.HELD
+    assert (await report(inspector, "a/1")).state == "stopping"
+
+
+async def test_a_domain_tells_its_rule_and_who_waits(bench: Bench, inspector: Inspector) -> None:
+    """Ready, waiting or parked, with the bands in their order."""
+    await bench.rule(rules={"a": ThrottleRule(hits=2, window_s=60)}, blacklist=["b"])
+    await bench.feed.seeds("a/1", "a/2", "b/1", priority=50)
+    await bench.feed.seeds("a/3", crawl=OTHER, priority=10)
+    found = await inspector.domain("a")
+    assert (found.hits, found.window_s, found.is_moderated) == (2, 60, True)
+    (queue,) = found.queues
+    assert (queue.spiderid, queue.place, queue.bands) == ("link", "ready", 2)
+    assert [(band.crawl, band.standing, band.queued) for band in queue.first] == [
+        (CRAWL, 50, 2),
+        (OTHER, 10, 1),
+    ]
+    await bench.worker.lease(10)
+    found = await inspector.domain("a")
+    assert (found.unreported, found.under_way, found.queues[0].place) == (1, 1, "waiting")
+    assert found.next_ms > 0
+    blocked = await inspector.domain("b")
+    assert (blocked.hits, blocked.queues[0].place) == (0, "parked")
+    assert (await inspector.domain("nowhere")).queues == []
+
+
+async def test_looking_changes_nothing(bench: Bench, inspector: Inspector) -> None:
+    """Every key is as it was, but for the clock."""
+    await bench.feed.seeds("a/1", "a/2", maxdepth=1)
+    await bench.worker.lease()
+
+    async def everything() -> dict[bytes, bytes]:
+        keys = [key for key in await bench.redis.keys() if key != KEYS.meta().encode()]
+        return {key: await bench.redis.dump(key) for key in keys}
+
+    before = await everything()
+    await inspector.page(CRAWL, "http://a/1")
+    await inspector.domain("a")
+    assert await everything() == before
+
+
+# The command.
+
+
+@pytest.fixture
+def environment(
+    redis_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command finds this Redis, and no cluster in its home."""
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    monkeypatch.setenv("REDIS_HOST", "127.0.0.1")
+    monkeypatch.setenv("REDIS_PORT", str(redis_server.port))
+
+
+@pytest.mark.usefixtures("environment")
+async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """About a page in any crawl, a domain, a crawl; as text and as JSON."""
+    await bench.feed.seeds("a.example/1", "a.example/2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold)
+
+    async def say(*words: str) -> str:
+        whose = ("--appid", CRAWL.appid) if "--app" in words else ()
+        words = tuple(word for word in words if word != "--app")
+        assert await asyncio.to_thread(run, ["frontier", "inspect", *words, *whose]) == 0
+        return capsys.readouterr().out
+
+    page = await say("http://A.example:80/2#top")
+    assert "crawl, run 1, running: it is queued" in page
+    assert "place 1 of its band" in page
+    told = json.loads(await say("a.example/1", "--json"))
+    assert [one["where"] for one in told["crawls"]] == ["seen"]
+    assert "has ever let" in await say("http://a.example/3")
+    assert "never let in" in await say("http://a.example/3", "--crawlid", "crawl", "--app")
+    assert "at a time" in await say("www.a.example", "--as", "domain")
+    assert json.loads(await say("a.example", "--json"))["queues"][0]["bands"] == 1
+    assert "1 queued, 0 delayed, 0 held" in await say("crawl", "--app")
+    assert json.loads(await say("crawl", "--app", "--json"))["done"] == 1
+
+
+@pytest.mark.usefixtures("environment")
+async def test_a_part_of_a_domain_is_looked_at_for_itself(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A host that a rule has parted from its domain is told, as `throttle show` tells it."""
+    slow = ThrottleRule(hits=1, window_s=99)
+    await bench.rule(ThrottleRule(hits=5, window_s=1), {"shop.example.com": slow})
+    for host in ("shop.example.com", "www.example.com"):
+        assert await asyncio.to_thread(run, ["frontier", "inspect", host, "--json"]) == 0
+    shop, rest = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (shop["domain"], shop["window_s"]) == ("shop.example.com", 99)
+    assert (rest["domain"], rest["window_s"]) == ("example.com", 1)
+
+
+@pytest.mark.usefixtures("environment")
+async def test_what_cannot_be_found_is_a_sentence(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown crawl, and text that is no URL."""
+    del bench
+    for words in (["nothing"], ["http://a/", "--crawlid", "nothing"]):
+        assert await asyncio.to_thread(run, ["frontier", "inspect", *words]) == 1
+        assert "crawlstream info" in capsys.readouterr().err
+    assert await asyncio.to_thread(run, ["frontier", "inspect", "ftp://a/"]) == 1
+    assert capsys.readouterr().err.startswith("crawlstream: ")

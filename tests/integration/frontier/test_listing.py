@@ -1,0 +1,71 @@
+"""Domains of crawls are listed page by page, and no more of them than an answer may hold."""
+
+from __future__ import annotations
+
+from crawlstream.frontier.questions import Room, state_of
+from crawlstream.frontier.scripts import Scripts
+from crawlstream.keys import FrontierKeys
+from support.frontier.bench import CRAWL, KEYS, Bench, links
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+NAME = FrontierKeys.crawl_field(CRAWL)
+DOMAINS = 900
+
+
+async def fed(bench: Bench) -> Scripts:
+    """A crawl with one page in each of many domains."""
+    await bench.feed.seeds("seed/1")
+    (hold,) = await bench.worker.lease()
+    names = (f"d{number:05}.example" for number in range(DOMAINS))
+    await bench.worker.settle(hold, links=[links(name, [1]) for name in names])
+    return Scripts(bench.redis, KEYS.tag)
+
+
+async def test_all_domains_are_listed_once(bench: Bench) -> None:
+    """However many pages it takes, by the crawl itself and by the list of all crawls."""
+    await fed(bench)
+    (listed,) = await bench.frontier.crawls(with_domains=True)
+    for state in (await bench.frontier.crawl_state(CRAWL), listed):
+        assert state is not None
+        assert len({domain.domain for domain in state.domains}) == len(state.domains) == DOMAINS
+        assert {domain.total for domain in state.domains} == {1}
+        assert not state.is_cut
+
+
+async def test_a_list_ends_where_the_answer_is_full(bench: Bench) -> None:
+    """What is left out is said, and counters stay whole."""
+    scripts = await fed(bench)
+    room = Room(left=100 * 80)
+    state = await state_of(scripts.run, NAME, room)
+    assert state is not None
+    assert 100 <= len(state.domains) < DOMAINS
+    assert (state.is_cut, state.queued) == (True, DOMAINS)
+    assert room.left <= 0
+    state = await state_of(scripts.run, NAME, room)
+    assert state is not None
+    assert (len(state.domains), state.is_cut) == (0, True)
+
+
+async def test_counters_need_no_list(bench: Bench) -> None:
+    """Without room for domains nothing is cut, for nothing was asked."""
+    scripts = await fed(bench)
+    state = await state_of(scripts.run, NAME, None)
+    assert state is not None
+    assert (len(state.domains), state.is_cut, state.queued) == (0, False, DOMAINS)
+
+
+async def test_blocked_and_unblocked_domains_are_told_apart(bench: Bench) -> None:
+    """By their own rule, or by the default where they have none; in several bands too."""
+    await bench.feed.put(
+        bench.feed.seed("a/1", priority=50),
+        bench.feed.seed("a/2", priority=70),
+        bench.feed.seed("b/1"),
+    )
+    await bench.redis.hset("{cs0}rules", "b", "0 1000 0 8")
+    state = await bench.state()
+    found = {domain.domain: domain for domain in state.domains}
+    assert (found["a"].total, found["a"].high_priority, found["a"].low_priority) == (2, 70, 50)
+    assert (found["a"].is_blocked, found["b"].is_blocked) == (False, True)
+    assert state.held_back == {"blocked": 1}
+    await bench.redis.hdel("{cs0}rules", "b")

@@ -1,0 +1,179 @@
+"""Bugs on purpose: random lives find each of them, so that they would find one like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from crawlstream.frontier import scripts
+from support.frontier.machine import run_machine
+from support.frontier.witness import Witness
+from support.servers import RunningServer
+
+SEEDS = 300
+"""Most need five, some thirty, one more than a hundred."""
+STEPS = 20
+LUA = Path(scripts.__file__).parent / "lua"
+
+
+class Bug(NamedTuple):
+    """What stands in exactly one place of the Lua, and what is put there instead."""
+
+    right: str
+    wrong: str
+
+
+BUGS = {
+    "an end is not fenced by its token": Bug(
+        right="redis.call('HDEL', P .. 'h:' .. worker, unpack(ended))",
+        wrong="redis.call('HLEN', P .. 'h:' .. worker)",
+    ),
+    "a page is complete without its children": Bug(
+        right="admit_children(c, settle[8], settle[6], settle[7])",
+        wrong="admit_children(c, {}, settle[6], settle[7])",
+    ),
+    "time is what Redis' clock says": Bug(
+        right="math.max(math.min(passed, borne or 0), 0)",
+        wrong="passed",
+    ),
+    "time is what Redis' clock says, if that goes on": Bug(
+        right="math.max(math.min(passed, borne or 0), 0)",
+        wrong="math.max(passed, 0)",
+    ),
+    "who calls for the first time brings time along": Bug(
+        right="math.min(passed, borne or 0)",
+        wrong="math.min(passed, borne or passed)",
+    ),
+    "links are marked as known before a cap refuses them": Bug(
+        right="count(c, 'z:' .. reason, n - room)",
+        wrong="mark(c, domain, record, list, marks, n)\n      count(c, 'z:' .. reason, n - room)",
+    ),
+    "a reaped worker's tokens stay good": Bug(
+        right="redis.call('DEL', P .. 'h:' .. worker, P .. 'recalled:' .. worker)",
+        wrong="redis.call('DEL', P .. 'recalled:' .. worker)",
+    ),
+    "a run ends as soon as it is idle": Bug(
+        right="due_in('idle', now - grace_ms)",
+        wrong="due_in('idle', now)",
+    ),
+    "what is given back goes to the end of its band": Bug(
+        right="put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, release[2])",
+        wrong="put_back(hold, entry_of(hold), hold.lot.priority, false, release[2])",
+    ),
+    "what a dead worker held comes back in another order": Bug(
+        right="table.sort(holds, is_newer)",
+        wrong="table.sort(holds, function(a, b) return is_newer(b, a) end)",
+    ),
+    "a retry is not counted": Bug(
+        right="with_marks(entry, retries + 1, deaths, reaps)",
+        wrong="with_marks(entry, retries, deaths, reaps)",
+    ),
+    "a request that nobody reported was none": Bug(
+        right="report_send(state, sent_ms and hold.since + sent_ms or now)",
+        wrong="if sent_ms then report_send(state, hold.since + sent_ms) end",
+    ),
+    "a restart forgets what was sent": Bug(
+        right="m[1] and now or NEVER",
+        wrong="NEVER",
+    ),
+    "a repeated call grants anew": Bug(
+        right="is_repeated = call <= tonumber(",
+        wrong="is_repeated = call < tonumber(",
+    ),
+    "records take effect again": Bug(
+        right="return offset >= position or kind == 'seed'",
+        wrong="return true or kind == 'seed'",
+    ),
+    "spilled links come back twice": Bug(
+        right="redis.call('SADD', P .. 'recalled:' .. worker, name) == 1",
+        wrong="redis.call('SADD', P .. 'recalled:' .. worker, name)",
+    ),
+    "spilled links are not admitted": Bug(
+        right="count(c, 'admitted', links)\n        count(c, 'spilled', links)",
+        wrong="count(c, 'spilled', links)",
+    ),
+    "children enter an ended run": Bug(
+        right="  if is_open(c) then\n    return admit(",
+        wrong="  if true then\n    return admit(",
+    ),
+    "a stop is for its own partition only": Bug(
+        right="return stop.at > timestamp",
+        wrong="return false",
+    ),
+    "a refusal is told to the first who asks": Bug(
+        right="if untold[i] >= start then",
+        wrong="if false then",
+    ),
+    "a refusal is told for ever": Bug(
+        right="if untold[i] >= start then",
+        wrong="if true then",
+    ),
+    "a stop takes what was written after it, elsewhere": Bug(
+        right="owe_again(record.c, name, topic, place, timestamp)",
+        wrong="assert(owe_again)",
+    ),
+    "all seeds of other partitions survive a late stop": Bug(
+        right="one[NAME] == name and one[AFTER] < timestamp and",
+        wrong="one[NAME] == name and",
+    ),
+    "the dead page is another one": Bug(
+        right="take_back(hold, hold.token == blamed and 1 or 0, 'killed_worker')",
+        wrong="take_back(hold, 1, 'killed_worker')",
+    ),
+    "what its worker has for too long is not marked": Bug(
+        right="take_back(hold, 0, 'hold_timeout')",
+        wrong="end_hold(hold)\n    put_back(hold, hold.entry, hold.lot.priority, true, 0)",
+    ),
+    "a page may be held for ever": Bug(
+        right=" or age > max_hold_ms then",
+        wrong=" then",
+    ),
+    "lost links are nowhere": Bug(
+        right="count(c, 'failed', links)\n      count(c, 'f:spill_lost', links)",
+        wrong="count(c, 'f:spill_lost', links)",
+    ),
+    "of the domains that a scan has found one is visited": Bug(
+        right="redis.call('RPUSH', list, unpack(names))",
+        wrong="redis.call('RPUSH', list, names[1])",
+    ),
+    "one band of a domain is swept": Bug(
+        right="    at = last + 1",
+        wrong="    at = #bands + 1",
+    ),
+    "no cap on what waits": Bug(
+        right="return math.max(room, 0), reason",
+        wrong="return math.max(room, 1), reason",
+    ),
+}
+
+
+@pytest.fixture
+def _original() -> Iterator[None]:
+    """After the test Redis is asked for the right scripts again."""
+    yield
+    scripts.digest_of.cache_clear()
+
+
+@pytest.mark.usefixtures("_original")
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_random_lives_find_the_bug(
+    bug: Bug, redis_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a few seeds is red when this is wrong."""
+    texts = [path.read_text() for path in LUA.rglob("*.lua")]
+    assert sum(text.count(bug.right) for text in texts) == 1, "where it is planted has changed"
+    source_of = scripts.source_of
+    monkeypatch.setattr(
+        scripts, "source_of", lambda name: source_of(name).replace(bug.right, bug.wrong)
+    )
+    scripts.digest_of.cache_clear()
+    async with Witness(redis_server.port, 1) as redis:
+        for seed in range(SEEDS):
+            try:
+                await run_machine(redis, seed, STEPS)
+            except Exception:  # noqa: BLE001  whatever it stumbles over
+                return
+    raise AssertionError(f"{SEEDS} random lives have not found it")

@@ -1,0 +1,57 @@
+r"""Random lives of the frontier against a plain model; see ``support.frontier.machine``.
+
+A seed takes about 80 ms of CPU. Any number of them:
+
+    FRONTIER_SEEDS=20000 ./crawlstream test -n 0 --log-cli-level=INFO \
+        tests/integration/frontier/test_random.py
+
+tells how far it is; ``FRONTIER_FIRST_SEED`` asks for others, ``FRONTIER_STEPS`` for longer ones.
+Red seeds do not end it before there are several; each is told with the way to see it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+
+from support.frontier.machine import run_machine
+from support.frontier.witness import Witness
+from support.servers import RunningServer
+
+SEEDS = int(os.environ.get("FRONTIER_SEEDS", "500"))
+FIRST_SEED = int(os.environ.get("FRONTIER_FIRST_SEED", "0"))
+STEPS = int(os.environ.get("FRONTIER_STEPS", "20"))
+LANES = 4
+"""Lives at a time, each in a database of its own: they spend half of it waiting for Redis."""
+MOST_RED, TOLD_EVERY = 5, 500
+
+
+async def test_random_lives_agree_with_the_model(redis_server: RunningServer) -> None:
+    """Whatever happens in whatever order, queues, holds, ledgers and endings are as expected."""
+    seeds, red = iter(range(FIRST_SEED, FIRST_SEED + SEEDS)), list[Exception]()
+    async with asyncio.TaskGroup() as lanes:
+        for database in range(1, LANES + 1):
+            lanes.create_task(_live(redis_server.port, database, seeds, red))
+    if red:
+        raise ExceptionGroup("lives that do not agree with the model", red)
+
+
+async def _live(port: int, database: int, seeds: Iterator[int], red: list[Exception]) -> None:
+    """One life after the other, until there are no more or too many have gone wrong."""
+    async with Witness(port, database) as redis:
+        for seed in seeds:
+            try:
+                await run_machine(redis, seed, STEPS)
+            except Exception as error:  # noqa: BLE001  also what Redis or the model stumbles over
+                error.add_note(
+                    f"FRONTIER_FIRST_SEED={seed} FRONTIER_SEEDS=1 FRONTIER_STEPS={STEPS}"
+                )
+                red.append(error)
+            if (seed + 1 - FIRST_SEED) % TOLD_EVERY == 0:
+                done = seed + 1 - FIRST_SEED
+                logging.getLogger(__name__).info("%d lives, %d red", done, len(red))
+            if len(red) >= MOST_RED:
+                return
+        await redis.flushdb()

@@ -1,0 +1,152 @@
+"""However much a crawl has waiting, no script does more than its share; counted, not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.frontier import care, questions
+from crawlstream.model.crawl import CrawlKey
+from support.frontier.bench import Bench, links
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+DOMAINS, PAGES = 900, 2_000
+"""Domains with two pages each; pages of one domain, whose fingerprints fill several sets."""
+BANDS = 2
+"""Of each domain."""
+A_SCAN = 100
+"""Domains that a script takes in one gulp: it asks for 50, but buckets of a hash come whole."""
+A_STEP = 100
+MOST = A_STEP + A_SCAN * (1 + BANDS)
+"""Keys and domains that may go in one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What one script did in Redis."""
+
+    commands: int
+    lengths: int
+    """Bands whose length it read."""
+    removed: int
+    """Keys and domains of the crawl that were there before and are not now."""
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Sequence[Script]:
+    """Every script that runs from now on, as Redis itself counts."""
+    seen: list[Script] = []
+    run = Redis.evalsha
+
+    async def counts(redis: Redis) -> tuple[int, int, int]:
+        stats: dict[str, dict[str, int]] = await redis.info("commandstats")
+        calls = {name.removeprefix("cmdstat_"): of["calls"] for name, of in stats.items()}
+        domains = int(await redis.hlen("{cs0}k:1"))
+        return sum(calls.values()), calls.get("llen", 0), await redis.dbsize() + domains
+
+    async def counted(self: Redis, *args: Any) -> Any:
+        before = await counts(self)
+        answer = await run(self, *args)
+        after = await counts(self)
+        seen.append(Script(after[0] - before[0], after[1] - before[1], before[2] - after[2]))
+        return answer
+
+    monkeypatch.setattr(Redis, "evalsha", counted)
+    return seen
+
+
+async def fill(bench: Bench) -> None:
+    """A crawl with many domains, and one with many pages; nobody is at work on it."""
+    await bench.feed.seeds("seed/1")
+    (hold,) = await bench.worker.lease()
+    names = [f"d{number:05}.example" for number in range(DOMAINS)]
+    shallow = [links(name, [at], priority=at) for name in names for at in (40, 60)]
+    deep = [links("deep", range(at, at + 1_000)) for at in range(0, PAGES, 1_000)]
+    await bench.worker.settle(hold, links=[*shallow, *deep])
+
+
+async def test_a_crawl_that_expires_goes_in_small_steps(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The expiry itself touches no page; each step then removes so many keys and domains."""
+    monkeypatch.setattr(care, "SWEPT_PER_CALL", A_STEP)
+    await fill(bench)
+    scripts.clear()
+    await bench.feed.seeds("seed/2", expires=1)
+    await bench.frontier.state()
+    assert sum(script.removed for script in scripts) <= 0
+    await bench.tend()
+    assert (await bench.state()).expired == BANDS * DOMAINS + PAGES + 1
+    assert sum(script.removed for script in scripts) > (1 + BANDS) * DOMAINS
+    assert max(script.removed for script in scripts) <= MOST
+    assert max(script.commands for script in scripts) <= 5 * MOST
+    assert not await bench.redis.keys("{cs0}[bekqsy]:*")
+
+
+async def test_the_dedupe_of_one_huge_domain_goes_in_small_steps(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A domain with more dedupe sets than one step removes is taken away in several."""
+    monkeypatch.setattr(care, "SWEPT_PER_CALL", A_STEP)
+    await bench.feed.seeds("a/1", "a/2")
+    await bench.worker.lease()
+    sets = 10 * A_STEP
+    await bench.redis.hset("{cs0}k:1", "a", f"2 0 {sets * 209} ,50")
+    for number in range(sets):
+        await bench.redis.sadd(f"{{cs0}}e:1:a:{number}", number)
+    await bench.redis.delete("{cs0}s:1:1")
+    await bench.feed.put(bench.feed.command("stop"))
+    scripts.clear()
+    await bench.tend()
+    assert max(script.removed for script in scripts) <= A_STEP
+    assert not await bench.redis.keys("{cs0}e:*")
+
+
+async def test_a_crawl_is_moved_in_small_steps(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another priority is ranked by so many bands a step, and by none when it is said."""
+    monkeypatch.setattr(care, "DOMAINS_PER_LOOK", A_STEP)
+    await fill(bench)
+    scripts.clear()
+    await bench.feed.put(bench.feed.command("reprioritize", priority=90))
+    await bench.tend()
+    assert sum(script.commands for script in scripts) > 2 * BANDS * DOMAINS
+    assert max(script.commands for script in scripts) <= 7 * MOST
+
+
+async def test_a_list_reads_so_many_lengths_a_call(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the number of domains, and of bands in each."""
+    monkeypatch.setattr(questions, "BANDS_PER_CALL", A_STEP)
+    await fill(bench)
+    scripts.clear()
+    assert len((await bench.state()).domains) == DOMAINS + 1
+    assert sum(script.lengths for script in scripts) >= BANDS * DOMAINS
+    assert max(script.lengths for script in scripts) <= A_STEP + A_SCAN * BANDS
+
+
+async def test_many_crawls_are_listed_in_a_few_calls(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call reads the ledgers of so many crawls, and domains only where something waits."""
+    monkeypatch.setattr(questions, "LEDGERS_PER_CALL", 20)
+    crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(50)]
+    await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
+    await bench.worker.crawl_all()
+    await bench.feed.put(bench.feed.seed("b/1", crawl=crawls[7]))
+    scripts.clear()
+    assert {state.crawl for state in await bench.frontier.crawls()} == set(crawls)
+    assert [script.commands <= 20 + 10 for script in scripts] == [True] * 3
+    scripts.clear()
+    states = await bench.frontier.crawls(with_domains=True)
+    assert {state.crawl: len(state.domains) for state in states} == {
+        crawl: int(crawl == crawls[7]) for crawl in crawls
+    }
+    assert len(scripts) == 3 + 1

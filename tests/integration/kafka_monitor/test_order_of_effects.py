@@ -1,0 +1,199 @@
+"""What comes first: the world is told before Redis forgets, and Kafka has it before it counts.
+
+At each record that is sent the test looks at Redis: what a death at this moment would leave there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from crawlstream.bus.records import Batch, Out, Record
+from crawlstream.errors import KafkaUnavailable, RedisUnavailable
+from crawlstream.frontier.positions import Positions
+from crawlstream.keys import Topics
+from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.model.request import RequestLimits
+from crawlstream.stats import pulse
+from crawlstream.stats.pulse import Pulse
+from crawlstream.stats.tally import Tally
+from kafka_monitor.ahead import Ahead
+from kafka_monitor.breaker import Breaker
+from kafka_monitor.intake import Intake
+from kafka_monitor.loop import Loop
+from kafka_monitor.plugins.action import ActionHandler
+from kafka_monitor.plugins.door import Router
+from kafka_monitor.plugins.scraper import ScraperHandler
+from kafka_monitor.recovery import Recovery
+from kafka_monitor.rejects import Rejects
+from redis_monitor import metrics
+from redis_monitor.actions.door import Reply
+from redis_monitor.answers import Answers
+from redis_monitor.audit import check_ending
+from redis_monitor.ledger import Ledger
+from redis_monitor.outbound import Outbound
+from support.frontier.bench import CRAWL, KEYS, Bench
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+TOPICS = Topics("order")
+SEED = {"url": "http://a.example/", "appid": CRAWL.appid, "crawlid": CRAWL.crawlid}
+
+
+class Kafka:
+    """Takes records, after a look at Redis; says first that it is away as often as asked for."""
+
+    def __init__(self, look: Callable[[], Awaitable[object]], away: int = 0) -> None:
+        self.seen: list[tuple[str, object]] = []
+        """Topic of each record, and what the look answered then."""
+        self._look = look
+        self._away = away
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """As ``KafkaSink.send``."""
+        looked = await self._look()
+        self.seen += [(record.topic, looked) for record in records]
+        if self._away:
+            self._away -= 1
+            raise KafkaUnavailable("no word of it")
+
+
+class Source:
+    """A consumer at which nothing arrives."""
+
+    def pause(self) -> None:
+        """As ``KafkaSource.pause``."""
+
+    def resume(self) -> None:
+        """As ``KafkaSource.resume``."""
+
+
+@pytest.fixture(autouse=True)
+def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is away is asked again at once."""
+    monkeypatch.setattr(pulse, "FIRST_PAUSE_S", 0.01)
+
+
+class Monitor:
+    """A kafka-monitor without its consumer."""
+
+    def __init__(self, bench: Bench, kafka: Any) -> None:
+        positions = Positions(bench.redis, KEYS)
+        rejects = Rejects(kafka, TOPICS)
+        router = Router([ScraperHandler(), ActionHandler()], RequestLimits())
+        recovery = Recovery(positions, kafka, TOPICS, rejects=rejects, hosts=(), group="g")
+        self.intake = Intake(bench.frontier, router, recovery, Breaker(positions))
+        self._loop = Loop(
+            Source(),  # type: ignore[arg-type]
+            self.intake,
+            rejects,
+            recovery=recovery,
+            ahead=Ahead(bench.frontier, router, recovery, hosts=(), topic=TOPICS.incoming),
+            tally=Tally(bench.redis, KEYS),
+        )
+
+    async def take(self, *requests: dict[str, Any] | bytes) -> None:
+        """Let these requests take effect, from offset 0 on."""
+        values = [r if isinstance(r, bytes) else json.dumps(r).encode() for r in requests]
+        records = [
+            Record(TOPICS.incoming, 0, offset, 1_700_000_000_000, None, value)
+            for offset, value in enumerate(values)
+        ]
+        batch = Batch("topic", 0, 0, len(records), records)
+        await self._loop._put_all(await self.intake.judge(batch))
+
+
+async def test_what_is_rejected_is_told_before_its_position_has_passed(bench: Bench) -> None:
+    """A death in between, or a Kafka that is away, has it told again, never forgotten."""
+    kafka = Kafka(lambda: bench.frontier.position("topic", 0), away=2)
+    await Monitor(bench, kafka).take(b"no request", SEED)
+    assert kafka.seen == [(TOPICS.rejected, 0)] * 3
+    assert await bench.frontier.position("topic", 0) == 2
+    assert (await bench.state()).queued == 1
+
+
+async def test_what_the_frontier_refuses_is_told_before_it_is_noted_as_told(bench: Bench) -> None:
+    """It is told again by whoever comes next until then."""
+    kafka = Kafka(lambda: Positions(bench.redis, KEYS).begin("topic", 0, 3), away=1)
+    capped = SEED | {"max_pages": 1}
+    await Monitor(bench, kafka).take(capped, capped, capped)
+    rejected = [looked for topic, looked in kafka.seen if topic == TOPICS.rejected]
+    assert rejected == [1] * 4
+    assert await Positions(bench.redis, KEYS).begin("topic", 0, 3) == 3
+
+
+async def test_kafka_remembers_a_stop_before_it_takes_effect(bench: Bench) -> None:
+    """A Redis that is lost right after it is told of it."""
+    kafka = Kafka(lambda: bench.frontier.position("topic", 0))
+    stop = {"uuid": "u", "action": "stop", "spiderid": CRAWL.spiderid}
+    await Monitor(bench, kafka).take(stop | {"appid": CRAWL.appid, "crawlid": CRAWL.crawlid})
+    assert kafka.seen == [(TOPICS.runs, 0)]
+    assert await bench.frontier.position("topic", 0) == 1
+
+
+class Asked:
+    """An action that fails as often as it is told to."""
+
+    def __init__(self, fails: int = 0, error: type[Exception] = RedisUnavailable) -> None:
+        self.fails = fails
+        self._error = error
+
+    async def answer(self, action: PendingAction) -> Reply:
+        """Its reply."""
+        if self.fails:
+            self.fails -= 1
+            raise self._error("not now")
+        return Reply("app", b"{}")
+
+
+def answers(bench: Bench, kafka: Any, action: Any) -> Answers:
+    """The duty of one redis-monitor."""
+    return Answers(
+        bench.reader,
+        {"info": action},
+        outbound=Outbound(kafka, TOPICS),
+        tally=Tally(bench.redis, KEYS),
+        pulse=Pulse("answer"),
+    )
+
+
+async def test_an_action_is_answered_before_it_is_forgotten(bench: Bench) -> None:
+    """Kafka has the reply; who dies before leaves the action to another."""
+    await bench.feed.say("info")
+    kafka = Kafka(lambda: bench.redis.xlen(KEYS.actions()), away=2)
+    await answers(bench, kafka, Asked()).step()
+    assert kafka.seen == [(TOPICS.outbound, 1)] * 3
+    assert await bench.redis.xlen(KEYS.actions()) == 0
+
+
+async def test_a_service_that_is_away_is_no_failure_of_an_action(bench: Bench) -> None:
+    """It is waited for, however long; what fails for another reason is given up."""
+    for action, left in ((Asked(5), 0), (Asked(5, ValueError), 2)):
+        await bench.feed.say("info")
+        await answers(bench, Kafka(bench.clock), action).step()
+        assert action.fails == left
+
+
+async def test_what_is_owed_is_told_before_it_is_forgotten(bench: Bench) -> None:
+    """Kafka has the record; who dies before leaves the debt to another."""
+    await bench.feed.seeds("a/1")
+    kafka = Kafka(lambda: bench.redis.xlen(KEYS.outbox()), away=2)
+    outbound = Outbound(kafka, TOPICS)  # type: ignore[arg-type]
+    tally = Tally(bench.redis, KEYS)
+    await Ledger(bench.reader, outbound=outbound, tally=tally, pulse=Pulse("publish")).step()
+    assert kafka.seen == [(TOPICS.runs, 1), (TOPICS.events, 1)] * 3
+    assert await bench.redis.xlen(KEYS.outbox()) == 0
+
+
+def test_an_ending_that_does_not_add_up_is_an_alarm() -> None:
+    """Each page that was admitted has come to one of the known ends, or somebody is told."""
+    ending = Owed(id="1", kind="crawl_finished", crawl=CRAWL, run=1, server_time=0)
+    before = metrics.UNBALANCED_ENDINGS._value.get()
+    check_ending(replace(ending, counters={"admitted": 5, "done": 3, "failed": 1, "expired": 1}))
+    assert metrics.UNBALANCED_ENDINGS._value.get() == before
+    check_ending(replace(ending, counters={"admitted": 5, "done": 4, "bytes": 1}))
+    assert metrics.UNBALANCED_ENDINGS._value.get() == before + 1

@@ -1,0 +1,196 @@
+"""A frontier ten times as large as its Redis, through real Kafka, with deaths and lost answers.
+
+``OVERFLOW_MB=40 ./crawlstream test tests/integration/kafka_monitor/test_overflow.py`` takes a
+larger Redis than the few megabytes that a quick look has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from random import Random
+
+import structlog
+from redis.asyncio import Redis
+
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.frontier.scripts import source_of
+from crawlstream.keys import Topics
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Links, Outcome, Settle
+from crawlstream.tasks import beside
+from support.frontier.audit import audit, left_over
+from support.frontier.bench import Bench, links, open_bench, url_of
+from support.servers import RunningServer
+from support.spilling import recalling
+
+OPERATIONS = [
+    file.name.removesuffix(".lua")
+    for file in (files("crawlstream.frontier") / "lua").iterdir()
+    if file.name.endswith(".lua")
+]
+"""Redis keeps their texts, which are as much as all of a small one."""
+MEMORY = int(float(os.environ.get("OVERFLOW_MB", "1.5")) * 2**20)
+TIMES = 10
+ROOMY = 20 * 2**20
+"""From here on one call is little beside what Redis has left when it is crowded."""
+LEAVES_A_PAGE = 20
+LONG = "x" * 1_900
+"""Of a leaf's URL: some 1 500 bytes of its entry."""
+ENTRY_BYTES = 1_500
+PAGES = TIMES * MEMORY // (LEAVES_A_PAGE * ENTRY_BYTES)
+LEASE, A_CALL = 100, 10
+DEATHS = 4
+RECALL_LIVES_S = 6.0
+"""How long one that recalls lives, before it is ended wherever it is."""
+
+LONGEST_S = 300 + MEMORY / 20_000
+
+log = structlog.get_logger()
+
+
+def links_of(url: str) -> Sequence[Links]:
+    """What a page leads to: the seed to all others, these to some long leaves each."""
+    if url == "site/seed":
+        return [links("site", (f"page/{i}" for i in range(PAGES)), priority=40)]
+    if url.startswith("site/page/"):
+        number = url.rpartition("/")[2]
+        names = (f"{number}/{i}/{LONG}" for i in range(LEAVES_A_PAGE))
+        return [links(f"leaf{int(number) % 50}", names, priority=30)]
+    return ()
+
+
+@dataclass
+class Crawl:
+    """One worker after the other, until nothing is left."""
+
+    bench: Bench
+    sink: KafkaSink
+    topic: str
+    random: Random = field(default_factory=lambda: Random(1))
+    fetched: Counter[str] = field(default_factory=Counter)
+    returned: Counter[str] = field(default_factory=Counter)
+    """What workers held when they died."""
+    spilled: int = 0
+    deaths: int = 0
+    most_used: float = 0.0
+    is_crowded: bool = False
+
+    def __post_init__(self) -> None:
+        self.worker = self.bench.another_worker("w0")
+
+    async def run(self) -> None:
+        """Crawl until the run has come to its end."""
+        while (await self.bench.state()).state == "running":
+            holds = {hold.token: hold for hold in await self.worker.lease(LEASE)}
+            self.fetched.update(map(url_of, holds.values()))
+            while holds:
+                await self._end_some(holds)
+            await self._look_around()
+
+    async def _look_around(self) -> None:
+        memory = await self.bench.redis.info("memory")
+        self.most_used = max(self.most_used, memory["used_memory"] / memory["maxmemory"])
+        state = await self.bench.state()
+        if not state.queued and not state.spilled:
+            await self.bench.advance(1_000)
+            await self.bench.tend()
+        if not state.queued:
+            await asyncio.sleep(0.05)
+
+    async def _end_some(self, holds: dict[str, Hold]) -> None:
+        some = list(holds.values())[:A_CALL]
+        settles = [_settle(hold) for hold in some]
+        if self.is_crowded:
+            settles = [await self._spill(settle) for settle in settles]
+            if self.spilled > (self.deaths + 1) * PAGES * LEAVES_A_PAGE // (DEATHS + 2):
+                await self._die(holds)
+                return
+        answer = await self.worker.exchange(settles=settles)
+        if self.random.random() < 0.1:
+            # The answer was lost: all is told again.
+            answer = await self.worker.exchange(settles=settles)
+            assert {settle.token for settle in settles} == answer.stale | answer.refused
+        self.is_crowded = bool(answer.is_crowded)
+        for settle in settles:
+            if settle.token not in answer.refused:
+                del holds[settle.token]
+
+    async def _spill(self, settle: Settle) -> Settle:
+        spills = self.worker.frontier.spill(self.worker.name, "link", settle)
+        await self.sink.send([Out(self.topic, spill.value) for spill in spills])
+        spilled = {spill.chunk: spill.links for spill in spills}
+        self.spilled += sum(spilled.values())
+        return replace(settle, links=(), spilled=spilled)
+
+    async def _die(self, holds: dict[str, Hold]) -> None:
+        """Between the send and the settle; another worker takes the pages over."""
+        self.deaths += 1
+        self.returned.update(map(url_of, holds.values()))
+        assert await self.bench.frontier.blame(self.worker.name, "") == len(holds)
+        holds.clear()
+        self.worker = self.bench.another_worker(f"w{self.deaths}")
+
+
+def _settle(hold: Hold) -> Settle:
+    links = links_of(url_of(hold))
+    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=links, sent_ms=0)
+
+
+async def recall_with_deaths(redis: Redis, kafka_hosts: str, topics: Topics) -> None:
+    """Recall, ended again and again, each next one beginning where the effects have come to."""
+    while True:
+        async with recalling(redis, kafka_hosts, topics):
+            await asyncio.sleep(RECALL_LIVES_S)
+
+
+@asynccontextmanager
+async def capped(redis: Redis) -> AsyncIterator[None]:
+    """For the length of the block Redis has so much room for data, whatever ran in it before."""
+    for operation in OPERATIONS:
+        await redis.script_load(source_of(operation))
+    limit = (await redis.config_get("maxmemory"))["maxmemory"] or 0
+    used = (await redis.info("memory"))["used_memory"]
+    await redis.config_set("maxmemory", used + MEMORY)
+    try:
+        yield
+    finally:
+        await redis.config_set("maxmemory", limit)
+
+
+async def test_a_frontier_ten_times_its_memory_drains(
+    redis: Redis, kafka_server: RunningServer, fresh_name: str
+) -> None:
+    """Nothing is lost, nothing done twice, the ledger adds up, and no key is left."""
+    hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)
+    await ensure_topics([hosts], topics, TopicShape(partitions=2))
+    bench = await open_bench(redis)
+    await bench.feed.seeds("site/seed")
+    async with (
+        KafkaSink([hosts]) as sink,
+        capped(redis),
+        beside(recall_with_deaths(redis, hosts, topics)),
+        asyncio.timeout(LONGEST_S),
+    ):
+        crawl = Crawl(bench, sink, topics.overflow)
+        await crawl.run()
+    total = 1 + PAGES + PAGES * LEAVES_A_PAGE
+    state = await bench.state()
+    log.info("spill", pages=total, spilled=crawl.spilled, most_used=f"{crawl.most_used:.0%}")
+    assert (state.state, state.admitted, state.done, state.spilled) == ("finished", total, total, 0)
+    assert len(crawl.fetched) == total
+    assert not crawl.fetched - crawl.returned - Counter(dict.fromkeys(crawl.fetched, 1))
+    assert crawl.deaths >= DEATHS
+    assert crawl.most_used < 1 or MEMORY < ROOMY
+    assert crawl.spilled > total // 2
+    for ms in (61_000, 3_600_000, 3_600_000, 3_600_000):
+        await bench.advance(ms)
+        await bench.tend()
+    assert left_over(await audit(redis)) == set()

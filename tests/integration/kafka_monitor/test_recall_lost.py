@@ -1,0 +1,66 @@
+"""What was spilled and is in Kafka no more: recall finds it out, and the run ends."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.bus.records import Out
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
+from crawlstream.keys import Topics
+from crawlstream.model.effects import Outcome, Settle
+from kafka_monitor import recall
+from support.frontier.bench import GRACE_MS, Bench, links, open_bench
+from support.servers import RunningServer
+from support.spilling import recalling
+from support.waiting import WaitUntil
+
+
+@pytest.fixture
+async def bench(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """An empty frontier, whose losses are looked for more often than usual."""
+    monkeypatch.setattr(recall, "PASS_EVERY_S", 0.5)
+    return await open_bench(redis)
+
+
+async def spill(bench: Bench, sink: KafkaSink, topic: str, value: bytes = b"") -> None:
+    """End a page whose links go to Kafka, or what stands for them there."""
+    (hold,) = await bench.worker.lease()
+    settle = Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", range(5))])
+    (spilled,) = bench.worker.frontier.spill("w1", "link", settle)
+    await sink.send([Out(topic, value or spilled.value)])
+    told = Settle(token=hold.token, outcome=Outcome.DONE, spilled={spilled.chunk: spilled.links})
+    await bench.worker.exchange(settles=[told])
+
+
+@pytest.mark.parametrize("loss", ["deleted", "unreadable"])
+async def test_a_run_whose_spilled_links_kafka_has_lost_ends(
+    bench: Bench,
+    kafka_server: RunningServer,
+    wait_until: WaitUntil,
+    fresh_name: str,
+    loss: str,
+) -> None:
+    """It fails them by name, and the world is told."""
+    hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
+    await ensure_topics(hosts, topics, TopicShape(partitions=1))
+    await bench.feed.seeds("a/1")
+    async with KafkaSink(hosts) as sink:
+        if loss == "deleted":
+            await spill(bench, sink, topics.overflow)
+            await forget_records(hosts, topics.overflow, {0: 1})
+        else:
+            await spill(bench, sink, topics.overflow, b"no record of ours")
+        async with recalling(bench.redis, hosts[0], topics):
+
+            async def has_ended() -> bool:
+                await bench.advance(3_600_000)
+                await bench.tend()
+                return (await bench.state()).state == "finished"
+
+            await wait_until(has_ended, timeout_s=60)
+    state = await bench.state()
+    assert (state.done, state.spilled, state.failed_by_reason) == (1, 0, {"spill_lost": 5})
+    await bench.advance(GRACE_MS)
+    assert [one.kind for one in await bench.owed()][1:] == ["spill_lost", "crawl_finished"]

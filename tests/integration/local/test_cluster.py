@@ -1,0 +1,198 @@
+"""The one-machine cluster: what keeps it from starting, what brings it back, what ends it.
+
+The servers are real; stand-ins play our own processes, so that only the cluster is on trial.
+``tests/e2e`` runs the real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+from redis import AuthenticationError, Redis
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.demo import environment_without_settings
+from crawlstream.errors import SetupError
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.ports import Ports, free_block
+from support.stand_in import stand_ins
+from support.waiting import wait_until
+
+_REFUSES = "import sys; sys.stderr.write('REDIS_DB: no such database'); sys.exit(2)"
+
+
+def _environment(folder: Path, **programs: str) -> dict[str, str]:
+    paths = [str(stand_ins(folder / "stand-ins", **programs)), os.environ.get("PYTHONPATH", "")]
+    return {
+        **environment_without_settings(os.environ),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        # Tests end before the JVM's better compiler would pay.
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+    }
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """A cluster that has not been started, in a home whose path is a hard one."""
+    home = tmp_path / "ä home with 100 % of 'odd' \"marks\"" / ("x" * 60)
+    made = LocalCluster(home, ports=Ports.free(), env=_environment(tmp_path))
+    yield made
+    made.stop()
+
+
+def _without_kafka(folder: Path, **programs: str) -> dict[str, str]:
+    """An environment in which only Redis is started, and `up` waits for a Kafka in vain."""
+    nobody = f"127.0.0.1:{free_block(1)}"
+    return {
+        **_environment(folder, **programs),
+        **Ports.free().variables(),
+        "KAFKA_HOSTS": nobody,
+        "ZOOKEEPER_HOSTS": nobody,
+        "CRAWLSTREAM_HOME": str(folder / "home"),
+    }
+
+
+def _pids(cluster: LocalCluster) -> dict[str, int]:
+    return {process.name: process.pid or 0 for process in cluster.processes()}
+
+
+async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: LocalCluster) -> None:
+    """A killed process runs anew; the orphans of a killed supervisord are found and ended."""
+    states: list[Mapping[str, str]] = []
+    await asyncio.to_thread(cluster.start, workers=2, wanderers=1, progress=states.append)
+    before = _pids(cluster)
+    assert set(before) == {
+        *("redis", "zookeeper", "kafka", "kafka-monitor", "redis-monitor", "rest"),
+        *("crawler-1", "crawler-2", "wanderer-1"),
+    }
+    assert set(states[-1].values()) == {"ready"}
+    _check_that_it_is_private(cluster)
+
+    os.kill(before["redis"], signal.SIGKILL)
+    os.kill(before["crawler-2"], signal.SIGKILL)
+
+    def are_back() -> bool:
+        now = _pids(cluster)
+        return all(now[name] not in (0, before[name]) for name in ("redis", "crawler-2"))
+
+    await wait_until(are_back, timeout_s=20)
+    with pytest.raises(SetupError, match="already runs"):
+        LocalCluster(cluster.home.path, env=cluster.environment()).start()
+
+    supervisord = cluster._supervisor.pid()
+    assert supervisord is not None
+    os.kill(supervisord, signal.SIGKILL)
+    await wait_until(lambda: not cluster.is_running)
+    orphans = [psutil.Process(pid) for pid in _marked(cluster)]
+    assert len(orphans) >= len(before)
+    assert cluster.stop() == len(orphans)
+    assert not any(process.is_running() for process in orphans)
+
+
+def _check_that_it_is_private(cluster: LocalCluster) -> None:
+    """Other users can neither read what it writes nor use its Redis, and see no password."""
+    home, settings = cluster.home, load_settings(**cluster.environment())
+    assert not any(path.stat().st_mode & 0o077 for path in home.path.iterdir())
+    assert not any(log.stat().st_mode & 0o077 for log in home.logs.glob("*.log"))
+    stranger = Redis(port=settings.REDIS_PORT)
+    with pytest.raises(AuthenticationError):
+        stranger.ping()
+    assert Redis(port=settings.REDIS_PORT, password=home.redis_password).ping()
+    lines = [" ".join(psutil.Process(pid).cmdline()) for pid in _marked(cluster)]
+    assert not [line for line in lines if (home.redis_password or "none") in line]
+
+
+def _marked(cluster: LocalCluster) -> list[int]:
+    return [process.pid for process in cluster._supervisor.leftovers()]
+
+
+def test_a_process_that_cannot_start_is_named_with_its_last_words(tmp_path: Path) -> None:
+    """`up` does not wait for what waiting does not heal, and stops what it had started."""
+    environment = _without_kafka(tmp_path, redis_monitor=_REFUSES)
+    cluster = LocalCluster(tmp_path / "home", env=environment)
+    with pytest.raises(SetupError, match=r"redis-monitor does not start.*no such database"):
+        cluster.start()
+    assert not _marked(cluster)
+
+
+def test_ports_in_use_are_all_named_before_anything_starts(tmp_path: Path) -> None:
+    """One sentence lists each busy port, who wants it, and the variable that moves it."""
+    ports = Ports.free()
+    cluster = LocalCluster(tmp_path / "home", ports=ports, env=_environment(tmp_path))
+    busy = _listening(ports.kafka + 1), _listening(ports.metrics + 12)
+    with busy[0], busy[1], pytest.raises(SetupError) as refused:
+        cluster.start(workers=2)
+    said = str(refused.value)
+    assert f"{ports.kafka + 1} (Kafka's controller)" in said
+    assert f"{ports.metrics + 12} (crawler-2's metrics)" in said
+    assert "CRAWLSTREAM_KAFKA_PORT, CRAWLSTREAM_METRICS_PORT" in said
+    assert not _marked(cluster)
+
+
+def _listening(port: int) -> socket.socket:
+    return socket.create_server(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+async def test_whatever_ends_a_start_leaves_nothing_running(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    """Ctrl-C, a closed terminal and even SIGKILL take along what `up` has started so far."""
+    environment = _without_kafka(tmp_path)
+    cluster = LocalCluster(tmp_path / "home", env=environment)
+    up = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "crawlstream.cli", "up"),
+        env=environment,
+        stderr=subprocess.DEVNULL,
+    )
+    await wait_until(lambda: len(_marked(cluster)) > 3, timeout_s=30)
+    up.send_signal(how)
+    assert await up.wait() == (-how if how is signal.SIGKILL else 130)
+    await wait_until(lambda: not _marked(cluster), timeout_s=30, every_s=0.2)
+
+
+_LINGERS = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: open(%r, "w").close())
+time.sleep(3600)
+"""
+
+
+async def test_a_cluster_that_is_being_stopped_is_left_to_finish(tmp_path: Path) -> None:
+    """Neither a second `down` nor an `up` cuts short what a crawler still has to do."""
+    told = tmp_path / "told"
+    environment = _without_kafka(tmp_path, crawling=_LINGERS % str(told))
+    home = tmp_path / "home"
+    cluster = LocalCluster(home, env=environment)
+    cluster.home.prepare()
+    cluster._render()
+    cluster._supervisor.start(
+        {**environment, **cluster.environment(), "CRAWLSTREAM_WORKERS": "1"}, tied=False
+    )
+    await wait_until(lambda: _pids(cluster).get("crawler-1"), timeout_s=10)
+    crawler = psutil.Process(_pids(cluster)["crawler-1"])
+    await asyncio.sleep(1)
+    first = asyncio.create_task(asyncio.to_thread(LocalCluster(home, env=environment).stop))
+    await wait_until(told.exists, timeout_s=20)
+
+    assert cluster.is_running
+    assert cluster.is_stopping
+    with pytest.raises(SetupError, match="is being stopped"):
+        LocalCluster(home, env=environment).start()
+    second = asyncio.create_task(asyncio.to_thread(LocalCluster(home, env=environment).stop))
+    await asyncio.sleep(1)
+    assert crawler.is_running()
+    assert not second.done()
+
+    crawler.kill()
+    assert (await first, await second) == (0, 0)
+    assert cluster.stop() == 0

@@ -1,0 +1,54 @@
+"""The servers of a local cluster: what they promise, and that they come back."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from redis.asyncio import Redis
+
+from crawlstream.local.probes import PROBES
+from support.servers import RunningServer
+from support.waiting import wait_until
+
+
+async def test_redis_keeps_every_write_and_evicts_nothing(redis: Redis) -> None:
+    """Redis appends to its log every second and refuses writes rather than evict."""
+    config = await redis.config_get("append*", "maxmemory-policy")
+    assert config["appendonly"] == "yes"
+    assert config["appendfsync"] == "everysec"
+    assert config["maxmemory-policy"] == "noeviction"
+
+
+async def test_redis_killed_comes_back_with_its_data(
+    redis: Redis, redis_server: RunningServer
+) -> None:
+    """What Redis acknowledged before a kill is there after the restart."""
+    await redis.set("kept", "1")
+    redis_server.kill()
+    redis_server.start()
+    assert await redis.get("kept") == b"1"
+
+
+@pytest.mark.parametrize("name", ["redis", "zookeeper", "kafka"])
+async def test_a_frozen_server_does_not_answer(name: str, request: pytest.FixtureRequest) -> None:
+    """A frozen server still accepts connections, and its probe is not fooled."""
+    server: RunningServer = request.getfixturevalue(f"{name}_server")
+    server.signal(signal.SIGSTOP)
+    try:
+        # Not all threads of a server stop in the same instant.
+        await wait_until(lambda: not PROBES[name](server.port))
+    finally:
+        server.signal(signal.SIGCONT)
+    server.wait_until_it_answers()
+
+
+def test_kafka_makes_no_topic_by_itself(kafka_server: RunningServer, fresh_name: str) -> None:
+    """Asking for an unknown topic does not create it with somebody's defaults."""
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{kafka_server.port}")
+    try:
+        admin.describe_topics([fresh_name])
+        assert fresh_name not in admin.list_topics()
+    finally:
+        admin.close()

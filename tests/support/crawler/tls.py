@@ -1,0 +1,91 @@
+"""A web behind TLS, whose handshakes may take their time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from support.crawler.site import CrawlerSite, Page, is_whole
+
+_ADDRESS = ip_address("127.0.0.1")
+
+
+def make_certificate(folder: Path, *names: x509.GeneralName) -> Path:
+    """A key and its own certificate, in one file; nobody else vouches for it.
+
+    ``names`` are the hosts and addresses that it is for; without any, 127.0.0.1.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "site.example")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=2))
+        .not_valid_after(now + dt.timedelta(days=2))
+    )
+    for_names = x509.SubjectAlternativeName(names or (x509.IPAddress(_ADDRESS),))
+    certificate = certificate.add_extension(for_names, critical=False)
+    signed = certificate.sign(key, hashes.SHA256())
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain
+    )
+    path = folder / "site.pem"
+    path.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+class TlsSite(CrawlerSite):
+    """Answers what a test's pages say, only over TLS, and only once it has a certificate.
+
+    When a request arrived is when it was decrypted, some tenths of a millisecond late.
+    """
+
+    def __init__(self, pages: Mapping[str, Page], port: int = 0) -> None:
+        super().__init__(pages, port)
+        self.handshakes = 0
+        self.handshake_s = 0.0
+        """How long the site makes a visitor wait before it answers the first greeting."""
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def certify(self, certificate: Path) -> None:
+        """Show this certificate."""
+        self._context.load_cert_chain(certificate)
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        """Where a path is found."""
+        return f"https://{host}:{self.port}{path}"
+
+    def _talk(self, visitor: socket.socket) -> None:
+        with visitor, suppress(OSError):
+            time.sleep(self.handshake_s)
+            with self._context.wrap_socket(visitor, server_side=True) as secret:
+                self.handshakes += 1
+                while (request := _receive(secret)) and self._answer(secret, request, time.time()):
+                    pass
+
+
+def _receive(visitor: ssl.SSLSocket) -> bytes:
+    """One whole request; nothing at the end of the connection."""
+    request = b""
+    while not is_whole(request):
+        data = visitor.recv(65536)
+        if not data:
+            return b""
+        request += data
+    return request

@@ -1,0 +1,114 @@
+"""The part of random lives in which workers end, and somebody looks after what is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawlstream.frontier.care import MAX_HOLD_MS
+from crawlstream.frontier.packing import unpack
+from support.frontier.bench import KEYS
+from support.frontier.life import Life, Part
+from support.frontier.spilling import Spilling
+from support.frontier.world import HOUR_MS, UNKNOWN
+
+
+class Caring(Part):
+    """A redis-monitor, and workers that need one."""
+
+    def __init__(self, life: Life, spilling: Spilling) -> None:
+        super().__init__(life)
+        self._spilling = spilling
+        self._reaped: list[tuple[str, int]] = []
+        self._watch_reaping()
+
+    def _watch_reaping(self) -> None:
+        """Note which workers are reaped, and exactly when."""
+        run = self.bench.frontier._run
+
+        async def run_and_note(operation: str, *args: Any) -> object:
+            answer = await run(operation, *args)
+            if operation == "reap":
+                now = self.redis.now
+                self._reaped.append((unpack(answer)[0].decode(), now))
+            return answer
+
+        self.bench.frontier._run = run_and_note
+
+    async def tend(self) -> None:
+        """Endings, reaping, sweeping."""
+        before = self.redis.now
+        self.model.expire_late()
+        self._reaped.clear()
+        await self.bench.tend()
+        for name, at in self._reaped:
+            assert self.model.deadlines[name] <= at, ("reaped too early", name)
+            self.model.reap(name, at)
+        assert all(at > before for at in self.model.deadlines.values()), "not reaped"
+        if await self._is_watched(before):
+            self.model.lose_spills(self._spilling.passed)
+        await self.settle_up()
+        for generation in self.model.overdue(before):
+            raise AssertionError(("not ended", generation))
+        await self._sync_forgotten()
+
+    async def _is_watched(self, since: int) -> bool:
+        """Whether `watch` has looked at all runs since then."""
+        at = int(await self.redis.hget(KEYS.meta(), "watch_at") or 0)
+        return at >= since + HOUR_MS
+
+    async def _sync_forgotten(self) -> None:
+        """Learn which finished crawls have lost their dedupe: when, is a test of its own."""
+        if not (latest := list(self.model.latest.items())):
+            return
+        texts: list[Any] = await self.redis.hmget(
+            KEYS.names(), [KEYS.crawl_field(crawl) for crawl, _ in latest]
+        )
+        for (crawl, generation), text in zip(latest, texts, strict=True):
+            if generation.takes_seeds and (text is None or text.endswith(b" 0")):
+                assert generation.state == "finished"
+                generation.takes_seeds = False
+            if text is None:
+                self.model.forget(crawl)
+
+    async def crash(self) -> None:
+        """A worker dies; sometimes its successor tells so and blames a page."""
+        if not self.workers:
+            return
+        name = self.random.choice(list(self.workers))
+        worker = self.workers.pop(name)
+        if self.random.random() < 0.5:
+            return
+        blamed = self.random.choice([*self.model.holds.get(name, {}), ""])
+        returned = await worker.frontier.blame(name, blamed)
+        now = self.redis.now
+        assert returned == self.model.reap(name, now, blamed)
+        await self.settle_up()
+
+    async def retire(self) -> None:
+        """A worker ends in good order."""
+        if not self.workers:
+            return
+        name = self.random.choice(list(self.workers))
+        worker = self.workers.pop(name)
+        tokens = set(self.model.holds.get(name, {}))
+        assert await worker.frontier.retire(name) == len(tokens)
+        now = self.redis.now
+        self.model.retire(name, now, tokens)
+        self.model.forget_worker(name)
+        await self.settle_up()
+
+    async def reconcile(self) -> None:
+        """A worker has forgotten some holds, or has had some for too long."""
+        if not self.workers:
+            return
+        worker = self.random.choice(list(self.workers.values()))
+        holds = self.model.holds.get(worker.name, {})
+        alive = {token for token in holds if self.random.random() < 0.6}
+        if self.random.random() < 0.2:
+            await self.redis.advance(MAX_HOLD_MS)
+        lost = await worker.frontier.reconcile(worker.name, [*alive, UNKNOWN])
+        now = self.redis.now
+        old = {t for t, held in holds.items() if now - held.since > MAX_HOLD_MS}
+        assert set(lost) == {UNKNOWN, *(old & alive)}
+        self.model.reconcile(worker.name, now, old | {t for t in holds if t not in alive})
+        await self.settle_up()

@@ -1,0 +1,73 @@
+"""What all parts of a random life share: the frontier, the model of it, and how they compare."""
+
+from __future__ import annotations
+
+from random import Random
+
+from crawlstream.model.effects import Owed
+from support.frontier import bench as support
+from support.frontier.audit import audit
+from support.frontier.bench import GRACE_MS, Bench, Worker
+from support.frontier.compare import compare
+from support.frontier.model import Model
+from support.frontier.witness import Witness
+from support.frontier.world import World
+
+ENDINGS = {"crawl_finished", "crawl_stopped", "crawl_expired"}
+
+
+class Life:
+    """A frontier and its model; everything random comes from ``random``."""
+
+    def __init__(self, redis: Witness, bench: Bench, random: Random) -> None:
+        self.redis = redis
+        self.bench = bench
+        self.random = random
+        self.world = World.some(random)
+        self.model = Model(support.WIDE_OPEN, self.world)
+        self.workers: dict[str, Worker] = {}
+
+    async def check(self) -> None:
+        """Nothing is wrong in Redis, and everything is as the model says."""
+        compare(await audit(self.redis), self.model)
+
+    async def settle_up(self) -> None:
+        """Runs are idle or not; what is owed is as expected, with the right counters."""
+        now = self.redis.now
+        self.model.note_idle(now)
+        for owed in await self.bench.owed() if self.redis.owed else ():
+            if owed.kind in ENDINGS:
+                self._check_ending(owed, now)
+            self.model.owed[owed.kind, owed.crawl, owed.run] -= 1
+        assert not any(self.model.owed.values()), self.model.owed
+        self.model.owed.clear()
+
+    def _check_ending(self, owed: Owed, now: int) -> None:
+        (generation,) = (
+            one
+            for one in self.model.generations
+            if (one.crawl, one.run) == (owed.crawl, owed.run)
+            and one.state in {"running", "stopping", "expiring"}
+        )
+        assert not generation.left
+        if generation.state == "running":
+            assert not generation.is_paused
+            assert generation.idle_since is not None
+            assert generation.idle_since + GRACE_MS <= now, "too early"
+        for name in ("admitted", "done", "failed", "redirected", "stopped", "expired"):
+            assert owed.counters[name] == generation.ledger[name], (name, owed, generation)
+        assert dict(owed.reasons["filtered"]) == +generation.filtered, (owed, generation)
+        self.model.finish(generation)
+
+
+class Part:
+    """One part of a random life: what happens there, and what the model expects of it."""
+
+    def __init__(self, life: Life) -> None:
+        self.redis = life.redis
+        self.bench = life.bench
+        self.random = life.random
+        self.world = life.world
+        self.model = life.model
+        self.workers = life.workers
+        self.settle_up = life.settle_up

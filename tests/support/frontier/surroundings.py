@@ -1,0 +1,77 @@
+"""The part of random lives that happens around the frontier: time, rules, restarts."""
+
+from __future__ import annotations
+
+import time
+
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier import bench as support
+from support.frontier.bench import KEYS
+from support.frontier.life import Life, Part
+from support.frontier.world import DOMAINS, MOST_GAINED_MS, RULES, STEPS_MS
+
+
+class Surroundings(Part):
+    """The clocks, the table of rules, and Redis itself."""
+
+    def __init__(self, life: Life) -> None:
+        super().__init__(life)
+        self._default = support.WIDE_OPEN
+        self._rules: dict[str, ThrottleRule] = {}
+
+    async def pass_time(self) -> None:
+        """Some time passes; seldom very much."""
+        await self.redis.advance(self.random.choice((50, 300, 1_100, 3_500, 16_000, 70_000)))
+
+    async def change_rules(self) -> None:
+        """Another table rules."""
+        if self.random.random() < 0.3:
+            self._default = self.random.choice(RULES[:-1])
+        else:
+            spider = self.random.choice((*DOMAINS,))
+            domain = self.random.choice(self.world.domains[spider])
+            self._rules[domain] = self.random.choice(RULES)
+        await self._rule()
+
+    async def open_up(self) -> None:
+        """Everything is allowed again."""
+        self._default, self._rules = support.WIDE_OPEN, {}
+        await self._rule()
+
+    async def _rule(self) -> None:
+        await self.bench.rule(self._default, self._rules)
+        now = self.redis.now
+        self.model.default = self._default
+        for names in DOMAINS.values():
+            for name in names:
+                rule, domain = self._rules.get(name, self._default), self.model.domain(name)
+                if rule != domain.rule:
+                    domain.rule, domain.ruled_since = rule, now
+
+    async def restart(self) -> None:
+        """Redis is another process."""
+        await self.bench.pretend_restart()
+        await self.bench.frontier.beat("nobody")
+        self.model.restarted_at = self.redis.now
+        await self.bench.frontier.retire("nobody")
+
+    async def step_clock(self) -> None:
+        """Redis' clock is set, forth and back, far or not: no time passes by that."""
+        before, begun = self.redis.now, time.monotonic()
+        for _ in range(self.random.choice((1, 1, 3))):
+            step_ms = self.random.choice(STEPS_MS) * self.random.choice((1, -1))
+            await self.redis.hincrby(KEYS.meta(), "wall", -step_ms)
+            teller = self.bench.frontier
+            if self.random.random() < 0.3:
+                teller = self.bench.another_worker("nobody").frontier
+            await teller.beat("nobody")
+        gained = self.redis.now - before
+        passed = int((time.monotonic() - begun) * 1000) + 1
+        await self.bench.frontier.retire("nobody")
+        assert 0 <= gained <= passed + MOST_GAINED_MS, (gained, passed)
+
+    async def limit(self) -> None:
+        """Only so many entries may wait."""
+        limits = {"most_queued_of_crawl": self.world.most_of_crawl}
+        self.bench.limit(**limits, most_queued=self.world.most_of_all)
+        await self.bench.tend()

@@ -1,0 +1,42 @@
+"""A client of Redis that sees what each script leaves behind, in the packet that runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.asyncio import Redis
+
+from support.frontier.bench import KEYS
+
+
+class Witness(Redis):
+    """Notes with every script's answer what the clocks say and how many records are owed.
+
+    Asking on its own would double the calls of a random life, and see what came after.
+    """
+
+    now = 0
+    """The frontier clock as the last script left it."""
+    wall = 0
+    """The machine's clock as the last script saw it."""
+    owed = 0
+    """Records in the outbox."""
+
+    def __init__(self, port: int, database: int) -> None:
+        # Without a time limit: a task and a timer less for every read and every write.
+        super().__init__(host="127.0.0.1", port=port, db=database, socket_timeout=None)
+
+    async def evalsha(self, *args: Any) -> Any:
+        """Run a script."""
+        pipe: Any = self.pipeline(transaction=False)
+        pipe.evalsha(*args).hmget(KEYS.meta(), "clock", "wall").xlen(KEYS.outbox())
+        answer, clocks, owed = await pipe.execute(raise_on_error=False)
+        if isinstance(answer, Exception):
+            raise answer
+        if all(clocks):  # A frontier that was founded and not used yet has no clock.
+            self.now, self.wall, self.owed = *map(int, clocks), owed
+        return answer
+
+    async def advance(self, ms: int) -> None:
+        """Let time pass on the frontier clock."""
+        self.now = await self.hincrby(KEYS.meta(), "clock", ms)

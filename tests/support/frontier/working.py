@@ -1,0 +1,209 @@
+"""The part of random lives in which workers lease, and tell what happened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Exchanged, Links, Outcome, Release, Requeue, Sent, Settle
+from support.frontier import bench as support
+from support.frontier.bench import Worker
+from support.frontier.life import Life, Part
+from support.frontier.model import DEADLINE_MS
+from support.frontier.spilling import Spilling, children_of
+from support.frontier.values import Held
+from support.frontier.world import DOMAINS, SHARED, UNKNOWN, Told
+
+
+class Working(Part):
+    """A few workers at a time."""
+
+    def __init__(self, life: Life, spilling: Spilling) -> None:
+        super().__init__(life)
+        self._spilling = spilling
+        self._born = 0
+        self._left_out: dict[str, int] = {}
+        """How many links of a settle its worker has left out as known, by token."""
+        self._repeated: set[str] = set()
+        """Tokens of settles that Redis asked for again, as it was restarted since."""
+
+    async def exchange(self) -> None:
+        """A worker tells some of what happened, and leases."""
+        worker = self._worker()
+        told = self._tell(worker)
+        self._repeated.clear()
+        want = self.random.choice((0, 1, 1, 2, 5, 20))
+        answer = await worker.exchange(**vars(told), want=want)
+        assert answer.stale == told.ended - {*self.model.holds.get(worker.name, {})}
+        await self._after_exchange(worker, told, answer, want)
+        # What Redis asked for again was told in a call of its own: that would be the one repeated.
+        if self.random.random() < 0.15 and not self._repeated:
+            await self._repeat_exchange(worker, told, list(answer.holds), want=want)
+
+    def _worker(self) -> Worker:
+        if not self.workers or (len(self.workers) < 4 and self.random.random() < 0.1):
+            self._born += 1
+            name = f"w{self._born}"
+            self.workers[name] = self.bench.another_worker(name, self.random.choice((*DOMAINS,)))
+            self._watch_settles(self.workers[name].frontier)
+        return self.random.choice(list(self.workers.values()))
+
+    def _watch_settles(self, frontier: Any) -> None:
+        """Note what the worker leaves out, and what it has to say again."""
+        exchange, children = frontier.exchange, frontier._children
+        told: set[str] = set()
+
+        async def exchange_and_note(*caller: str, **what: Any) -> Exchanged:
+            for settle in what.get("settles", ()):
+                inherited = children.inherited(settle.token)
+                known = children._known.new_of(inherited.crawl, settle.links)[1] if inherited else 0
+                self._left_out[settle.token] = known
+            tokens = {settle.token for settle in what.get("settles", ())}
+            self._repeated |= tokens & told
+            told.update(tokens)
+            answer: Exchanged = await exchange(*caller, **what)
+            told.clear()
+            return answer
+
+        frontier.exchange = exchange_and_note
+
+    def _tell(self, worker: Worker) -> Told:
+        told, chance = Told(), self.random.random
+        sent_ms = self.random.choice((None, 0, 3, 400))
+        for token, held in self.model.holds.get(worker.name, {}).items():
+            if chance() < 0.4 and sent_ms is not None:
+                told.sent.append(Sent(token, sent_ms, chance() < 0.5))
+            delay_ms = self.random.choice((0, 0, 700))
+            fate = chance()
+            if fate < 0.5:
+                settle = self._spilling.maybe(worker, held, self._settle(token, held))
+                told.settles += [settle] if settle else []
+            elif fate < 0.58:
+                told.requeues.append(Requeue(token=token, delay_ms=delay_ms, sent_ms=sent_ms))
+            elif fate < 0.66:
+                told.releases.append(Release(token=token, delay_ms=delay_ms, sent_ms=sent_ms))
+        if chance() < 0.2:
+            links = [support.links(self.random.choice(DOMAINS[worker.spiderid]), [0, 1])]
+            told.settles.append(
+                Settle(token=self._stale(worker), outcome=Outcome.DONE, links=links)
+            )
+        return told
+
+    def _stale(self, worker: Worker) -> str:
+        """A token that is no hold of the worker: it was, or it never was."""
+        gone = worker.holds.keys() - self.model.holds.get(worker.name, {}).keys()
+        return self.random.choice([UNKNOWN, *sorted(gone)])
+
+    def _settle(self, token: str, held: Held) -> Settle:
+        return Settle(
+            token=token,
+            outcome=self.random.choice((Outcome.DONE, Outcome.DONE, *Outcome)),
+            reason=self.random.choice(("", "2xx", "other")),
+            links=[self._links(held) for _ in range(self.random.choice((0, 1, 1, 2)))],
+            filtered=self.random.choice(({}, {"depth": 3, "regex": 1})),
+        )
+
+    def _links(self, held: Held) -> Links:
+        spider = held.item.spider
+        if self.random.random() < 0.1:
+            spider = self.random.choice((*DOMAINS,))
+        paths = [
+            self.random.randrange(self.world.paths) for _ in range(self.random.choice((0, 1, 4)))
+        ]
+        return support.links(
+            self.random.choice(self.world.domains[spider]),
+            paths,
+            priority=held.item.priority - 10,
+            spiderid=spider,
+            counts=self.random.random() < 0.9,
+        )
+
+    async def _after_exchange(
+        self, worker: Worker, told: Told, answer: Exchanged, want: int
+    ) -> None:
+        now = self.redis.now
+        name, model = worker.name, self.model
+        model.deadlines[name] = now + DEADLINE_MS
+        again = [settle for settle in told.settles if settle.token in self._repeated]
+        once = [settle for settle in told.settles if settle not in again]
+        self._apply_told(name, replace(told, settles=once), now)
+        if want:
+            model.promote_delayed(worker.spiderid, now)
+        self._check_grants(worker, answer, want, now)
+        self._apply_told(name, Told(settles=again), now)
+        await self.settle_up()
+
+    def _apply_told(self, name: str, told: Told, now: int) -> None:
+        model, holds = self.model, self.model.holds.get(name, {})
+        for sent in told.sent:
+            model.report(holds[sent.token], now, sent.after_ms)
+            holds[sent.token].is_received |= sent.received
+        for settle in told.settles:
+            if settle.token in holds:
+                self._apply_settle(name, settle, now)
+        for requeue in told.requeues:
+            item = model.end(name, requeue.token, now, requeue.sent_ms)
+            item.retries, item.priority = item.retries + 1, item.priority - 10
+            model.put_back(item, now, requeue.delay_ms, in_front=False)
+        for release in told.releases:
+            item = model.end(name, release.token, now, release.sent_ms)
+            model.put_back(item, now, release.delay_ms, in_front=True)
+
+    def _apply_settle(self, worker: str, settle: Settle, now: int) -> None:
+        generation = self.model.holds[worker][settle.token].item.of
+        for group in settle.links:
+            self.model.admit_links(children_of(group, generation), counts=group.counts)
+        if not generation.is_open:
+            known = self._left_out[settle.token]
+            generation.filtered += Counter(duplicate=known, ended_run=-known)
+        self.model.register(worker, settle.token, settle.spilled, now)
+        generation.filtered.update(settle.filtered)
+        self.model.end(worker, settle.token, now, settle.sent_ms)
+        generation.ledger[settle.outcome.value] += 1
+
+    def _check_grants(self, worker: Worker, answer: Exchanged, want: int, now: int) -> None:
+        assert len(answer.holds) <= want
+        for hold in answer.holds:
+            self.model.take(worker.name, worker.spiderid, hold, now)
+        names = set(DOMAINS[worker.spiderid]) - {SHARED}
+        if want and len(answer.holds) == want:
+            held = self.model.holds[worker.name]
+            items = [held[hold.token].item for hold in answer.holds]
+            worst = min(item.priority + item.of.shift for item in items)
+            self.model.check_nothing_better(worker.spiderid, names, now, worst)
+        elif want and answer.next_due_ms != 0:
+            self.model.check_nothing_better(worker.spiderid, names, now, -1_000)
+
+    async def _repeat_exchange(
+        self, worker: Worker, told: Told, before: list[Hold], *, want: int
+    ) -> None:
+        """The answer was lost: the same call again ends nothing twice and grants the same."""
+        worker.frontier._call -= 1
+        answer = await worker.exchange(**vars(replace(told, sent=[])), want=want)
+        assert told.ended <= answer.stale
+        if before:
+            assert [h.token for h in answer.holds] == [h.token for h in before]
+            answer, want = replace(answer, holds=()), 0
+        await self._after_exchange(worker, Told(), answer, want)
+
+    async def drain(self, worker: Worker) -> None:
+        """Lease and settle until nothing is left."""
+        self.workers[worker.name] = worker
+        self._watch_settles(worker.frontier)
+        for _ in range(2_000):
+            answer = await worker.exchange(want=50)
+            await self._after_exchange(worker, Told(), answer, 50)
+            if answer.holds:
+                told = Told(settles=[_done(hold) for hold in answer.holds])
+                await self._after_exchange(worker, told, await worker.exchange(**vars(told)), 0)
+            elif answer.next_due_ms is None:
+                return
+            else:
+                await self.redis.advance(max(answer.next_due_ms, 1))
+        raise AssertionError("something is never due")
+
+
+def _done(hold: Hold) -> Settle:
+    return Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=0)

@@ -1,0 +1,94 @@
+"""The small world of random lives: its crawls, domains, rules and limits, and what workers say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Release, Requeue, Sent, Settle
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier.bench import WIDE_OPEN
+
+HOUR_MS = 3_600_000
+STEPS_MS = (1, 250, 999, 1_000, 5_000, 9_999, 10_000, 10_001, HOUR_MS)
+"""By which Redis' clock is set."""
+MOST_GAINED_MS = 200
+"""What the frontier clock may gain on true time by such steps."""
+COMMANDS = (*["stop"] * 5, *["pause"] * 3, *["resume"] * 3, *["reprioritize"] * 3, "info")
+LEDGER = (
+    *("admitted", "queued", "delayed", "held", "spilled"),
+    *("done", "failed", "redirected", "stopped", "expired"),
+)
+UNKNOWN = "9999-1"
+"""A token that was never given."""
+SHARED = "shared.example"
+DOMAINS = {
+    "link": ("a.example", "b.example", "10.0.0.1", "::1", SHARED),
+    "wan der:er": ("c.example", "d.example", SHARED),
+}
+CRAWLS = (
+    CrawlKey("link", "app", "one"),
+    CrawlKey("link", "app", "two: ü%*"),
+    CrawlKey("link", "other app", "capped"),
+    CrawlKey("wan der:er", "app", "one"),
+)
+Caps = tuple[int | None, int | None]
+"""Most pages of a domain, and of the crawl."""
+CAPS: tuple[Caps, ...] = (*[(None, None)] * 3, (1, None), (None, 4), (3, 7))
+RULES = (
+    WIDE_OPEN,
+    ThrottleRule(hits=5, window_s=1),
+    ThrottleRule(hits=3, window_s=2, moderated=False),
+    ThrottleRule(hits=100, window_s=0.001, moderated=False, concurrency=2),
+    ThrottleRule(hits=0, window_s=1),
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What one life is about: the fewer things it has, the more happens to each."""
+
+    caps: dict[CrawlKey, Caps]
+    """The limits of each crawl that there is."""
+    domains: dict[str, tuple[str, ...]]
+    """The domains of each spider."""
+    paths: int
+    """How many pages a domain has."""
+    most_of_crawl: int
+    most_of_all: int
+    """How many entries may wait; 0: any number."""
+
+    @classmethod
+    def some(cls, random: Random) -> World:
+        """A random one."""
+        crawls = random.sample(CRAWLS, random.choice((1, 2, 2, 4)))
+        return cls(
+            caps={crawl: random.choice(CAPS) for crawl in crawls},
+            domains={
+                spider: tuple(random.sample(names, min(random.choice((1, 2, 5)), len(names))))
+                for spider, names in DOMAINS.items()
+            },
+            paths=random.choice((4, 13)),
+            most_of_crawl=random.choice((0, 0, 0, 4)),
+            most_of_all=random.choice((0, 0, 0, 10)),
+        )
+
+
+@dataclass
+class Told:
+    """What a worker says in one exchange."""
+
+    sent: list[Sent] = field(default_factory=list)
+    settles: list[Settle] = field(default_factory=list)
+    requeues: list[Requeue] = field(default_factory=list)
+    releases: list[Release] = field(default_factory=list)
+
+    @property
+    def ended(self) -> set[str]:
+        """Tokens of the holds that it ends."""
+        return {
+            *(end.token for end in self.settles),
+            *(end.token for end in self.requeues),
+            *(end.token for end in self.releases),
+        }

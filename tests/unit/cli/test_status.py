@@ -1,0 +1,29 @@
+"""What ``status`` makes of what supervisor knows and of what a process says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawlstream.cli.status import _state
+from crawlstream.local.supervisor import ProcessInfo
+
+
+@pytest.mark.parametrize(
+    ("state", "uptime_s", "condition", "shown"),
+    [
+        ("RUNNING", 90, "ready", "running"),
+        ("STARTING", 0, "ready", "running"),
+        ("RUNNING", 90, "waiting for kafka", "waiting for kafka"),
+        ("RUNNING", 3, "starting", "starting"),
+        ("RUNNING", 90, "starting", "does not answer"),
+        ("BACKOFF", 0, None, "backoff"),
+        ("STOPPING", 90, "ready", "stopping"),
+    ],
+)
+def test_a_process_that_is_of_no_use_does_not_pass_for_running(
+    state: str, uptime_s: float, condition: str | None, shown: str
+) -> None:
+    """That it has a pid says little: what waits, starts again and again, or is mute, is told."""
+    pid = None if condition is None else 7
+    process = ProcessInfo("crawler-1", "crawler", pid, state, uptime_s, started_at=1)
+    assert str(_state(process, condition)) == shown

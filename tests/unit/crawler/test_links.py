@@ -1,0 +1,358 @@
+"""Links: what Scrapy's extractor finds, and which of it a crawl follows.
+
+``LINK_PAGES=10000`` asks for so many generated pages, ``LINK_SHAPES`` for so many of real shape;
+``LINK_FOLDERS=/usr/share:/srv`` names folders whose HTML files are compared as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tracemalloc
+from pathlib import Path
+from sysconfig import get_path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
+from scrapy.linkextractors import LinkExtractor
+
+from crawling.links.extract import LONGEST_MARKUP, MOST_LINKS, MOST_URL_CHARACTERS, links_of
+from crawling.links.filters import HostSet
+from crawling.links.texts import ALL_TEXTS, LONGEST_TEXT
+from crawlstream.model.crawl import Profile
+from support.crawler.pages import HOPELESS_BASE, shaped_page
+
+GENERATED = int(os.environ.get("LINK_PAGES", "300"))
+SHAPED = int(os.environ.get("LINK_SHAPES", "240"))
+FOLDERS = os.environ.get("LINK_FOLDERS", get_path("purelib")).split(os.pathsep)
+"""By default the pages that the installed packages bring."""
+
+URL = "http://127.0.20.11:28080/links/page"
+
+GOLDEN_PAGE = """<html><head><base href="http://127.0.20.11:28080/links/"></head><body>
+<a href="rel">relative</a> <a href="./x/../dot">dots</a> <a href="/links/abs">absolute path</a>
+<a href="//127.0.20.11:28080/links/proto">protocol relative</a>
+<a href="frag#one">one</a> <a href="frag#two">two</a>
+<a href="q?b=2&amp;a=1">q1</a> <a href="q?a=1&amp;b=2">q2</a>
+<a href="  space ">trimmed</a> <a href="sp ace">inner space</a> <a href="ünï">unicode</a>
+<a href="nof" rel="nofollow">nofollow</a> <map><area href="area"></map>
+<a href="nested"> <b>bold</b> and
+ <i>ital</i> </a>
+<a href="mailto:x@y">m</a> <a href="javascript:void(0)">j</a> <a href="tel:1">t</a>
+<a href="data:text/plain,x">d</a> <a href="ftp://127.0.0.1:1/x">f</a>
+<a href="HTTP://127.0.20.11:28080/links/upper">upper scheme</a> <a>no href</a>
+</body></html>"""
+
+
+def html(body: str, url: str = URL) -> HtmlResponse:
+    """A page in UTF-8."""
+    return HtmlResponse(
+        url, body=body.encode(), headers={"Content-Type": "text/html; charset=utf-8"}
+    )
+
+
+def test_links_are_listed_as_clients_have_always_had_them() -> None:
+    """Resolved, canonicalized, once each, in the order of the page; mail and scripts left out."""
+    base = "http://127.0.20.11:28080/links/"
+    links, _refused = links_of(html(GOLDEN_PAGE), Profile())
+    assert links == [
+        (base + "rel", "relative"),
+        (base + "dot", "dots"),
+        (base + "abs", "absolute path"),
+        (base + "proto", "protocol relative"),
+        (base + "frag", "one"),
+        (base + "q?a=1&b=2", "q1"),
+        (base + "space", "trimmed"),
+        (base + "sp%20ace", "inner space"),
+        (base + "%C3%BCn%C3%AF", "unicode"),
+        (base + "nof", "nofollow"),
+        (base + "area", ""),
+        (base + "nested", " bold and\n ital "),
+        ("ftp://127.0.0.1:1/x", "f"),
+        (base + "upper", "upper scheme"),
+    ]
+
+
+_HOSTS = st.sampled_from(["a.example", "b.a.example", "c.example:8080", "XA.example"])
+_PLAIN = st.from_regex(r"(/[a-c_~][a-c.~-]{0,3}){1,3}/?", fullmatch=True)
+_PATHS = _PLAIN | st.text(st.sampled_from("ab/.?&=#%;é "), max_size=12)
+_ENDS = st.sampled_from(["", ".html", ".PDF", ".jpg", ".tar.gz", ".jpg;x=1"])
+_HREFS = st.one_of(
+    st.builds("http://{}/{}{}".format, _HOSTS, _PATHS, _ENDS),
+    st.builds("{}{}".format, _PATHS, _ENDS),
+    st.builds("{}{}{}".format, st.sampled_from(["http://", "HTTP://", "https://"]), _HOSTS, _PLAIN),
+    st.sampled_from(
+        ["", "#", "mailto:x", "http://[", "http://a.example:port/", "//c.example:8080/x"]
+    ),
+)
+_TEXTS = st.lists(
+    st.sampled_from(
+        [
+            "text",
+            " a&amp;b ",
+            "<b>bold</b>",
+            "<!-- c -->",
+            "<br>",
+            "&#0;x",
+            "<i><b>deep</b>er</i>",
+            "<?p i?>",
+            "<area href=/in>",
+            "<b><a href=/below>",
+        ]
+    ),
+    max_size=3,
+).map("".join)
+_BASES = st.sampled_from(
+    [
+        "",
+        '<base href="https://XA.example?q">',
+        '<base href="http://c.example:8080/base/">',
+        '<base href="/b/">',
+        "<BASE href='/b/'>",
+        '<ba<!-- -->se href="/b/">',
+        '<!-- <base href="/b/"> -->',
+    ]
+)
+
+
+_URLS = st.sampled_from(["http://a.example/p", "http://a.example", "http://a.example/p/?q=é#f"])
+_PAGES = st.builds(
+    lambda base, hrefs: f"<html><head>{base}</head><body>{''.join(hrefs)}</body></html>",
+    _BASES,
+    st.lists(st.builds('<a href="{}">{}</a>'.format, _HREFS, _TEXTS), max_size=12),
+)
+_FILTERS = st.fixed_dictionaries(
+    {
+        "allow_regex": st.sampled_from([None, ("a",), (r"\?", "/b"), ("#",)]),
+        "deny_regex": st.sampled_from([None, ("b=",), (r"\.html$",)]),
+        "deny_extensions": st.sampled_from([None, (), ("html", "jpg")]),
+        "allowed_domains": st.sampled_from(
+            [None, ("a.example",), ("c.example:8080", "b.a.example")]
+        ),
+    }
+)
+
+
+def scrapys(response: HtmlResponse, filters: dict[str, Any]) -> list[tuple[str, str]]:
+    """What Scrapy's own extractor finds, but for the ends of texts that are too long."""
+    extractor = LinkExtractor(
+        allow=filters.get("allow_regex") or (),
+        deny=filters.get("deny_regex") or (),
+        allow_domains=filters.get("allowed_domains") or (),
+        deny_extensions=filters.get("deny_extensions"),
+        canonicalize=True,
+    )
+    return [(link.url, link.text[:LONGEST_TEXT]) for link in extractor.extract_links(response)]
+
+
+@settings(max_examples=GENERATED, deadline=None)
+@given(page=_PAGES, filters=_FILTERS, url=_URLS)
+def test_the_same_links_pass_as_with_scrapys_extractor(
+    page: str, filters: dict[str, Any], url: str
+) -> None:
+    """For any page and any filters, the list equals Scrapy's."""
+    response = html(page, url)
+    links, _refused = links_of(response, Profile(**filters))
+    assert links == scrapys(response, filters)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_pages_of_real_shape_have_the_links_that_scrapy_finds(part: int) -> None:
+    """Shops, forums, manuals, listings; whatever their charset and their damage."""
+    found = 0
+    for number in range(part, SHAPED, 8):
+        response = shaped_page(number)
+        links, _refused = links_of(response, Profile())
+        if HOPELESS_BASE not in response.text:
+            assert links == scrapys(response, {}), f"page {number}"
+        found += len(links)
+    assert found > SHAPED / 8
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_pages_on_this_machine_have_the_links_that_scrapy_finds(folder: str) -> None:
+    """Every HTML file below a folder, as far as links are looked for."""
+    pages = [path for path in Path(folder).rglob("*.htm*") if path.is_file()]
+    assert pages
+    for path in pages:
+        response = HtmlResponse(URL, body=path.read_bytes()[:LONGEST_MARKUP])
+        assert links_of(response, Profile())[0] == scrapys(response, {}), path
+
+
+def test_a_base_that_is_no_url_counts_as_none() -> None:
+    """Scrapy's extractor finds no link on such a page: it raises."""
+    page = html(f"<head>{HOPELESS_BASE}</head><a href=/x>x")
+    with pytest.raises(ValueError, match="Invalid IPv6"):
+        scrapys(page, {})
+    assert links_of(page, Profile())[0] == [("http://127.0.20.11:28080/x", "x")]
+
+
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    """Each filter counts what it leaves out."""
+    page = html("<a href=/keep.html><a href=/no.pdf><a href=//other.example/><a href=/x?secret>")
+    profile = Profile(allowed_domains=("127.0.20.11",), deny_regex=("secret",))
+    links, refused = links_of(page, profile)
+    assert [url for url, _ in links] == ["http://127.0.20.11:28080/keep.html"]
+    assert refused == {"extension": 1, "domain": 1, "regex": 1}
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "passes"),
+    [
+        ("example.com", "http://example.com/", True),
+        ("example.com", "https://sub.EXAMPLE.com:8443/", True),
+        ("example.com", "http://notexample.com/", False),
+        ("Example.com:8080", "http://sub.example.com:8080/", True),
+        ("example.com:8080", "http://example.com/", False),
+        ("example.com:80", "http://example.com/", True),
+        ("example.com:443", "https://example.com/", True),
+        ("127.0.0.5", "http://127.0.0.5:9000/", True),
+        ("[::1]:8080", "http://[::1]:8080/", True),
+        ("::1", "http://[::1]/", True),
+    ],
+)
+def test_a_bare_host_matches_any_port_and_its_subdomains(rule: str, url: str, passes: bool) -> None:  # noqa: FBT001
+    """With a port, only that port."""
+    links, _refused = links_of(html(f"<a href='{url}'>x</a>"), Profile(allowed_domains=(rule,)))
+    assert bool(links) is passes
+
+
+_RULES = st.sampled_from(
+    [
+        "a.example",
+        "b.a.example",
+        "A.example.",
+        "a.example:80",
+        "b.a.example:8080",
+        "[::1]:80",
+        "::1",
+        "example",
+        ".a.example",
+        "",
+        ":80",
+        "a.example:x",
+        "127.0.0.1",
+    ]
+)
+_LED_TO = st.builds(
+    "{}://{}{}/".format,
+    st.sampled_from(["http", "https"]),
+    st.sampled_from(
+        [
+            "a.example",
+            "b.a.example",
+            "xa.example",
+            "a.example.",
+            "c.b.a.example",
+            "[::1]",
+            "example",
+        ]
+    ),
+    st.sampled_from(["", ":80", ":443", ":8080"]),
+)
+
+
+def is_covered(url: str, rule: str) -> bool:
+    """The sentence of ``allowed_domains`` for one rule, word by word."""
+    parts = urlparse(url)
+    host, port = str(parts.hostname).removesuffix("."), parts.port
+    match = re.fullmatch(r"([^:\[\]]+|\[.*\]):([0-9]+)", rule.lower())
+    domain = (match[1] if match else rule.lower()).strip("[]").removesuffix(".")
+    fits = bool(domain) and (host == domain or host.endswith("." + domain))
+    return fits and (not match or int(match[2]) == (port or {"http": 80}.get(parts.scheme, 443)))
+
+
+@given(st.lists(_RULES, max_size=4), _LED_TO)
+def test_many_allowed_domains_mean_what_each_of_them_means(rules: list[str], url: str) -> None:
+    """A URL is covered if one of the rules says so."""
+    assert HostSet(rules).covers(urlparse(url)) == any(is_covered(url, rule) for rule in rules)
+
+
+def test_no_extension_is_missed_among_thousands() -> None:
+    """Those with a dot in them too."""
+    many = tuple(f"x{number}" for number in range(5000))
+    hrefs = ("/a.x7", "/a.X4999", "/a.tar.gz", "/a.gz", "/x7", "/a.b/x7")
+    page = html("".join(f"<a href={href}>" for href in hrefs))
+    links, refused = links_of(page, Profile(deny_extensions=(*many, "tar.gz")))
+    assert [url.rpartition("28080")[2] for url, _text in links] == ["/a.gz", "/x7", "/a.b/x7"]
+    assert refused == {"extension": 3}
+
+
+def test_texts_of_links_in_links_are_no_more_than_the_page_had() -> None:
+    """Each is cut, and all of them together; the first have what they can."""
+    nested = "".join(f"<a href=/{number}><b>" for number in range(1000))
+    links, _refused = links_of(html(f"{nested}{'x' * 500_000}"), Profile())
+    texts = [text for _url, text in links]
+    assert len(texts) == 1000
+    assert texts[0] == "x" * LONGEST_TEXT
+    assert sum(map(len, texts)) <= ALL_TEXTS
+
+
+def test_the_texts_of_an_honest_page_are_whole() -> None:
+    """However many links wrap elements, as long as none stands in another."""
+    cards = "".join(
+        f"<a href=/{n}><div><h3>Card {n}</h3><p>of many</p></div></a>" for n in range(3000)
+    )
+    links, refused = links_of(html(cards), Profile())
+    assert [text for _url, text in links] == [f"Card {n}of many" for n in range(3000)]
+    assert not refused
+
+
+def test_links_beyond_the_most_are_counted() -> None:
+    """Different addresses count, not their repetitions."""
+    hrefs = [f"/{number}" for number in range(MOST_LINKS + 5)]
+    page = html("".join(f"<a href={href}>" for href in ["/0"] * 2_000 + hrefs))
+    links, refused = links_of(page, Profile())
+    assert len(links) == MOST_LINKS
+    assert refused == {"too_many": 5}
+
+
+def test_a_long_base_does_not_make_a_long_page() -> None:
+    """What the links are together is bounded, however short they are in the page."""
+    base = f"<base href='http://a.example/{'b' * 3000}/'>"
+    page = html(base + "".join(f"<a href={number}>" for number in range(5000)))
+    links, refused = links_of(page, Profile())
+    characters = sum(len(url) for url, _text in links)
+    assert characters < MOST_URL_CHARACTERS + 4096
+    assert len(links) + refused["too_many"] == 5000
+
+
+@pytest.mark.parametrize("kind", [Response, TextResponse, JsonResponse, XmlResponse])
+def test_what_is_no_html_has_no_links(kind: type[Response]) -> None:
+    """JSON, XML, text and binary are delivered without links, whatever they hold."""
+    assert links_of(kind(URL, body=b'{"a": "<a href=/x>"}'), Profile()) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00\x01", b"<", b"<a href=", b"<a " * 5000, b"<div>" * 5000, b"\xff\xfe<\x00a"]
+)
+def test_no_markup_costs_the_page(body: bytes) -> None:
+    """Whatever the parser thinks of a page, its record is published."""
+    response = HtmlResponse(URL, body=body, headers={"Content-Type": "text/html"})
+    links, _refused = links_of(response, Profile())
+    assert isinstance(links, list)
+
+
+def test_the_text_of_a_page_far_too_long_is_not_kept() -> None:
+    """What was read of it for its links goes when they are found."""
+    response = html(f"<a href=/first>{'<br>' * (2 * LONGEST_MARKUP)}")
+    tracemalloc.start()
+    try:
+        links, _refused = links_of(response, Profile())
+        kept, _most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [url for url, _text in links] == ["http://127.0.20.11:28080/first"]
+    assert kept < LONGEST_MARKUP
+
+
+def test_links_are_looked_for_within_a_limit() -> None:
+    """Far down a page of elements without end nothing is found, and no tag is cut in two."""
+    cut = LONGEST_MARKUP - len("<a href=/first>") - len("<a href=/sec")
+    page = f"<a href=/first>{'<br>' * (cut // 4)}{' ' * (cut % 4)}<a href=/second>{'<br>' * 9}"
+    links, _refused = links_of(html(page), Profile())
+    assert [url for url, _text in links] == ["http://127.0.20.11:28080/first"]

@@ -1,0 +1,111 @@
+"""The flight recorder: what a dead process was doing, told by the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from crawling.page.flight_recorder import Crash, Recorder
+from support.pages import page_at
+
+
+def noted(folder: Path) -> str:
+    """The token that the only slot holds right now."""
+    data = (folder / "link.0").read_bytes()[512:]
+    return data[2 : 2 + int.from_bytes(data[:2], "big")].decode()
+
+
+def die_noting(folder: Path, worker: str, *, on_cpu: bool) -> None:
+    """Open a recorder in a child process that is killed."""
+    child = os.fork()
+    if child == 0:
+        recorder = Recorder(folder, "link")
+        recorder.open(worker)
+        if on_cpu:
+            recorder.note(page_at())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("token", ["1-1", ""])
+def test_the_successor_learns_who_died_and_of_what(tmp_path: Path, token: str) -> None:
+    """A kill leaves the worker's name, and the token only if a page was on its CPU."""
+    die_noting(tmp_path, "dead", on_cpu=bool(token))
+    recorder = Recorder(tmp_path, "link")
+    assert recorder.open("new") == [Crash("dead", token)]
+    recorder.close()
+    assert Recorder(tmp_path, "link").open("next") == []
+
+
+def test_living_processes_keep_their_slots(tmp_path: Path) -> None:
+    """Processes that share a home never report each other; abandoned slots are all reported."""
+    first, second = Recorder(tmp_path, "link"), Recorder(tmp_path, "link")
+    assert first.open("a") == second.open("b") == []
+    for number in range(2):
+        die_noting(tmp_path, f"dead{number}", on_cpu=True)
+    third = Recorder(tmp_path, "link")
+    assert [crash.worker for crash in third.open("c")] == ["dead1"]
+    assert Recorder(tmp_path, "other").open("d") == []
+
+
+async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Path) -> None:
+    """Only what is really on the CPU can be blamed, across every await of a callback."""
+    recorder = Recorder(tmp_path, "link")
+    recorder.open("w")
+    woken = asyncio.Event()
+    seen = []
+
+    async def callback() -> AsyncIterator[int]:
+        seen.append(noted(tmp_path))
+        await woken.wait()
+        seen.append(noted(tmp_path))
+        yield 1
+        seen.append(noted(tmp_path))
+
+    items = recorder.watched(page_at(), callback())
+    step = asyncio.ensure_future(anext(items))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert noted(tmp_path) == ""
+    woken.set()
+    assert await step == 1
+    assert noted(tmp_path) == ""
+    assert [item async for item in items] == []
+    assert seen == ["1-1"] * 3
+    recorder.close()
+
+
+async def test_errors_and_cancellation_pass_through(tmp_path: Path) -> None:
+    """What a callback raises, or is told, arrives as it was; nothing stays noted."""
+    recorder = Recorder(tmp_path, "link")
+    recorder.open("w")
+    told = []
+
+    async def broken() -> AsyncIterator[int]:
+        for number in map(int, ["defect"]):
+            yield number
+
+    async def waiting() -> AsyncIterator[int]:
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+        yield 1
+
+    with pytest.raises(ValueError, match="defect"):
+        await anext(recorder.watched(page_at(), broken()))
+    step = asyncio.ensure_future(anext(recorder.watched(page_at(), waiting())))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    assert told == ["cancelled"]
+    assert noted(tmp_path) == ""
+    recorder.close()

@@ -1,0 +1,158 @@
+"""robots.txt: what an answer tells the cluster, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from crawling.robots.cache import MOST_CHARACTERS, MOST_FILES, KnownRobots
+from crawling.robots.rules import MOST_RULES, rules_in, weight_of
+from crawling.robots.store import (
+    EVERYTHING_FORBIDDEN,
+    Note,
+    note_instead,
+    note_of,
+    place_of,
+    rules_note,
+)
+
+ORIGIN = "http://a.com:8080"
+DAY_S = 24 * 3600
+NOTHING = Note(None, 0)
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> Response:
+    """What the site says."""
+    named: Any = headers
+    return Response(f"{ORIGIN}/robots.txt", status=status, headers=named, body=body)
+
+
+def allows(note: Note, path: str) -> bool:
+    """Whether everybody may fetch a path."""
+    rules = rules_in(note.text())
+    return rules is None or rules.allow(ORIGIN + path, "anybody")
+
+
+def test_a_file_is_kept_for_a_day() -> None:
+    """Its rules come back as they were written; bytes that are no text are passed over."""
+    note = note_of(answer(200, b"\xef\xbb\xbfUser-agent: *\nDisallow: /p\xff\n"), NOTHING)
+    assert (note.word, note.left_s) == (b"rules", DAY_S)
+    assert allows(note, "/q")
+    assert not allows(note, "/p")
+
+
+def test_only_the_beginning_of_a_large_file_counts() -> None:
+    """500 KiB, as the standard has it at least."""
+    late = b"User-agent: *\n" + b"#" * (500 * 1024) + b"\nDisallow: /"
+    assert allows(note_of(answer(200, late), NOTHING), "/x")
+    assert not allows(EVERYTHING_FORBIDDEN, "/x")
+
+
+@pytest.mark.parametrize("status", [304, 400, 401, 403, 404, 410, 302])
+def test_no_file_means_no_rules(status: int) -> None:
+    """So does a redirect that leads nowhere."""
+    note = note_of(answer(status), NOTHING)
+    assert (note.word, note.left_s) == (b"open", DAY_S)
+    assert allows(note, "/x")
+
+
+def test_a_host_that_refuses_is_asked_ever_later() -> None:
+    """5, 10, 20 s, up to a quarter of an hour; an answer in between begins anew."""
+    note, pauses = NOTHING, []
+    for _ in range(12):
+        note = note_of(answer(503), note)
+        pauses.append(note.rests_s)
+    assert pauses[:4] == [5, 10, 20, 40]
+    assert pauses[-3:] == [900, 900, 900]
+    assert note.refusals == 12
+    assert note_of(answer(429), Note(b"open", 1)).refusals == 1
+
+
+def test_a_file_that_has_moved_is_followed_within_its_domain() -> None:
+    """Five hops; the grant of this domain does not pay for another's."""
+    assert place_of(ORIGIN, NOTHING) == f"{ORIGIN}/robots.txt"
+    note = NOTHING
+    for hop in range(1, 6):
+        note = note_of(answer(301, Location=f"//www.a.com/r{hop}"), note)
+        assert (note.word, place_of(ORIGIN, note)) == (b"moved", f"http://www.a.com/r{hop}")
+    assert note_of(answer(301, Location="/r6"), note).word == b"open"
+    assert note_of(answer(301, Location="http://b.com/r"), NOTHING).word == b"open"
+    assert note_of(answer(301, Location="http://["), NOTHING).word == b"open"
+
+
+def test_what_cannot_be_read_allows() -> None:
+    """A note that Redis has damaged costs nobody a page."""
+    assert allows(Note(b"rules not zlib", 1), "/x")
+    assert allows(rules_note(b"\x00" * 1000), "/x")
+
+
+def test_what_a_middleware_asks_for_instead_is_a_redirect_or_a_later() -> None:
+    """The same file again means not now; nobody is allowed anything by that."""
+    asked = f"{ORIGIN}/robots.txt"
+    assert note_instead(asked, asked, NOTHING).word == b"later"
+    assert note_instead("http://www.a.com/r", asked, NOTHING).word == b"moved"
+    assert note_instead("http://b.com/r", asked, NOTHING).word == b"open"
+
+
+def test_a_process_remembers_what_it_can_bear() -> None:
+    """By number and by size; what nobody asked for goes first, and what was replaced is gone."""
+    known = KnownRobots()
+    for number in range(MOST_FILES):
+        known.put(str(number), None, 60)
+    assert known["0"] is None
+    known.put("last", None, 60)
+    assert "0" in known
+    assert "1" not in known
+    large = rules_in("User-agent: *\n" + "#" * (MOST_CHARACTERS // 20))
+    for number in range(20):
+        known.put(f"large-{number}", large, 60)
+    assert [f"large-{number}" in known for number in (0, 1, 19)] == [False, True, True]
+    assert "last" not in known
+    known.put("large-19", None, 60)
+    known.put("large-20", large, 60)
+    assert "large-1" in known, "what was replaced takes no room"
+
+
+def group(agents: int, rules: int) -> str:
+    """A file of one group."""
+    names = "".join(f"User-agent: {number}\n" for number in range(agents))
+    return names + "".join(f"Disallow: /{number}\n" for number in range(rules))
+
+
+def test_a_short_file_that_stands_for_many_rules_takes_the_room_of_those() -> None:
+    """Each agent has all the rules of its group."""
+    short, usual = rules_in(group(100, 500)), rules_in(group(1, 500))
+    assert short is not None
+    assert usual is not None
+    assert short.size > 10 * len(group(100, 500))
+    assert usual.size == len(group(1, 500))
+
+
+@pytest.mark.parametrize("text", [group(1000, 30_000), "user-agent: *\nallow: /*" + "*a" * 200_000])
+def test_a_file_with_more_rules_than_can_be_borne_forbids_everything(text: str) -> None:
+    """The first would be 30 million rules, of several gigabytes."""
+    rules = rules_in(text)
+    assert rules is not None
+    assert not rules.allow(f"{ORIGIN}/x", "anybody")
+    assert rules.is_light
+
+
+def test_as_many_rules_as_the_largest_file_can_hold_for_everybody_are_borne() -> None:
+    """And hundreds of groups, or hundreds of agents that share some rules."""
+    everybody = ("User-agent: *\n" + "Allow:/\n" * 70_000)[: 500 * 1024]
+    groups = "\n".join(group(1, 30).replace("agent: 0", f"agent: {n}") for n in range(900))
+    for text in (everybody, groups, group(800, 50)):
+        assert weight_of(text) < MOST_RULES
+        assert rules_in(text) is not None
+
+
+def test_what_a_process_remembers_grows_old() -> None:
+    """With the note that it comes from."""
+    now = [0.0]
+    known = KnownRobots(lambda: now[0])
+    known.put(ORIGIN, rules_in("User-agent: *\nDisallow: /"), DAY_S)
+    assert ORIGIN in known
+    now[0] = DAY_S + 1
+    assert ORIGIN not in known

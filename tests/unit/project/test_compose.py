@@ -1,0 +1,213 @@
+"""The image and the compose file, as far as they can be checked without a container."""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import AuthenticationError, Redis
+
+from crawlstream import __version__
+from crawlstream.boot import health
+from crawlstream.boot.health import Health
+from crawlstream.boot.settings import Settings
+from crawlstream.cli.app import VERBS
+from crawlstream.local.ports import free_block
+from crawlstream.local.probes import redis_answers
+from support.program import Program
+from support.variables import DOCKER, ROOT, load_yaml, variables
+
+COMPOSE = load_yaml(DOCKER / "compose.yaml")
+SERVICES: dict[str, Any] = COMPOSE["services"]
+OURS = {name for name, service in SERVICES.items() if "build" in service}
+ENTRYPOINT = (DOCKER / "entrypoint.sh").read_text()
+PROCESSES = dict(
+    re.findall(r"^ +([a-z-]+)\) shift && exec python -P -m ([\w.]+)", ENTRYPOINT, re.MULTILINE)
+)
+
+
+def default_of(value: str) -> str:
+    """What compose puts in for ``${NAME:-default}``."""
+    return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value)
+
+
+def test_our_services_are_named_as_we_are() -> None:
+    """Every kind of process is there, and one to run commands in."""
+    processes = {"kafka-monitor", "redis-monitor", "crawler", "wanderer", "rest"}
+    assert processes | {"crawlstream"} == OURS
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_variable_is_a_setting(name: str) -> None:
+    """A misspelt variable would be ignored without a word."""
+    assert set(SERVICES[name]["environment"]) <= variables()
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_command_is_one(name: str) -> None:
+    """The first word is a process of the entrypoint, or a verb or option of `crawlstream`."""
+    word = SERVICES[name]["command"][0]
+    assert word in PROCESSES or word in VERBS or word == "--help"
+
+
+def test_the_entrypoint_names_modules_that_are_there() -> None:
+    """Each process is a module that can be run."""
+    assert set(PROCESSES) >= {"kafka-monitor", "redis-monitor", "crawler", "rest"}
+    for module in PROCESSES.values():
+        assert find_spec(f"{module}.__main__")
+
+
+def test_no_process_is_killed_before_its_time() -> None:
+    """A container is given as long to end as supervisor gives the process on one machine."""
+    supervisor = configparser.RawConfigParser()
+    supervisor.read(ROOT / "supervisord.conf")
+    for section in supervisor.sections():
+        service = SERVICES.get(section.removeprefix("program:"))
+        if service:
+            given = int(service["stop_grace_period"].removesuffix("s"))
+            assert given >= supervisor.getint(section, "stopwaitsecs"), section
+
+
+def test_a_crawler_drains_before_its_container_is_full() -> None:
+    """The kernel's limit lies well above the one at which a crawler makes room for another."""
+    limit = int(SERVICES["crawler"]["mem_limit"].removesuffix("m"))
+    assert limit >= 1.25 * Settings.model_fields["memory_limit_mb"].default
+
+
+def test_containers_have_no_rights() -> None:
+    """Our processes write to their home only and can gain nothing."""
+    for name in OURS:
+        service = SERVICES[name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    assert re.search(r"^USER 10001", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+
+
+def test_nothing_is_published_beyond_this_machine() -> None:
+    """What listens outside its network listens on loopback; Redis and ZooKeeper do not at all."""
+    published = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_the_servers_are_those_that_the_tests_run_on() -> None:
+    """Kafka and ZooKeeper have the versions of docker/pom.xml."""
+    pom = (DOCKER / "pom.xml").read_text()
+    for name in ("kafka", "zookeeper"):
+        version = re.search(rf"<{name}.version>(.*)</", pom)
+        assert version
+        assert default_of(SERVICES[name]["image"]).endswith(f":{version[1]}")
+
+
+def test_redis_loses_and_evicts_nothing() -> None:
+    """The frontier lives there."""
+    command = default_of(" ".join(SERVICES["redis"]["command"]))
+    assert "--appendonly yes" in command
+    assert "--appendfsync everysec" in command
+    assert "--maxmemory-policy noeviction" in command
+
+
+def test_kafka_takes_records_as_large_as_ours() -> None:
+    """The broker's limit is the one that topics are created for."""
+    limit = Settings.model_fields["max_record_bytes"].default
+    assert SERVICES["kafka"]["environment"]["KAFKA_MESSAGE_MAX_BYTES"] >= limit
+
+
+def test_the_image_gets_what_it_is_made_of() -> None:
+    """What the Dockerfile copies exists, passes .dockerignore, and holds every package."""
+    text = (DOCKER / "Dockerfile").read_text()
+    copied = {
+        word
+        for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE)
+        for word in line.split()[:-1]
+    }
+    ignore = (ROOT / ".dockerignore").read_text().splitlines()
+    passed = [line.removeprefix("!") for line in ignore if line.startswith("!")]
+    for name in copied:
+        assert (ROOT / name).exists(), name
+        assert any(fnmatch.fnmatch(name, rule) for rule in passed), name
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert {path.partition("/")[0] for path in built["targets"]["wheel"]["packages"]} <= copied
+    assert f"ARG VERSION={__version__}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "is_well"),
+    [
+        (Health(), (), True),
+        (Health(waiting_for="Kafka"), (), True),
+        (Health(waiting_for="Kafka"), ("ready",), False),
+        (Health(alive=False), (), False),
+    ],
+)
+async def test_the_healthcheck_asks_the_process(
+    said: Health, asked: tuple[str, ...], *, is_well: bool
+) -> None:
+    """A container is ill when its process says so; one that waits is well."""
+    port = free_block(1)
+    async with health.serve(port, lambda: said):
+        assert await _check(port, *asked) is is_well
+
+
+async def test_a_process_that_does_not_answer_is_ill() -> None:
+    """Nothing listens."""
+    assert not await _check(free_block(1))
+
+
+async def _check(port: int, *asked: str) -> bool:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-IS", str(DOCKER / "healthcheck.py"), *asked],
+        env={"CRAWLSTREAM_METRICS_PORT": str(port)},
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def test_redis_hides_its_password(tmp_path: Path) -> None:
+    """The container's own command, run here: clients need the password, `ps` shows none."""
+    service, port = SERVICES["redis"], free_block(1)
+    argv = [default_of(word).replace("$$", "$") for word in service["command"]]
+    settings = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path))
+    argv[2] = argv[2].replace("/tmp/", f"{tmp_path}/")  # noqa: S108  its own
+    argv[-1] = "64mb"
+    environment = {**os.environ, "REDIS_PASSWORD": "s3cret"}
+    server = Program(*argv, *settings, env=environment, log=tmp_path / "log")
+    with server.running():
+        deadline = time.monotonic() + 20
+        while not redis_answers(port, password="s3cret"):
+            assert server.is_running(), server.logged()
+            assert time.monotonic() < deadline, server.logged()
+            time.sleep(0.05)
+        with Redis(port=port) as stranger, pytest.raises(AuthenticationError):
+            stranger.ping()
+        with Redis(port=port, password="s3cret") as redis:
+            config = redis.config_get("*")
+            assert (config["appendonly"], config["save"]) == ("yes", "")
+            assert config["maxmemory-policy"] == "noeviction"
+    assert (tmp_path / "redis.conf").stat().st_mode & 0o777 == 0o600
+    assert "s3cret" not in " ".join(argv)
+
+
+def test_stores_are_out_of_reach() -> None:
+    """Redis and ZooKeeper are in a network that nothing leads into; all servers gave up rights."""
+    assert COMPOSE["networks"]["stores"] == {"internal": True}
+    for name in ("redis", "zookeeper", "kafka"):
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+        assert "stores" in SERVICES[name]["networks"]
+    for name in ("redis", "zookeeper", "kafka-monitor", "redis-monitor"):
+        assert SERVICES[name]["networks"] == ["stores"]
+        assert "ports" not in SERVICES[name]

@@ -1,0 +1,230 @@
+"""The door: what it says about a machine that lacks something, and what it does only once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+_TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "mkdir", "mv", "rm", "sed", "uname")
+
+
+class Machine:
+    """A machine with a checkout, on which only the programs that a test gives it exist."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout = folder / "check out"
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        (self.checkout / "docker").mkdir(parents=True)
+        for name in ("crawlstream", "requirements.txt", "pyproject.toml", "docker/pom.xml"):
+            shutil.copy(ROOT / name, self.checkout / name)
+        for name in _TOOLS:
+            found = shutil.which(name)
+            assert found
+            (self.programs / name).symlink_to(found)
+        # Not root, so that the door never installs anything on the machine of these tests.
+        self.has("id", "echo 1000")
+
+    def has(self, name: str, script: str) -> None:
+        """Give the machine a program."""
+        path = self.programs / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Call the door."""
+        return subprocess.run(
+            ["./crawlstream", *arguments],
+            cwd=self.checkout,
+            env={"PATH": str(self.programs), **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def has_venv(self) -> None:
+        """Make the checkout look as if .venv had been made; its Python shows how it is called."""
+        stamp = self.run_shell(". ./stamp; venv_stamp")
+        folder = self.checkout / ".venv" / "bin"
+        folder.mkdir(parents=True)
+        (folder / "python").write_text('#!/bin/sh\necho "$@"\n')
+        (folder / "python").chmod(0o755)
+        (self.checkout / ".venv" / ".stamp").write_text(stamp)
+
+    def run_shell(self, script: str) -> str:
+        """Run one function of the door by itself."""
+        lines = (self.checkout / "crawlstream").read_text().splitlines()
+        function = next(line for line in lines if line.startswith("venv_stamp()"))
+        (self.checkout / "stamp").write_text(f"root=$(pwd -P)\n{function}\n")
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=self.checkout, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine that has nothing but a shell."""
+    return Machine(tmp_path)
+
+
+def test_without_python_nothing_goes(machine: Machine) -> None:
+    """A Python that is missing, too old or too new is one sentence with its remedy."""
+    machine.has("python3", "exit 1")
+    done = machine.run("status")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "crawlstream: Python 3.11, 3.12 or 3.13 is missing: install one, or name its program in "
+        "CRAWLSTREAM_PYTHON\n"
+    )
+
+
+def test_everything_that_is_missing_is_said_at_once(machine: Machine) -> None:
+    """Nobody is sent to the administrator twice: each lack is a line, and nothing is begun."""
+    machine.has(
+        "python3", 'case "$*" in *ensurepip*) exit 1;; *print*) echo python3.11-venv;; esac'
+    )
+    machine.has("java", "echo 'openjdk version \"11.0.2\"' >&2")
+    done = machine.run("up")
+    assert done.returncode == 1
+    lacks = [line for line in done.stderr.splitlines() if "is missing" in line]
+    words = ("python3-venv", "redis-server", "Java 17 or later", "Maven")
+    assert len(lacks) == len(words)
+    assert all(word in line for word, line in zip(words, lacks, strict=True))
+    assert not (machine.checkout / ".venv").exists()
+    if Path("/etc/debian_version").exists():
+        assert done.stderr.splitlines()[-1].startswith(
+            "crawlstream: all at once, as root: apt-get install python3.11-venv redis-server "
+        )
+
+
+def test_a_verb_without_servers_needs_none(machine: Machine) -> None:
+    """Only Python is asked for where no server will be started."""
+    machine.has_venv()
+    done = machine.run("feed", "a b", "--json")
+    assert (done.returncode, done.stdout) == (0, "-P -m crawlstream.cli feed a b --json\n")
+
+
+def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:
+    """With all three services named, in the environment or in .env, nothing needs to be here."""
+    machine.has_venv()
+    (machine.checkout / ".env").write_text("REDIS_HOST=redis\n")
+    hosts = {"KAFKA_HOSTS": "kafka:9092", "ZOOKEEPER_HOSTS": "zookeeper:2181"}
+    assert machine.run("up", **hosts).returncode == 0
+    assert machine.run("up", KAFKA_HOSTS="kafka:9092").returncode == 1
+    # Tests start servers of their own all the same, and a browser.
+    done = machine.run("test", **hosts)
+    assert done.returncode == 1
+    assert "Chromium is missing, in which the dashboard is tested" in done.stderr
+    assert "Chromium" not in machine.run("bench", **hosts).stderr
+
+
+def test_jars_are_fetched_once(machine: Machine) -> None:
+    """Maven runs when there are no jars, or others are asked for, and a failure keeps nothing."""
+    machine.has_venv()
+    machine.has("java", "echo 'openjdk version \"17.0.1\"' >&2")
+    machine.has("redis-server", "")
+    machine.has("sha256sum", "")
+    machine.has("mvn", "echo '[ERROR] no network'; exit 1")
+    (machine.checkout / "docker" / "jars.sha256").touch()
+
+    done = machine.run("up")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == [
+        "no network",
+        "crawlstream: Maven could not fetch Kafka and ZooKeeper; it says why above",
+    ]
+
+    machine.has("mvn", "exit 0")
+    assert "fetching" in machine.run("up").stderr
+    machine.has("mvn", "exit 1")
+    assert machine.run("up").stderr == ""
+    pom = machine.checkout / "docker" / "pom.xml"
+    pom.write_text(pom.read_text() + "<!-- newer -->")
+    assert "fetching" in machine.run("up").stderr
+
+
+def test_jars_that_are_others_than_expected_are_not_kept(machine: Machine) -> None:
+    """The checksums of the repository decide, not the server that sends the jars."""
+    machine.has_venv()
+    machine.has("java", "echo 'openjdk version \"17.0.1\"' >&2")
+    machine.has("redis-server", "")
+    machine.has("mvn", "")
+    machine.has("sha256sum", "exit 1")
+    (machine.checkout / "docker" / "jars.sha256").touch()
+    done = machine.run("up")
+    assert done.returncode == 1
+    assert "nothing was kept" in done.stderr
+    assert not (machine.checkout / ".crawlstream" / "jars").exists()
+
+
+def test_a_jar_that_nobody_has_named_is_not_kept(machine: Machine) -> None:
+    """All jars of the folder are on the class path, so one more is as bad as another one."""
+    machine.has_venv()
+    machine.has("java", "echo 'openjdk version \"17.0.1\"' >&2")
+    machine.has("redis-server", "")
+    add = 'for word; do case $word in *outputDirectory=*) : >"${word#*=}/more.jar";; esac; done'
+    machine.has("mvn", add)
+    machine.has("sha256sum", "")
+    (machine.checkout / "docker" / "jars.sha256").write_text(f"{'0' * 64}  other.jar\n")
+    done = machine.run("up")
+    assert done.returncode == 1
+    assert "more.jar is not in docker/jars.sha256" in done.stderr
+    assert not (machine.checkout / ".crawlstream" / "jars").exists()
+    (machine.checkout / "docker" / "jars.sha256").write_text(f"{'0' * 64}  more.jar\n")
+    machine.run("up")
+    assert (machine.checkout / ".crawlstream" / "jars" / "more.jar").exists()
+
+
+def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
+    """Without its stamp, written last, a .venv counts for nothing."""
+    machine.has_venv()
+    (machine.checkout / ".venv" / ".stamp").unlink()
+    machine.has("python3", 'case "$*" in "-m venv"*) echo "$@" >&2; exit 1;; esac')
+    done = machine.run("status")
+    assert "-m venv --clear" in done.stderr
+    assert done.returncode == 1
+
+
+def test_what_a_linked_venv_leads_to_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    """Another checkout's .venv is not emptied for ours."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (machine.checkout / ".venv").symlink_to(elsewhere)
+    machine.has("python3", 'case "$*" in "-m venv"*) echo emptied >&2;; esac')
+    done = machine.run("status")
+    assert (done.returncode, "emptied" in done.stderr) == (1, False)
+    assert "is a link" in done.stderr
+
+
+def test_two_doors_at_once_make_one_venv(machine: Machine) -> None:
+    """The second waits for what the first is making, and then finds it there."""
+    for name in ("flock", "sleep", "chmod"):
+        (machine.programs / name).symlink_to(shutil.which(name) or "")
+    works = "#!/bin/sh\nsleep 1\n"
+    machine.has(
+        "python3",
+        f"""case "$*" in "-m venv"*) echo made >>made; mkdir -p .venv/bin
+        printf '{works}' >.venv/bin/python; chmod 755 .venv/bin/python;; esac""",
+    )
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(machine.run, ["status", "status"]))
+    assert [one.returncode for one in done] == [0, 0]
+    assert (machine.checkout / "made").read_text() == "made\n"
+    assert sum("waiting for another call" in one.stderr for one in done) == 1
+
+
+def test_a_checkout_that_was_moved_is_made_ready_anew(machine: Machine) -> None:
+    """A .venv knows its place; elsewhere it would run the code of the old one."""
+    machine.has_venv()
+    assert machine.run("status").returncode == 0
+    moved = machine.checkout.with_name("moved")
+    machine.checkout.rename(moved)
+    machine.checkout = moved
+    machine.has("python3", "exit 1")
+    assert machine.run("status").returncode == 1

@@ -1,0 +1,162 @@
+"""What a cluster of one machine consists of, before anything of it runs.
+
+A server that the environment names (KAFKA_HOSTS, ZOOKEEPER_HOSTS, REDIS_HOST) is used where it
+is; the others are started here, on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import SetupError
+from crawlstream.local.home import Home
+from crawlstream.local.ports import Ports, offset_of, taken
+from crawlstream.local.probes import condition
+
+_NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "REDIS_HOST"}
+_PROGRAMS = {"kafka": "java", "zookeeper": "java", "redis": "redis-server"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A home, its ports, how many crawlers, and the variables that the user has given."""
+
+    home: Home
+    ports: Ports
+    given: Mapping[str, str]
+    workers: int = 1
+    wanderers: int = 0
+
+    @property
+    def local(self) -> frozenset[str]:
+        """The servers that are started here."""
+        return frozenset(
+            name for name, variable in _NAMED_BY.items() if not self.given.get(variable)
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Every variable that the cluster's processes, and its clients, are started with."""
+        return {**self.given, **self.addresses(), **self.secrets(), **self._for_supervisor()}
+
+    def secrets(self) -> dict[str, str]:
+        """The variables that let a client in, and are shown to nobody."""
+        password = self.redis_password
+        return {"REDIS_PASSWORD": password} if password else {}
+
+    @property
+    def redis_password(self) -> str | None:
+        """What the Redis asks for that is started here: what the user says, else its own."""
+        return self._own_password if "redis" in self.local else None
+
+    @property
+    def _own_password(self) -> str | None:
+        return self.given.get("REDIS_PASSWORD") or self.home.redis_password
+
+    def addresses(self) -> dict[str, str]:
+        """The variables that lead a client to this cluster."""
+        found = {"CRAWLSTREAM_HOME": str(self.home.path), **self.ports.variables()}
+        if "kafka" in self.local:
+            found["KAFKA_HOSTS"] = f"127.0.0.1:{self.ports.kafka}"
+        if "zookeeper" in self.local:
+            found["ZOOKEEPER_HOSTS"] = f"127.0.0.1:{self.ports.zookeeper}"
+        if "redis" in self.local:
+            found |= {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(self.ports.redis)}
+        names = (*_NAMED_BY.values(), "REDIS_PORT")
+        return {name: self.given[name] for name in names if name in self.given} | found
+
+    def port_of(self, kind: str, name: str) -> int:
+        """Where the probe of a process knocks."""
+        if kind in _NAMED_BY:
+            return int(getattr(self.ports, kind))
+        row, _, number = name.partition("-") if kind == "crawler" else (kind, "", "")
+        return self.ports.metrics + offset_of(row, int(number or 0))
+
+    def condition_of(self, kind: str, name: str) -> str:
+        """What a process can do now: see `probes.condition`.
+
+        A Redis that is among the processes was started here, even if the environment of who asks
+        names it like any other.
+        """
+        return condition(kind, self.port_of(kind, name), self._own_password)
+
+    def check_access(self, settings: Settings) -> None:
+        """SetupError where the settings protect a server which, started here, is on loopback."""
+        protected = {
+            "redis": settings.redis_tls or settings.redis_username is not None,
+            "zookeeper": settings.zookeeper_tls,
+            "kafka": settings.kafka_security != "PLAINTEXT",
+        }
+        for name in sorted(self.local):
+            if protected[name]:
+                raise SetupError(
+                    f"the settings say how to prove who we are to a protected {name}: name it by"
+                    f" {_NAMED_BY[name]}, for one that is started here asks for nothing of it"
+                )
+
+    def check(self) -> None:
+        """Raise SetupError or ConfigError for whatever would keep the cluster from starting."""
+        for name in sorted(self.local):
+            if shutil.which(_PROGRAMS[name], path=self._path()) is None:
+                raise SetupError(
+                    f"{_PROGRAMS[name]} is missing, which {name} needs: ./crawlstream up installs "
+                    f"it or says how; {_NAMED_BY[name]} names a server that runs elsewhere"
+                )
+        self._check_ports()
+
+    def _check_ports(self) -> None:
+        wanted = dict(self._listeners())
+        in_use = taken(wanted)
+        if not in_use:
+            return
+        named = ", ".join(f"{port} ({wanted[port][0]})" for port in in_use)
+        remedy = ", ".join(sorted({wanted[port][1] for port in in_use}))
+        many = len(in_use) > 1
+        raise SetupError(
+            f"{'ports' if many else 'port'} {named} {'are' if many else 'is'} in use: "
+            f"stop what listens there, or choose others by {remedy}"
+        )
+
+    def _listeners(self) -> Iterator[tuple[int, tuple[str, str]]]:
+        """Every port that will be listened on: (port, (who, variable that moves it))."""
+        if "kafka" in self.local:
+            yield self.ports.kafka, ("Kafka", "CRAWLSTREAM_KAFKA_PORT")
+            yield self.ports.kafka + 1, ("Kafka's controller", "CRAWLSTREAM_KAFKA_PORT")
+        if "zookeeper" in self.local:
+            yield self.ports.zookeeper, ("ZooKeeper", "CRAWLSTREAM_ZOOKEEPER_PORT")
+        if "redis" in self.local:
+            yield self.ports.redis, ("Redis", "CRAWLSTREAM_REDIS_PORT")
+        yield self.ports.rest, ("REST", "CRAWLSTREAM_REST_PORT")
+        names = ["kafka-monitor", "redis-monitor", "rest"]
+        names += [f"crawler-{n + 1}" for n in range(self.workers)]
+        names += [f"wanderer-{n + 1}" for n in range(self.wanderers)]
+        for name in names:
+            kind = "crawler" if name.startswith(("crawler", "wanderer")) else name
+            yield self.port_of(kind, name), (f"{name}'s metrics", "CRAWLSTREAM_METRICS_PORT")
+
+    def _for_supervisor(self) -> dict[str, str]:
+        """What supervisord.conf asks the environment for, and what its programs run in."""
+        counts = {
+            f"CRAWLSTREAM_LOCAL_{name.upper()}": str(int(name in self.local)) for name in _NAMED_BY
+        }
+        return {
+            **counts,
+            "CRAWLSTREAM_SOCKET": str(self.home.socket),
+            "CRAWLSTREAM_WORKERS": str(self.workers),
+            "CRAWLSTREAM_WANDERERS": str(self.wanderers),
+            "PATH": self._path(),
+            # The home's folders must not pass for packages.
+            "PYTHONSAFEPATH": "1",
+        }
+
+    def _path(self) -> str:
+        """PATH, with our Python first and the Java of JAVA_HOME before any other."""
+        folders = [Path(sys.executable).parent]
+        if java_home := self.given.get("JAVA_HOME"):
+            folders.append(Path(java_home) / "bin")
+        return os.pathsep.join([*map(str, folders), self.given.get("PATH", os.defpath)])
