@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 
 import uvloop
-import web
 from crawl import PLAIN_SPIDER
-from crawlers import fresh_frontier, seeds
-from harness import Benchmark, Figures, Line
-from processes import CRAWLER, environment, own_kafka, plain_scrapy, running
+from lib import web
+from lib.crawlers import fresh_frontier, seeds
+from lib.harness import Benchmark, Figures, Line
+from lib.processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
 from crawlstream.local.ports import free_block

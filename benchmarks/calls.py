@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from crawlers import CRAWL, Web, stage
-from harness import Benchmark, Figures, Line, measured
-from processes import CRAWLER, running
+from lib.crawlers import CRAWL, Web, stage
+from lib.harness import Benchmark, Figures, Line, measured
+from lib.processes import CRAWLER, running
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier

@@ -7,9 +7,9 @@ that of the crawler's process, and of Redis for the cluster's.
 
 from __future__ import annotations
 
-from crawlers import Web, seeds, stage
-from harness import Benchmark, Figures, Line
-from processes import SETTINGS, plain_scrapy
+from lib.crawlers import Web, seeds, stage
+from lib.harness import Benchmark, Figures, Line
+from lib.processes import SETTINGS, plain_scrapy
 from redis.asyncio import Redis
 
 PLAIN_SPIDER = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crawl import benchmark
-from crawlers import Web
-from harness import Line
+from lib.crawlers import Web
+from lib.harness import Line
 
 if __name__ == "__main__":
     benchmark(

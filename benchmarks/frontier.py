@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from statistics import median
 
-from harness import Benchmark, Cost, Figures, Line, measured, own_redis
-from load import SPACED, WIDE_OPEN, fill, lease_and_settle, open_frontier
+from lib.harness import Benchmark, Cost, Figures, Line, measured, own_redis
+from lib.load import SPACED, WIDE_OPEN, fill, lease_and_settle, open_frontier
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier

@@ -21,10 +21,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import hostile_web
-from crawlers import WARM_UP_PAGES, Stage, fresh_frontier
-from harness import Benchmark, Figures, Line
-from processes import CRAWLER, cpu_s, own_kafka, python_path, running
+from lib import hostile_web
+from lib.crawlers import WARM_UP_PAGES, Stage, fresh_frontier
+from lib.harness import Benchmark, Figures, Line
+from lib.processes import CRAWLER, cpu_s, own_kafka, python_path, running
 from redis.asyncio import Redis
 
 from crawlstream.local.ports import free_block
@@ -81,7 +81,7 @@ async def _turn(redis: Redis, kafka: str, folder: str, hostile_in_ten: int) -> T
     port = free_block(2)
     healthy, hostile = (Stage(redis, kafka, each, folder) for each in (port, port + 1))
     program = (sys.executable, hostile_web.__file__)
-    path = python_path("tests")
+    path = python_path("benchmarks", "tests")
     with ExitStack() as sites:
         for where, what in ((port, str(hostile_in_ten)), (port + 1, "hostile")):
             argv = (*program, str(where), what)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness import Benchmark, Figures, Line, measured
-from load import SPIDER, done, fill, open_frontier
+from lib.harness import Benchmark, Figures, Line, measured
+from lib.load import SPIDER, done, fill, open_frontier
 from redis.asyncio import Redis
 
 from crawlstream.model.throttle import ThrottleRule

@@ -10,8 +10,8 @@ import os
 from collections.abc import Awaitable
 from typing import Any
 
-from harness import Benchmark, Figures, Line, measured
-from load import CRAWL, KEYS, fill, open_frontier
+from lib.harness import Benchmark, Figures, Line, measured
+from lib.load import CRAWL, KEYS, fill, open_frontier
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier

@@ -11,9 +11,9 @@ import tempfile
 import time
 
 import orjson
-from harness import Benchmark, Figures, Line, measured
-from load import KEYS, domain_name
-from processes import MONITOR, TOPICS, cpu_s, environment, own_kafka, running
+from lib.harness import Benchmark, Figures, Line, measured
+from lib.load import KEYS, domain_name
+from lib.processes import MONITOR, TOPICS, cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import orjson
-from harness import Benchmark, Figures, Line
-from load import KEYS, WIDE_OPEN
-from processes import CRAWLER, MONITOR, TOPICS, environment, own_kafka, running
+from lib.harness import Benchmark, Figures, Line
+from lib.load import KEYS, WIDE_OPEN
+from lib.processes import CRAWLER, MONITOR, TOPICS, environment, own_kafka, running
 from redis.asyncio import Redis
 
 from crawlstream.bus.records import Out

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness import Benchmark, Figures, Line
-from load import fill, open_frontier
+from lib.harness import Benchmark, Figures, Line
+from lib.load import fill, open_frontier
 from redis.asyncio import Redis
 
 QUEUED = 100_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-from crawlers import Stage, Web, stage
-from harness import Benchmark, Figures, Line
+from lib.crawlers import Stage, Web, stage
+from lib.harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
 
 from crawlstream.bus.codecs import Codec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from harness import Benchmark, Figures, Line, measured
-from load import SPIDER, domain_name, done, fill, links, open_frontier
+from lib.harness import Benchmark, Figures, Line, measured
+from lib.load import SPIDER, domain_name, done, fill, links, open_frontier
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier

@@ -23,9 +23,9 @@ from ipaddress import IPv4Address
 from itertools import islice, pairwise
 from pathlib import Path
 
-from harness import Benchmark, Figures, Line
-from load import KEYS
-from processes import CRAWLER, environment, own_kafka, plain_scrapy, running
+from lib.harness import Benchmark, Figures, Line
+from lib.load import KEYS
+from lib.processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
 from crawlstream.demo.visits import STAMP_TOLERANCE_S, read_visits

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
-from crawlers import WARM_UP_PAGES, Web, seeds, stage
-from harness import Benchmark, Figures, Line
 from latency import percentiles, request, serving
-from load import KEYS, WIDE_OPEN
-from processes import CRAWLER, MONITOR, running
+from lib.crawlers import WARM_UP_PAGES, Web, seeds, stage
+from lib.harness import Benchmark, Figures, Line
+from lib.load import KEYS, WIDE_OPEN
+from lib.processes import CRAWLER, MONITOR, running
 from redis.asyncio import Redis
 
 from crawlstream.bus.sink import KafkaSink

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from harness import Benchmark, Cost, Figures, Line, measured
-from load import domain_name, fill, links, open_frontier, put_all
+from lib.harness import Benchmark, Cost, Figures, Line, measured
+from lib.load import domain_name, fill, links, open_frontier, put_all
 from redis.asyncio import Redis
 
 from crawlstream.model.effects import Links

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
-from harness import Benchmark, Figures, Line
-from processes import cpu_s, environment, own_kafka, running
+from lib.harness import Benchmark, Figures, Line
+from lib.processes import cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
 from crawlstream.local.ports import free_block

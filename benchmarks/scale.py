@@ -6,8 +6,8 @@ crawler could have had; it stands beside, by page.
 
 from __future__ import annotations
 
-from crawlers import Speed, Web, stage
-from harness import Benchmark, Figures, Line
+from lib.crawlers import Speed, Web, stage
+from lib.harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
 
 

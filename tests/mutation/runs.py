@@ -19,13 +19,14 @@ from mutation.mutants import Mutant
 from mutation.order import RANDOM
 
 _ROOT = Path(__file__).parent.parent.parent
-_OF_PYTHON = {"test_frontier_planted", "test_throttle_edit", "test_throttle_watch"}
+_OF_PYTHON = {"frontier/test_planted.py", "throttle/test_edit.py", "throttle/test_watch.py"}
 """What changes the Lua itself, and what goes by ZooKeeper."""
+_FOLDER = _ROOT / "tests/integration"
 _TESTS = [
     path.relative_to(_ROOT).as_posix()
-    for pattern in ("test_frontier_*.py", "test_throttle_*.py", "test_crawler_robots_book.py")
-    for path in sorted((_ROOT / "tests/integration").glob(pattern))
-    if path.stem not in _OF_PYTHON
+    for pattern in ("frontier/test_*.py", "throttle/test_*.py", "crawler/test_robots_book.py")
+    for path in sorted(_FOLDER.glob(pattern))
+    if path.relative_to(_FOLDER).as_posix() not in _OF_PYTHON
 ]
 _LIVES, _MORE_LIVES = 20, 80
 _OPTIONS = ("-x", "-q", "-n", "0", "-p", "mutation.plugin", "--rootdir", str(_ROOT))

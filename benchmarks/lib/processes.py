@@ -84,10 +84,10 @@ def plain_scrapy(
     return (sys.executable, "-P", "-m", "scrapy", "runspider", code.name, *options)
 
 
-def python_path(folder: str) -> str:
-    """PYTHONPATH with a folder of the repository before what the environment says."""
-    folders = (str(repository() / folder), os.environ.get("PYTHONPATH"))
-    return os.pathsep.join(filter(None, folders))
+def python_path(*folders: str) -> str:
+    """PYTHONPATH with folders of the repository before what the environment says."""
+    ours = [str(repository() / folder) for folder in folders]
+    return os.pathsep.join(filter(None, (*ours, os.environ.get("PYTHONPATH"))))
 
 
 def cpu_s(pid: int) -> float:

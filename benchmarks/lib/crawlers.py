@@ -16,9 +16,9 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import psutil
-import web
-from load import KEYS, WIDE_OPEN
-from processes import environment, own_kafka, python_path, running
+from lib import web
+from lib.load import KEYS, WIDE_OPEN
+from lib.processes import environment, own_kafka, python_path, running
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier
@@ -81,7 +81,7 @@ class Stage:
         """Where our processes find everything, a spider that delivers nothing included."""
         found = environment(self.redis, self.kafka, self.folder)
         path = python_path("benchmarks")
-        ours = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "quiet"}
+        ours = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "lib.quiet"}
         return {**found, **ours, "KAFKA_COMPRESSION": self.codec}
 
     async def speed(

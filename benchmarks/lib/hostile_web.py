@@ -12,7 +12,7 @@ import zlib
 from functools import partial
 
 import uvloop
-import web
+from lib import web
 
 from support.crawler.hostiles import corpus
 from support.crawler.site import Answer, CrawlerSite, Page
