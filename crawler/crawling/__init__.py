@@ -1,29 +1,58 @@
 """Crawler: leased requests through Scrapy, results to Kafka.
 
-The life of a page here:
+The life of a page here, room by room:
 
-``feeder``       asks the frontier for as many holds as there is room for, and tells it all that
-                 happened since: one exchange, again and again
-``holds``        makes a ``pages.Page`` of each; ``slots`` says how many there may be, ``shares``
-                 which domains rest because their pages are dear, ``weights`` which bodies wait
-                 because all together are too heavy
-``robots``       lets it pass, ends it, or spends its grant on the robots.txt nobody has yet
-                 (``robots_book`` in the cluster, ``robots_known`` in this process)
-``to_scrapy``    makes a request of it, the only one there will be for this grant
-``handler``      is the last gate: ``guard`` vets the address (``addresses``), the grant must be
-                 fresh, the server be who it says where that matters (``trust``), and the frontier
-                 hears when the request left and how the site reacted (``reactions``);
-                 ``connections`` are kept for the next page, ``downloader`` lets nobody else send
-``middlewares``  take the response, unpacked (``codings``) and its ``charset`` settled: ``outcome``
-                 decides whether it is for the spider, another attempt, a redirect (``redirects``)
-                 or a failure (``failures``)
-``spiders``      make a result of it and find links (``links``, with their ``link_texts``, through
-                 ``filters`` and ``patterns``); ``outlinks`` packs these for the frontier, without
-                 ``traps`` and what the ``blacklist`` holds
-``publish``      has the record acknowledged by Kafka, its ``bodies`` stored before if need be
-``endings``      then owes its end to the frontier, with the links, or ``spill`` sees them to Kafka
+``runtime``   ``lease_loop`` asks the frontier for as many holds as there is room for, and tells it
+              all that happened since: one exchange, again and again; ``request_source`` hands the
+              pages to Scrapy
+``lease``     makes a ``page.page.Page`` of each hold; ``slots`` says how many there may be,
+              ``cpu_fairness`` which domains rest because their pages are dear, ``word`` whether
+              Redis has answered so lately that a request may leave
+``robots``    lets it pass, ends it, or spends its grant on the robots.txt nobody has yet
+              (``store`` in the cluster, ``cache`` in this process)
+``page``      ``request`` makes a request of it, the only one there will be for this grant;
+              ``body_budget`` says which bodies wait because all together are too large
+``engine``    where Scrapy calls: ``download_handler`` is the last gate, ``downloader`` lets nobody
+              else send, ``middlewares`` and ``pipelines`` take what comes back
+``net``       ``address_guard`` vets the address, the server is who it says where that matters
+              (``trust``), ``connections`` are kept for the next page
+``response``  decides whether what came is for the spider, another attempt, a redirect or a failure
+              (``failures``); ``site_feedback`` is what the frontier hears of the site
+``spiders``   make a result of it and find links
+``links``     extracts, filters and packs these for the frontier, without ``traps`` and what the
+              ``blacklist`` holds
+``publish``   has the record acknowledged by Kafka, its ``bodies`` stored before if need be;
+              ``completion`` then owes its end to the frontier, or ``spill`` sees its links to Kafka
 
-``worker`` holds all this together from the first beat to the last; ``lifetime`` and ``notice`` say
-when that has come. ``recorder`` remembers what was on the CPU, should the process die of it.
-``settings`` and ``addon`` are what Scrapy must be told.
+``runtime.worker`` lives from the first beat to the last: ``assembly`` makes its ``parts``,
+``lease_keeper`` moves its deadline; ``recycling`` and ``preemption`` say when its end has come. The
+``flight_recorder`` remembers what was on the CPU, should the process die of it. ``settings`` and
+``addon`` are what Scrapy must be told.
+
+Spiders of your own import from here: :class:`ClusterSpider`, :class:`Outlinks`, :func:`links_of`.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crawling.links.children import Outlinks
+    from crawling.links.extract import links_of
+    from crawling.spiders.base import ClusterSpider
+
+__all__ = ["ClusterSpider", "Outlinks", "links_of"]
+
+_HOMES = {
+    "ClusterSpider": "crawling.spiders.base",
+    "Outlinks": "crawling.links.children",
+    "links_of": "crawling.links.extract",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for: most need Scrapy's reactor, settings do not."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

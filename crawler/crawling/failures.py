@@ -34,11 +34,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from OpenSSL import SSL
+from scrapy import Request
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadCancelledError,
     DownloadConnectionRefusedError,
     DownloadTimeoutError,
+    IgnoreRequest,
     NotSupported,
     ResponseDataLossError,
     UnsupportedURLSchemeError,
@@ -59,6 +61,14 @@ FINAL = frozenset(
     {"address_refused", "bad_encoding", "certificate", "ignored", "invalid_request", "too_large"}
 )
 """Reasons that another attempt would meet again."""
+
+
+class Replaced(IgnoreRequest):
+    """A middleware wants another request than the one that the page's grant was for."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(f"a middleware asks for {request.method} {request.url} instead")
+        self.request = request
 
 
 class TooLarge(Exception):

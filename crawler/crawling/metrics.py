@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from crawling.lease.holds import Owed
+from crawling.lease.report import Owed
 from crawlstream.model.effects import Exchanged, Outcome
 from crawlstream.model.throttle import Reaction
 

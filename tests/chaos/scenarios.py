@@ -207,7 +207,7 @@ async def _answered(stage: Stage, uuids: Sequence[str]) -> None:
 
 _POISONED = """
 import os, signal
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider
 
 class PoisonedSpider(ClusterSpider):
     name = "poisoned"

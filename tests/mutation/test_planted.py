@@ -202,19 +202,19 @@ BUGS = {
         module="crawling.runtime.lease_loop",
         right="            self._unanswered = replace(call, tries=call.tries + 1)\n",
         wrong="            self._unanswered = None\n",
-        test="integration/crawler/test_feeder.py::told_in_vain",
+        test="integration/crawler/test_lease_loop.py::told_in_vain",
     ),
     "a late answer makes a young grant": Bug(
         module="crawling.runtime.lease_loop",
         right="        if call.tries > 1:",
         wrong="        if call.tries > 99:",
-        test="integration/crawler/test_feeder.py::first_try",
+        test="integration/crawler/test_lease_loop.py::first_try",
     ),
     "a worker that drains starts what it is granted": Bug(
         module="crawling.runtime.lease_loop",
         right=("            self._holds.release_unsent()\n        else:"),
         wrong=("            pass\n        else:"),
-        test="integration/crawler/test_feeder.py::drains",
+        test="integration/crawler/test_lease_loop.py::drains",
     ),
     "START_BY is ignored": Bug(
         module="crawling.lease.holds",
@@ -241,15 +241,15 @@ BUGS = {
         test="unit/crawler/test_word.py::restarted",
     ),
     "an exchange is unbounded": Bug(
-        module="crawling.lease.holds",
+        module="crawling.lease.report",
         right="if settles and links + more > LINKS_PER_EXCHANGE:",
         wrong="if False:",
         test="unit/crawler/test_holds.py::bounded",
     ),
     "a spilled page ends before Kafka has its links": Bug(
         module="crawling.lease.holds",
-        right=("            self._move(page, Phase.SPILLING)\n            self.on_spill(settle)"),
-        wrong=("            self.on_spill(settle)\n            self._end(page, settle)"),
+        right=("            self._move(page, Phase.SPILLING)\n            self._on_spill(settle)"),
+        wrong=("            self._on_spill(settle)\n            self._end(page, settle)"),
         test="unit/crawler/test_spill.py::",
     ),
     "a page whose links cannot be spilled ends": Bug(

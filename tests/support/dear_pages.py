@@ -21,7 +21,7 @@ from crawling.engine.middlewares import WatchedCompression
 from crawling.failures import reason_of
 from crawling.links.children import Children, Outlinks
 from crawling.links.traps import Traps
-from crawling.page.body_budget import Weights
+from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
 from crawling.page.request import PAGE, to_scrapy
 from crawling.response.charset import with_charset
@@ -199,7 +199,7 @@ async def _handle(dear: DearPage, folder: Path) -> str:
     raw = kind(page.hold.entry.url, dear.status, _headers(dear), dear.body, request=request)
     settings = {"DOWNLOAD_MAXSIZE": LARGEST}
     inner = HttpCompressionMiddleware(crawler=get_crawler(settings_dict=settings))
-    unpack = WatchedCompression(inner, Recorder(folder, "link"), Weights())
+    unpack = WatchedCompression(inner, Recorder(folder, "link"), BodyBudget())
     plain: Any = await unpack.process_response(request, raw)
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:

@@ -31,11 +31,11 @@ from crawling.net.address_guard import GuardedResolver
 from crawling.net.connections import KeptConnections, allow_files
 from crawling.net.endpoints import Straight
 from crawling.net.trust import Trust
-from crawling.page.body_budget import LARGE, Weights
+from crawling.page.body_budget import LARGE, BodyBudget
 from crawling.page.page import Page
 from crawling.page.request import PAGE
+from crawling.parts import Parts
 from crawling.response.site_feedback import heard_from, heard_in
-from crawling.runtime.worker import Worker
 from crawlstream.model.throttle import Heard
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class GatedHandler(HTTP11DownloadHandler):
         from twisted.internet import reactor  # noqa: PLC0415  an import would install another
 
         super().__init__(crawler)
-        self._holds = Worker.of(crawler).holds
+        self._holds = Parts.of(crawler).holds
         self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         settings: Settings = crawler.settings["CRAWLSTREAM"]
         self._verifies = settings.DOWNLOAD_VERIFY_CERTIFICATES
@@ -126,7 +126,7 @@ class GatedHandler(HTTP11DownloadHandler):
             heard = heard_from(error)
             # Its failure waits for Kafka, and must not carry what had come in.
             traceback.clear_frames(error.__traceback__)
-            self._holds.weights.drop(page)
+            self._holds.body_budget.drop(page)
             raise
         finally:
             self._holds.receive(page, heard)
@@ -186,7 +186,7 @@ class _Gate:
         return found.addCallback(self._let_go, download, download.page, key[0])
 
     def _let_go(self, connection: Any, download: Download, page: Page, scheme: bytes) -> Any:
-        connection.dataReceived = _Limits(connection, download, self._holds.weights)
+        connection.dataReceived = _Limits(connection, download, self._holds.body_budget)
         try:
             self._holds.depart(page)
         except GrantExpired:
@@ -206,11 +206,11 @@ class _Gate:
 class _Limits:
     """Stands before a connection's parser, which would take anything for ever."""
 
-    def __init__(self, connection: Any, download: Download, weights: Weights) -> None:
+    def __init__(self, connection: Any, download: Download, body_budget: BodyBudget) -> None:
         # Weak: a circle would keep the connection until garbage is collected, which is seldom.
         self._connection = ref(connection)
         self._download = download
-        self._weights = weights
+        self._body_budget = body_budget
         self._bytes = 0
 
     def __call__(self, data: bytes) -> None:
@@ -233,7 +233,7 @@ class _Limits:
     def _weigh(self, transport: Any) -> None:
         page = self._download.page
         if page is not None and page.is_open:
-            self._weights.weigh(page, self._bytes)
-            if not self._weights.may_grow(page):
+            self._body_budget.weigh(page, self._bytes)
+            if not self._body_budget.may_grow(page):
                 self._download.pause(transport)
-                self._weights.wait(page, self._download.go_on)
+                self._body_budget.wait(page, self._download.go_on)

@@ -11,33 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.core.downloader import Downloader
-from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
+from crawling.failures import Replaced
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
+from crawling.parts import Parts
 from crawlstream.model.url import domain_key, host_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-class Replaced(IgnoreRequest):
-    """A middleware wants another request than the one that the page's grant was for."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(f"a middleware asks for {request.method} {request.url} instead")
-        self.request = request
-
-
 class GrantedDownloader(Downloader):
     """Scrapy's downloader (``DOWNLOADER``) for requests of which each has its grant."""
 
     def __init__(self, crawler: Crawler) -> None:
-        from crawling.runtime.worker import Worker  # noqa: PLC0415  it knows this module
-
         super().__init__(crawler)
-        self._deadlines = Worker.of(crawler).endings.deadlines
+        self._deadlines = Parts.of(crawler).deadlines
         self._pass_middlewares = self.middleware.download_async
         vars(self.middleware)["download_async"] = self._in_time
 

@@ -11,16 +11,19 @@ from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.http import Response
 
 from crawling.failures import BadEncoding, TooLarge
+from crawling.lease.holds import Holds
 from crawling.links.children import Children, Outlinks
-from crawling.page.body_budget import Weights
+from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
 from crawling.page.page import Page
 from crawling.page.request import PAGE, page_of
+from crawling.parts import Parts
 from crawling.publish.deadlines import page_at_hand, publishing
+from crawling.publish.publisher import Publisher
 from crawling.response.charset import with_charset
 from crawling.response.codings import MOST_CODINGS, codings_of, unpacked
+from crawling.response.outcome import Outcomes
 from crawling.robots.check import ROBOTS
-from crawling.runtime.worker import Worker
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.result import CrawlResult
 
@@ -34,13 +37,13 @@ _LINK = 200
 class OutcomeMiddleware:
     """The outermost downloader middleware: sees a response when the others are done with it."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._outcomes = worker.outcomes
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> OutcomeMiddleware:
         """Scrapy's way to make one."""
-        return cls(Worker.of(crawler))
+        return cls(Parts.of(crawler).outcomes)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Let through what is for the spider."""
@@ -56,18 +59,18 @@ class WatchedCompression:
     """Scrapy's decompression, noted by the flight recorder, its errors told apart."""
 
     def __init__(
-        self, inner: HttpCompressionMiddleware, recorder: Recorder, weights: Weights
+        self, inner: HttpCompressionMiddleware, recorder: Recorder, body_budget: BodyBudget
     ) -> None:
         self._inner = inner
         self._recorder = recorder
-        self._weights = weights
+        self._body_budget = body_budget
         self.process_request = inner.process_request
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> WatchedCompression:
         """Scrapy's way to make one."""
-        inner, worker = HttpCompressionMiddleware.from_crawler(crawler), Worker.of(crawler)
-        return cls(inner, worker.recorder, worker.holds.weights)
+        inner, parts = HttpCompressionMiddleware.from_crawler(crawler), Parts.of(crawler)
+        return cls(inner, parts.recorder, parts.body_budget)
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         """Decompress; TooLarge and BadEncoding tell why not."""
@@ -79,11 +82,11 @@ class WatchedCompression:
             return unpacked(response)
         if len(codings) > MOST_CODINGS:
             raise BadEncoding(f"{len(codings)} codings on top of each other")
-        await self._weights.turn(page)
+        await self._body_budget.turn(page)
         with self._recorder.noting(page):
             plain = self._decompress(request, response)
         if page.is_open and isinstance(plain, Response):
-            self._weights.weigh(page, len(plain.body))
+            self._body_budget.weigh(page, len(plain.body))
         return plain
 
     def _decompress(self, request: Request, response: Response) -> Request | Response:
@@ -100,13 +103,14 @@ class WatchedCompression:
 class OutlinksMiddleware:
     """The outermost spider middleware: takes the children out, counts the items that pass."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._parts = Parts.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> OutlinksMiddleware:
         """Scrapy's way to make one."""
-        return cls(Worker.of(crawler))
+        return cls(crawler)
 
     def process_spider_input(self, response: Response) -> None:
         """Note whose response it is, for spider and pipelines."""
@@ -117,12 +121,12 @@ class OutlinksMiddleware:
     ) -> AsyncIterator[Any]:
         """Pass the items on; the page ends when they have left the pipelines."""
         page = page_of(response)
-        children = Children(page, self._worker.traps)
+        children = Children(page, self._parts.traps)
         try:
-            steps = self._worker.endings.deadlines.steps(page, result)
-            async for each in self._worker.recorder.watched(page, steps):
+            steps = self._parts.deadlines.steps(page, result)
+            async for each in self._parts.recorder.watched(page, steps):
                 if isinstance(each, Outlinks):
-                    with self._worker.recorder.noting(page):
+                    with self._parts.recorder.noting(page):
                         children.follow(each.urls, response)
                 elif isinstance(each, Request):
                     self._take(each, response, children)
@@ -131,15 +135,15 @@ class OutlinksMiddleware:
                     self._weigh(page, each)
                     yield each
         finally:
-            page.links = self._worker.blacklist.screen(page, children.groups)
+            page.links = self._parts.blacklist.screen(page, children.groups)
         failpoint("after_parse")
-        self._worker.endings.parsed(page)
+        self._parts.endings.parsed(page)
 
     def _weigh(self, page: Page, item: Any) -> None:
         """A result that waits for Kafka is its body, and its links beside it."""
         if isinstance(item, CrawlResult) and page.is_open:
             size = len(item.body) + len(item.links) * _LINK
-            self._worker.holds.weights.weigh(page, size)
+            self._parts.body_budget.weigh(page, size)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """A page cannot end the process: others would meet it, and end as well."""
@@ -148,7 +152,7 @@ class OutlinksMiddleware:
 
     def _take(self, request: Request, response: Response, children: Children) -> None:
         hold = page_of(response).hold
-        bounded = getattr(self._worker.spider, "obeys_maxdepth", True)
+        bounded = getattr(self._crawler.spider, "obeys_maxdepth", True)
         if bounded and hold.entry.depth >= hold.profile.maxdepth:
             page_of(response).filtered["depth"] += 1
         else:
@@ -158,9 +162,10 @@ class OutlinksMiddleware:
 class ResultPipeline:
     """Publishes results, and lets an item leave when Kafka has acknowledged it."""
 
-    def __init__(self, worker: Worker, *, is_alone: bool) -> None:
+    def __init__(self, holds: Holds, publisher: Publisher, *, is_alone: bool) -> None:
         """``is_alone``: no pipeline of a user is there to take items of another kind."""
-        self._worker = worker
+        self._holds = holds
+        self._publisher = publisher
         self._is_alone = is_alone
 
     @classmethod
@@ -168,7 +173,8 @@ class ResultPipeline:
         """Scrapy's way to make one."""
         pipelines = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
         enabled = sum(order is not None for order in pipelines.values())
-        return cls(Worker.of(crawler), is_alone=enabled == 1)
+        parts = Parts.of(crawler)
+        return cls(parts.holds, parts.publisher, is_alone=enabled == 1)
 
     async def process_item(self, item: Any) -> Any:
         """Publish one; GivenUp only where the worker is about to end."""
@@ -179,11 +185,11 @@ class ResultPipeline:
                 f"{type(item).__name__} is no result, and no pipeline of yours takes it:"
                 " yield self.result(response, attrs=...)"
             )
-        page = self._worker.holds.by_id(item.id)
+        page = self._holds.by_id(item.id)
         if page is None or not page.is_open:
             raise DropItem("the page is in other hands")
         with publishing(page):
-            await self._worker.publisher.result(item)
+            await self._publisher.result(item)
         failpoint("after_publish")
         page.body_bytes = len(item.body)
         return item

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.pipelines import ItemPipelineManager
 
+from crawling.parts import Parts
 from crawling.publish.deadlines import Deadlines, page_at_hand
-from crawling.runtime.worker import Worker
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,7 +22,7 @@ class BoundPipelines(ItemPipelineManager):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Scrapy's way to make one."""
         manager = super().from_crawler(crawler)
-        manager._deadlines = Worker.of(crawler).endings.deadlines  # noqa: SLF001  it is ours
+        manager._deadlines = Parts.of(crawler).deadlines  # noqa: SLF001  it is ours
         return manager
 
     async def process_item_async(self, item: Any) -> Any:

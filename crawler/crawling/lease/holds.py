@@ -11,79 +11,60 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
 
 from scrapy.exceptions import IgnoreRequest
 
 from crawling.lease.cpu_fairness import LOOK_AGAIN_S, Shares
+from crawling.lease.report import End, Owed, Report
 from crawling.lease.slots import Slots
 from crawling.lease.word import FENCE_S, WORD_BY_S, Word
-from crawling.page.body_budget import Weights
+from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
 from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
-from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.throttle import Heard
 from crawlstream.model.url import entry_id, fingerprint
 
 START_BY_S = 0.5
 """A request that has not left so long after its grant was asked for is given back."""
 HOLDS_PER_SLOT = 4
 """Open holds for each download slot: parsing and publishing must not starve the downloads."""
-ENDS_PER_EXCHANGE = 200
-LINKS_PER_EXCHANGE = 1_000
-"""Together they keep the script of one exchange near 5 ms."""
 
 
 class GrantExpired(IgnoreRequest):
     """The request did not leave in time; its page is given back."""
 
 
-End = Settle | Requeue | Release
-
-
-@dataclass(frozen=True, slots=True)
-class Owed:
-    """What one exchange tells the frontier."""
-
-    settles: Sequence[Settle] = ()
-    requeues: Sequence[Requeue] = ()
-    releases: Sequence[Release] = ()
-    sent: Sequence[Sent] = ()
-
-    @property
-    def ends(self) -> Iterator[End]:
-        """Everything that ends a hold."""
-        yield from self.settles
-        yield from self.requeues
-        yield from self.releases
-
-
 class Holds:
-    """All holds of this process. ``on_owed`` is called when there is news for the frontier."""
+    """All holds of this process.
+
+    ``on_owed`` is called when there is news for the frontier; ``on_spill`` with a settle whose
+    links have no room: ``spilled`` ends what it begins.
+    """
 
     def __init__(
         self,
         slots: int,
         on_owed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        body_budget: BodyBudget | None = None,
+        on_spill: Callable[[Settle], None] | None = None,
     ) -> None:
         self._on_owed = on_owed
         self._clock = clock
         self._pages: dict[str, Page] = {}
         self._by_id: dict[str, Page] = {}
-        self._ends: deque[End] = deque()
-        self._sent: dict[str, Sent] = {}
+        self._report = Report()
         self._slots = Slots(slots, clock)
         self._shares = Shares(clock)
-        self.weights = Weights()
+        self.body_budget = body_budget or BodyBudget()
         self._most = HOLDS_PER_SLOT * slots
         self.is_crowded = False
         """Whether Redis has no room for links, as far as is known."""
-        self.on_spill: Callable[[Settle], None] | None = None
-        """Called with a settle whose links have no room; ``spilled`` ends what it begins."""
+        self._on_spill = on_spill
         self._word = Word(clock)
 
     # Coming in.
@@ -180,7 +161,7 @@ class Holds:
     def departed(self, page: Page) -> None:
         """The request has left, now at the latest."""
         if page.phase is Phase.SENT:
-            self._report(page, received=False)
+            self._note_sent(page, received=False)
 
     def receive(self, page: Page, heard: Heard | None = None) -> None:
         """The response is there, or none will come; the site was ``heard`` of, if only refusing."""
@@ -188,9 +169,9 @@ class Holds:
             self._move(page, Phase.RECEIVED)
             page.latency_ms = int((self._clock() - page.left_at) * 1000)
             page.received_at = time.time()
-            self._report(page, received=True, heard=heard)
+            self._note_sent(page, received=True, heard=heard)
         elif page.phase is Phase.CONNECTING and heard is not None:
-            self._report(page, received=True, heard=heard)
+            self._note_sent(page, received=True, heard=heard)
 
     def answered(self, page: Page) -> None:
         """There is a response; one that no site has given if it is a middleware of the user's."""
@@ -198,10 +179,10 @@ class Holds:
             self._move(page, Phase.RECEIVED)
             page.received_at = time.time()
 
-    def _report(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
+    def _note_sent(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        self._sent[page.token] = Sent(page.token, page.sent_ms, received, heard)
+        self._report.note_sent(Sent(page.token, page.sent_ms, received, heard))
         self._on_owed()
 
     def _age_of(self, page: Page) -> float:
@@ -213,9 +194,9 @@ class Holds:
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
         """The page has its result, its failure or its redirect, acknowledged by Kafka."""
         settle = _settle_of(page, outcome, reason)
-        if self.is_crowded and settle.links and self.on_spill and page.is_open:
+        if self.is_crowded and settle.links and self._on_spill and page.is_open:
             self._move(page, Phase.SPILLING)
-            self.on_spill(settle)
+            self._on_spill(settle)
         else:
             self._end(page, settle)
 
@@ -223,14 +204,14 @@ class Holds:
         """Kafka has the links of a page, and this is left to tell of it."""
         if page := self._pages.get(settle.token):
             self._move(page, Phase.ENDED)
-        self._ends.append(settle)
+        self._report.add(settle)
         self._on_owed()
 
     def unspilled(self, settle: Settle) -> None:
         """The links of a page cannot be written: it is given back instead, and fetched again."""
         if page := self._pages.get(settle.token):
             self._move(page, Phase.ENDED)
-        self._ends.append(Release(token=settle.token, sent_ms=settle.sent_ms))
+        self._report.add(Release(token=settle.token, sent_ms=settle.sent_ms))
         self._on_owed()
 
     def requeue(self, page: Page, delay_ms: int) -> None:
@@ -259,28 +240,25 @@ class Holds:
             self._move(page, Phase.ENDED)
             if page.cpu_s:
                 self._shares.charge(page.hold.domain, page.cpu_s)
-            if _tells_all(end, self._sent.get(page.token)):
-                self._sent.pop(page.token, None)
-            self._ends.append(end)
+            self._report.end(end)
             self._on_owed()
 
     def _move(self, page: Page, phase: Phase) -> None:
         self._slots.move(page, phase)
         page.phase = phase
         if not page.is_open:
-            self.weights.drop(page)
+            self.body_budget.drop(page)
 
     # To the frontier and back.
 
     @property
     def owes(self) -> bool:
         """Whether there is anything to tell."""
-        return bool(self._ends or self._sent)
+        return bool(self._report)
 
     def take_owed(self) -> Owed:
         """What the next exchange tells; it must be told, or told again, until it is answered."""
-        sent, self._sent = tuple(self._sent.values()), {}
-        return replace(_taken_from(self._ends), sent=sent)
+        return self._report.take()
 
     def told(
         self, owed: Owed, stale: Collection[str], refused: Collection[str] = ()
@@ -293,9 +271,9 @@ class Holds:
             if end.token not in refused:
                 self._forget(end.token)
         for settle in owed.settles:
-            if settle.token in refused and self.on_spill:
+            if settle.token in refused and self._on_spill:
                 self._pages[settle.token].phase = Phase.SPILLING
-                self.on_spill(settle)
+                self._on_spill(settle)
         return self.lose(stale)
 
     def lose(self, tokens: Collection[str]) -> Sequence[Page]:
@@ -309,7 +287,7 @@ class Holds:
 
     def _forget(self, token: str) -> None:
         page = self._pages.pop(token, None)
-        self._sent.pop(token, None)
+        self._report.forget(token)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
 
@@ -324,34 +302,6 @@ def _settle_of(page: Page, outcome: Outcome, reason: str) -> Settle:
         sent_ms=page.sent_ms,
         body_bytes=page.body_bytes,
     )
-
-
-def _taken_from(ends: deque[End]) -> Owed:
-    """The ends that have room in one exchange; one settle always has."""
-    settles: list[Settle] = []
-    requeues: list[Requeue] = []
-    releases: list[Release] = []
-    links = 0
-    while ends and len(settles) + len(requeues) + len(releases) < ENDS_PER_EXCHANGE:
-        end = ends[0]
-        if isinstance(end, Settle):
-            more = sum(len(group.entries) for group in end.links)
-            if settles and links + more > LINKS_PER_EXCHANGE:
-                break
-            links += more
-            settles.append(end)
-        else:
-            (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
-        ends.popleft()
-    return Owed(settles, requeues, releases)
-
-
-def _tells_all(end: End, sent: Sent | None) -> bool:
-    """Whether an end makes the report needless: a result says that the site has answered."""
-    if sent is None or sent.heard is None:
-        return True
-    is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED
-    return is_result and sent.heard.reaction is Reaction.ANSWER
 
 
 def _identity(entry: Entry) -> str:

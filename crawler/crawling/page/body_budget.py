@@ -24,19 +24,16 @@ _STEP = 64 * 1024
 """What a connection brings at a time."""
 
 
-class Weights:
+class BodyBudget:
     """The large bodies of this process, eldest first. All on one thread."""
 
-    def __init__(self) -> None:
-        self._limit = _SHARED
+    def __init__(self, largest: int = 0) -> None:
+        """``largest``: bytes of the largest body that comes in."""
+        self._limit = max(_SHARED, largest)
         self._sizes: dict[Page, int] = {}
         self._waiting: dict[Page, Callable[[], None]] = {}
         self.total = 0
         """Bytes."""
-
-    def take(self, largest: int) -> None:
-        """Bodies of up to so many bytes come in."""
-        self._limit = max(_SHARED, largest)
 
     def weigh(self, page: Page, size: int) -> None:
         """A page's body takes so many bytes now."""

@@ -50,7 +50,7 @@ class Endings:
         """The page will have no result: say so in Kafka, then in the frontier."""
         if not page.is_open:
             return
-        self._holds.weights.drop(page)
+        self._holds.body_budget.drop(page)
         hold = page.hold
         event = PageFailed(
             id=page.id,
@@ -90,7 +90,7 @@ class Endings:
         """A pipeline raised. If it only gave up waiting for a service, the page stays open."""
         page = _page_behind(response)
         if page and isinstance(failure.value, GivenUp):
-            self._holds.weights.drop(page)
+            self._holds.body_budget.drop(page)
         elif page:
             _note(page, "item_error", failure)
             self.item_left(response)

@@ -9,8 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from crawling.engine.downloader import Replaced
-from crawling.failures import RETRY_CODES, BadStatus, is_retryable, reason_of
+from crawling.failures import RETRY_CODES, BadStatus, Replaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.holds import GrantExpired, Holds
 from crawling.links.children import Children

@@ -26,8 +26,7 @@ from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
 
 from crawling.background import Tasks
-from crawling.engine.downloader import Replaced
-from crawling.failures import TooLarge
+from crawling.failures import Replaced, TooLarge
 from crawling.lease.holds import START_BY_S, GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE, agent_of

@@ -1,4 +1,4 @@
-"""The feeder: tells the frontier what happened, and leases what may be fetched next.
+"""The lease loop: tells the frontier what happened, and leases what may be fetched next.
 
 One exchange is in flight at a time. The next leaves when the former is back and 25 ms have
 passed, sooner if no slot has anything to do. With nothing to tell and nothing due it sleeps,
@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from crawling.lease.holds import Holds, Owed
+from crawling.lease.holds import Holds
+from crawling.lease.report import Owed
 from crawling.metrics import Meter
 from crawling.page.page import Page
 from crawling.robots.check import Robots
@@ -52,7 +53,7 @@ class _Call:
     tries: int = 1
 
 
-class Feeder:
+class LeaseLoop:
     """Keeps the slots of one worker busy with what the frontier grants."""
 
     def __init__(

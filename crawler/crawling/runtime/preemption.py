@@ -25,6 +25,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
+from crawling.parts import Parts
 from crawling.runtime.worker import Worker
 from crawlstream.boot.settings import Settings
 from crawlstream.tasks import end
@@ -217,11 +218,13 @@ class Watcher:
         while not is_announced:
             await asyncio.sleep(LOOK_EVERY_S)
             is_announced = await self._is_announced()
-        worker = Worker.of(self._crawler)
+        worker, holds = self._crawler.get_extension(Worker), Parts.of(self._crawler).holds
+        if worker is None:
+            return
         worker.leave("notice")
         await asyncio.sleep(max(0.0, self._notice_s - LOOK_EVERY_S - LAST_S))
-        log.warning("release", outcome="out_of_time", pages=len(worker.holds))
-        worker.holds.release_unsent(sent_too=True)
+        log.warning("release", outcome="out_of_time", pages=len(holds))
+        holds.release_unsent(sent_too=True)
 
     async def _is_announced(self) -> bool:
         try:

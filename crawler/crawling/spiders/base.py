@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.http import Headers, Response, TextResponse
 
 from crawling.page.request import page_of
-from crawling.runtime.worker import Worker
+from crawling.parts import Parts
 from crawlstream.model.result import CrawlResult
 
 _AS_ASKED: Any = object()
@@ -29,8 +29,7 @@ class ClusterSpider(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Everything that the frontier grants to this worker."""
-        requests: AsyncIterator[Request] = Worker.of(self.crawler).requests()
-        async for request in requests:
+        async for request in Parts.of(self.crawler).requests():
             yield request
 
     def result(

@@ -76,7 +76,7 @@ async def test_redis_killed_in_mid_crawl_costs_no_page(
 
 
 STUCK_SPIDER = """
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider
 
 class StuckSpider(ClusterSpider):
     name = "stuck"

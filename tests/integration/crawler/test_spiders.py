@@ -67,8 +67,8 @@ async def test_a_users_spider_needs_nothing_but_parse(
 CARELESS_SPIDER = """
 from scrapy.exceptions import CloseSpider
 
-from crawling.links.children import Outlinks
-from crawling.spiders.base import ClusterSpider
+from crawling import Outlinks
+from crawling import ClusterSpider
 
 class CarelessSpider(ClusterSpider):
     name = "careless"
@@ -143,7 +143,7 @@ MEDDLING = """
 import os
 from scrapy import Request
 from scrapy.http import HtmlResponse
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider
 
 SITE = os.environ["SITE"]
 
@@ -267,7 +267,7 @@ from scrapy import Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider
 
 class Plain(Spider):
     name = "plain"
@@ -387,7 +387,7 @@ import asyncio
 from crawling.publish.publisher import deadlines
 
 from crawling.publish.publisher import completion as endings
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider
 
 deadlines.LONGEST_S, endings._PAUSE_MS = 3.0, 100
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from crawling.lease.holds import Owed
+from crawling.lease.report import Owed
 from crawling.metrics import Meter
 from crawlstream.model.effects import Exchanged, Outcome, Release, Requeue, Sent, Settle
 from crawlstream.model.throttle import Heard, Reaction

@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 
 from crawling.engine.middlewares import WatchedCompression
 from crawling.failures import BadEncoding, TooLarge
-from crawling.page.body_budget import Weights
+from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
 from crawling.page.request import PAGE
 from support.pages import page_at
@@ -55,7 +55,7 @@ async def test_what_a_bomb_has_become_is_freed_before_its_failure_is_told(
     inner: Any = Refusing(kind)
     request = Request(URL, meta={PAGE: page_at(URL)})
     response = Response(URL, headers={"Content-Encoding": "gzip"}, request=request)
-    middleware = WatchedCompression(inner, Recorder(tmp_path, "link"), Weights())
+    middleware = WatchedCompression(inner, Recorder(tmp_path, "link"), BodyBudget())
     with pytest.raises(told) as raised:
         await middleware.process_response(request, response)
     assert raised.value.__traceback__ is not None
@@ -87,7 +87,7 @@ async def test_no_more_than_two_codings_are_undone(
 ) -> None:
     """Each is undone to full size: a small response with many of them is dear."""
     inner = HttpCompressionMiddleware(crawler=get_crawler())
-    middleware = WatchedCompression(inner, Recorder(tmp_path, "link"), Weights())
+    middleware = WatchedCompression(inner, Recorder(tmp_path, "link"), BodyBudget())
     request = Request(URL, meta={PAGE: page_at(URL)})
     response = Response(
         URL, headers={"Content-Encoding": codings}, body=wrapped(b"text", layers), request=request

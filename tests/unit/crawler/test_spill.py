@@ -19,8 +19,7 @@ class Spilling:
 
     def __init__(self) -> None:
         self.settles: list[Settle] = []
-        self.holds = Holds(4, lambda: None)
-        self.holds.on_spill = self.settles.append
+        self.holds = Holds(4, lambda: None, on_spill=self.settles.append)
 
     def page(self) -> Page:
         """A page that leads somewhere."""
@@ -130,7 +129,7 @@ async def test_a_page_does_not_end_without_its_links(
         worker="w1",
         spiderid="link",
     )
-    holds.is_crowded, holds.on_spill = True, spiller.begin
+    holds.is_crowded, holds._on_spill = True, spiller.begin
     holds.settle(page, Outcome.DONE, "2xx")
     await tasks.finish(1)
     owed = holds.take_owed()

@@ -1,4 +1,4 @@
-"""The feeder and a frontier whose answers get lost: nothing is forgotten, nothing is done twice."""
+"""The lease loop and a frontier whose answers get lost: nothing is forgotten or done twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from crawling.lease.holds import START_BY_S, GrantExpired, Holds
 from crawling.metrics import Meter
 from crawling.page.page import Page, Phase
-from crawling.runtime.lease_loop import Feeder
+from crawling.runtime.lease_loop import LeaseLoop
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.effects import Outcome
 from support.frontier.bench import Bench
@@ -30,13 +30,13 @@ class Screen:
 
 
 class Fed:
-    """One worker's holds and feeder, whose calls are answered until a test says otherwise."""
+    """One worker's holds and loop, whose calls are answered until a test says otherwise."""
 
     def __init__(self, bench: Bench) -> None:
         self.now = time.monotonic()
         self.answers_lost = 0
         self.holds = Holds(4, lambda: None, lambda: self.now)
-        self.feeder = Feeder(
+        self.loop = LeaseLoop(
             bench.worker.frontier,
             self.holds,
             Screen(),  # type: ignore[arg-type]
@@ -59,8 +59,8 @@ class Fed:
 
     async def exchange(self) -> list[Page]:
         """One call; what is ready for Scrapy after it."""
-        await self.feeder._exchange()
-        return [self.feeder.ready.get_nowait() for _ in range(self.feeder.ready.qsize())]
+        await self.loop._exchange()
+        return [self.loop.ready.get_nowait() for _ in range(self.loop.ready.qsize())]
 
 
 async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:
@@ -100,7 +100,7 @@ async def test_a_worker_that_drains_gives_back_what_it_is_granted_late(bench: Be
     fed = Fed(bench)
     fed.answers_lost = 1
     await fed.exchange()
-    fed.feeder.drain()
+    fed.loop.drain()
     assert await fed.exchange() == []
     await fed.exchange()
     state = await bench.state()

@@ -1,4 +1,4 @@
-"""The weights of bodies: together they stay below a bound, and every one of them has its turn."""
+"""The memory budget of bodies: together they stay below a bound, and each has its turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from crawling.page.body_budget import LARGE, Weights
+from crawling.page.body_budget import LARGE, BodyBudget
 from crawling.page.page import Page, Phase
 from support.pages import page_at
 
@@ -18,11 +18,9 @@ LIMIT = LARGEST + 2 * LARGEST
 """What all share, and what the two eldest may take beyond that."""
 
 
-def full_size() -> Weights:
+def full_size() -> BodyBudget:
     """Those of a worker with default settings."""
-    weights = Weights()
-    weights.take(LARGEST)
-    return weights
+    return BodyBudget(LARGEST)
 
 
 def pages(count: int) -> list[Page]:
@@ -32,19 +30,19 @@ def pages(count: int) -> list[Page]:
 
 def test_small_bodies_are_not_weighed() -> None:
     """What most pages are costs nothing, and never waits."""
-    weights = full_size()
+    budget = full_size()
     for page in pages(1000):
-        weights.weigh(page, LARGE)
-        assert weights.may_grow(page)
-        weights.drop(page)
-    assert weights.total == 0
+        budget.weigh(page, LARGE)
+        assert budget.may_grow(page)
+        budget.drop(page)
+    assert budget.total == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_comes_in_weighs_no_more_than_it_may_and_all_of_it_arrives(seed: int) -> None:
     """Eighty bodies of up to 16 MiB, in chunks that come in any order, slow ones among them."""
     chance = random.Random(seed)
-    weights = full_size()
+    budget = full_size()
     sizes = {page: chance.randrange(LARGE, LARGEST, CHUNK) for page in pages(80)}
     speed = {page: chance.choice([0.02, 1, 1]) for page in sizes}
     here, paused, most = dict.fromkeys(sizes, LARGE), set[Page](), 0
@@ -53,80 +51,80 @@ def test_whatever_comes_in_weighs_no_more_than_it_may_and_all_of_it_arrives(seed
         assert coming, "nothing goes on"
         page = chance.choices(coming, [speed[each] for each in coming])[0]
         here[page] += CHUNK
-        weights.weigh(page, here[page])
-        most = max(most, weights.total)
+        budget.weigh(page, here[page])
+        most = max(most, budget.total)
         if here[page] >= sizes[page]:
             del here[page]
-            weights.drop(page)
-        elif not weights.may_grow(page):
+            budget.drop(page)
+        elif not budget.may_grow(page):
             paused.add(page)
-            weights.wait(page, lambda page=page: paused.discard(page))  # type: ignore[misc]
+            budget.wait(page, lambda page=page: paused.discard(page))  # type: ignore[misc]
     assert most <= LIMIT + len(sizes) * CHUNK
-    assert weights.total == 0
+    assert budget.total == 0
 
 
 def test_the_eldest_go_on_when_there_is_no_room() -> None:
     """Two of them, then the next two."""
-    weights = full_size()
+    budget = full_size()
     first, second, third, fourth = pages(4)
     for page in (first, second, third, fourth):
-        weights.weigh(page, LARGEST)
-    assert [weights.may_grow(each) for each in (first, second, third, fourth)] == [
+        budget.weigh(page, LARGEST)
+    assert [budget.may_grow(each) for each in (first, second, third, fourth)] == [
         True, True, False, False,
     ]  # fmt: skip
     gone_on: list[Page] = []
     for page in (third, fourth):
-        weights.wait(page, lambda page=page: gone_on.append(page))  # type: ignore[misc]
-    weights.weigh(second, 2 * LARGEST)
-    weights.drop(first)
+        budget.wait(page, lambda page=page: gone_on.append(page))  # type: ignore[misc]
+    budget.weigh(second, 2 * LARGEST)
+    budget.drop(first)
     assert gone_on == [third]
-    weights.drop(second)
+    budget.drop(second)
     assert gone_on == [third, fourth]
 
 
 @pytest.mark.parametrize("phase", [Phase.ENDED, Phase.STALE, Phase.SPILLING])
 def test_a_page_that_is_over_gives_its_room_back(phase: Phase) -> None:
     """However it ended; what waits then goes on."""
-    weights = full_size()
+    budget = full_size()
     held, waits = pages(2)
-    weights.weigh(held, 5 * LARGEST)
+    budget.weigh(held, 5 * LARGEST)
     gone_on: list[Page] = []
-    weights.wait(waits, lambda: gone_on.append(waits))
+    budget.wait(waits, lambda: gone_on.append(waits))
     held.phase = phase
-    weights.drop(held)
+    budget.drop(held)
     assert gone_on == [waits]
-    weights.drop(held)
-    assert weights.total == 0
+    budget.drop(held)
+    assert budget.total == 0
 
 
 async def test_bodies_are_decompressed_one_after_the_other_where_each_fills_the_room() -> None:
     """Many small responses that become large ones are not all decompressed at once."""
-    weights = full_size()
+    budget = full_size()
     most = 0
 
     async def decompress(page: Page) -> None:
         nonlocal most
-        await weights.turn(page)
-        weights.weigh(page, LARGEST)
-        most = max(most, weights.total)
+        await budget.turn(page)
+        budget.weigh(page, LARGEST)
+        most = max(most, budget.total)
         await asyncio.sleep(0.001)
-        weights.drop(page)
+        budget.drop(page)
 
     async with asyncio.timeout(20):
         await asyncio.gather(*map(decompress, pages(60)))
     assert most <= LIMIT
-    assert weights.total == 0
+    assert budget.total == 0
 
 
 async def test_a_page_that_waits_to_be_decompressed_goes_on_when_it_is_in_other_hands() -> None:
     """Nobody waits for ever."""
-    weights = full_size()
+    budget = full_size()
     *eldest, waits = pages(3)
     for page in eldest:
-        weights.weigh(page, 3 * LARGEST)
-    turn = asyncio.ensure_future(weights.turn(waits))
+        budget.weigh(page, 3 * LARGEST)
+    turn = asyncio.ensure_future(budget.turn(waits))
     await asyncio.sleep(0)
     assert not turn.done()
     waits.phase = Phase.STALE
-    weights.drop(waits)
+    budget.drop(waits)
     await asyncio.wait_for(turn, 5)

@@ -1,0 +1,95 @@
+"""What the frontier must be told of the holds of this process: one exchange takes it away."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.throttle import Reaction
+
+ENDS_PER_EXCHANGE = 200
+LINKS_PER_EXCHANGE = 1_000
+"""Together they keep the script of one exchange near 5 ms."""
+
+End = Settle | Requeue | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What one exchange tells the frontier."""
+
+    settles: Sequence[Settle] = ()
+    requeues: Sequence[Requeue] = ()
+    releases: Sequence[Release] = ()
+    sent: Sequence[Sent] = ()
+
+    @property
+    def ends(self) -> Iterator[End]:
+        """Everything that ends a hold."""
+        yield from self.settles
+        yield from self.requeues
+        yield from self.releases
+
+
+class Report:
+    """All that is owed: ends in their order, and the latest word of each request that has left."""
+
+    def __init__(self) -> None:
+        self._ends: deque[End] = deque()
+        self._sent: dict[str, Sent] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._ends or self._sent)
+
+    def note_sent(self, sent: Sent) -> None:
+        """A request has left, or something was heard of it."""
+        self._sent[sent.token] = sent
+
+    def add(self, end: End) -> None:
+        """A hold has ended."""
+        self._ends.append(end)
+
+    def end(self, end: End) -> None:
+        """The same, where the end may say all that was to be told of its request."""
+        if _tells_all(end, self._sent.get(end.token)):
+            self.forget(end.token)
+        self.add(end)
+
+    def forget(self, token: str) -> None:
+        """Nothing of this request is of interest any more."""
+        self._sent.pop(token, None)
+
+    def take(self) -> Owed:
+        """As much as one exchange tells."""
+        sent, self._sent = tuple(self._sent.values()), {}
+        return replace(_taken_from(self._ends), sent=sent)
+
+
+def _taken_from(ends: deque[End]) -> Owed:
+    """The ends that have room in one exchange; one settle always has."""
+    settles: list[Settle] = []
+    requeues: list[Requeue] = []
+    releases: list[Release] = []
+    links = 0
+    while ends and len(settles) + len(requeues) + len(releases) < ENDS_PER_EXCHANGE:
+        end = ends[0]
+        if isinstance(end, Settle):
+            more = sum(len(group.entries) for group in end.links)
+            if settles and links + more > LINKS_PER_EXCHANGE:
+                break
+            links += more
+            settles.append(end)
+        else:
+            (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
+        ends.popleft()
+    return Owed(settles, requeues, releases)
+
+
+def _tells_all(end: End, sent: Sent | None) -> bool:
+    """Whether an end makes the report needless: a result says that the site has answered."""
+    if sent is None or sent.heard is None:
+        return True
+    is_result = isinstance(end, Settle) and end.outcome is not Outcome.FAILED
+    return is_result and sent.heard.reaction is Reaction.ANSWER

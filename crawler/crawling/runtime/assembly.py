@@ -1,0 +1,135 @@
+"""Makes the parts of a worker and ties them together: each gets what it works with, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+from scrapy.http import Response
+
+from crawling.background import Tasks
+from crawling.lease.holds import GrantExpired, Holds
+from crawling.links.blacklist import Blacklist
+from crawling.links.traps import Traps
+from crawling.metrics import Meter
+from crawling.page.body_budget import BodyBudget
+from crawling.page.flight_recorder import Recorder
+from crawling.page.page import Page
+from crawling.parts import Parts
+from crawling.publish.completion import Endings
+from crawling.publish.publisher import Publisher
+from crawling.publish.spill import Spiller
+from crawling.response.outcome import Outcomes
+from crawling.robots.check import Robots
+from crawling.robots.store import RobotsBook
+from crawling.runtime.clients import Clients
+from crawling.runtime.lease_loop import LeaseLoop
+from crawling.runtime.request_source import RequestSource
+from crawlstream.boot.settings import Settings
+from crawlstream.keys import encode_id
+from crawlstream.stats.heartbeat import Process
+from crawlstream.stats.tally import Tally
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """A worker's parts, and the loop that keeps them busy."""
+
+    parts: Parts
+    loop: LeaseLoop
+    begin_to_end: Callable[[], None]
+    """Lease nothing more, and have Kafka take at once what waits for it."""
+
+
+def assemble(
+    crawler: Crawler, process: Process, clients: Clients, *, tally: Tally, tasks: Tasks
+) -> Assembly:
+    """The parts of one worker; where two know each other, a lambda waits for the later."""
+    settings: Settings = crawler.settings["CRAWLSTREAM"]
+    meter = Meter(process.spider, settings.CONCURRENT_REQUESTS)
+    recorder = Recorder(Path(settings.home) / "recorder", encode_id(process.spider))
+    publisher = Publisher(clients.sink, settings)
+    body_budget = BodyBudget(settings.download_max_bytes)
+    holds = Holds(
+        settings.CONCURRENT_REQUESTS,
+        lambda: loop.news(),  # noqa: PLW0108  made below
+        body_budget=body_budget,
+        on_spill=lambda settle: spiller.begin(settle),  # noqa: PLW0108  made below
+    )
+    names = {"worker": process.name, "spiderid": process.spider}
+    spiller = Spiller(clients.frontier, publisher, holds, tasks, **names)
+    endings = Endings(holds, publisher, tasks, settings.RETRY_TIMES)
+    outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
+    book = RobotsBook(clients.redis, settings.keys)
+    agent = crawler.settings["USER_AGENT"] or ""
+    fetching, noting = _Fetching(crawler), recorder.noting
+    robots = Robots(book, outcomes, tasks, fetching, noting=noting, agent=agent)
+    loop = LeaseLoop(
+        clients.frontier,
+        holds,
+        robots,
+        clients.sleeper,
+        meter=meter,
+        **names,
+        may_lease=lambda: not publisher.waits_for and not crawler.engine.needs_backout(),
+    )
+    ending = _Ending(loop, publisher)
+    source = RequestSource(crawler, loop.ready, outcomes, on_end=ending.begin)
+    parts = Parts(
+        holds=holds,
+        body_budget=body_budget,
+        recorder=recorder,
+        publisher=publisher,
+        deadlines=endings.deadlines,
+        endings=endings,
+        outcomes=outcomes,
+        traps=Traps(settings.max_path_segments, settings.max_path_repeats),
+        blacklist=Blacklist(clients.frontier, drops=not settings.SCHEDULER_BACKLOG_BLACKLIST),
+        requests=source.requests,
+    )
+    return Assembly(parts=parts, loop=loop, begin_to_end=ending.begin)
+
+
+class _Ending:
+    """The first step of a worker's end; it may be taken again."""
+
+    def __init__(self, loop: LeaseLoop, publisher: Publisher) -> None:
+        self._loop = loop
+        self._publisher = publisher
+
+    def begin(self) -> None:
+        self._loop.drain()
+        self._publisher.hurry()
+
+
+class _Counting:
+    """Counts the responses of a worker, for ``stats`` and for Prometheus."""
+
+    def __init__(self, process: Process, tally: Tally, meter: Meter) -> None:
+        self._process = process
+        self._tally = tally
+        self._meter = meter
+
+    def __call__(self, page: Page, status: int) -> None:
+        self._tally.count_response(self._process.spider, self._process.host, status)
+        latency_ms = page.latency_ms if page.status else None
+        self._tally.domains.count(page.hold.domain, status, latency_ms)
+        self._meter.response(status, latency_ms)
+
+
+class _Fetching:
+    """Downloads beside the spider's requests, while the engine runs."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    async def __call__(self, request: Request) -> Response:
+        if not self._crawler.engine.running:
+            raise GrantExpired
+        return await self._crawler.engine.download_async(request)

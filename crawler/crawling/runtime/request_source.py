@@ -1,0 +1,55 @@
+"""Pages that may be fetched, as requests for Scrapy: what a spider's ``start()`` yields."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+
+from crawling.page.page import Page, Phase
+from crawling.page.request import to_scrapy
+from crawling.response.outcome import Outcomes
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+
+class RequestSource:
+    """Makes the only request that there will be for each grant."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        ready: asyncio.Queue[Page],
+        outcomes: Outcomes,
+        *,
+        on_end: Callable[[], None],
+    ) -> None:
+        """``ready`` has pages that robots.txt lets pass; ``on_end`` is called when Scrapy ends."""
+        self._crawler = crawler
+        self._ready = ready
+        self._outcomes = outcomes
+        self._on_end = on_end
+
+    async def requests(self) -> AsyncIterator[Request]:
+        """Every page that may be fetched."""
+        endings = self._outcomes.endings
+        try:
+            while True:
+                page = await self._ready.get()
+                if page.phase is not Phase.WAITING:
+                    continue
+                spider = self._crawler.spider
+                if spider is None:
+                    raise RuntimeError("the spider is not open")
+                try:
+                    request = to_scrapy(page, spider, self._outcomes.failed)
+                    endings.deadlines.bind(request, page, spider)
+                except (TypeError, ValueError) as error:
+                    endings.fail_soon(page, "invalid_request", str(error))
+                else:
+                    yield request
+        finally:
+            self._on_end()
