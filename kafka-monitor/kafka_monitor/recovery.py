@@ -20,7 +20,7 @@ from functools import partial
 
 import structlog
 
-from crawlstream.bus.history import Held, epoch_end, everything, held, marks_of
+from crawlstream.bus.history import Held, epoch_ends, everything, held, marks_of
 from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.positions import Positions
@@ -64,7 +64,7 @@ class Recovery:
         self._topics = topics
         self._rejects = rejects
         self._held = partial(held, hosts, topics.incoming, group=group)
-        self._epoch_end = partial(epoch_end, hosts, topics.incoming)
+        self._epoch_ends = partial(epoch_ends, hosts, topics.incoming)
         self._everything = partial(everything, hosts, topics.runs)
         self._located: dict[int, str] = {}
         self._reached: dict[int, int] = {}
@@ -153,7 +153,9 @@ class Recovery:
     async def _check_log(self, topic_id: str, partition: int, position: int) -> None:
         """See whether the record before the position is still the one that took effect."""
         epoch = await self._positions.epoch(topic_id, partition)
-        if epoch is None or await self._epoch_end(partition, epoch) >= position:
+        if epoch is None:
+            return
+        if (await self._epoch_ends({partition: epoch}))[partition] >= position:
             return
         # A person puts it elsewhere, while no monitor runs: until then nobody looks after it.
         self._located.pop(partition, None)
