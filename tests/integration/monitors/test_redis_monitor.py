@@ -431,10 +431,21 @@ async def test_monitors_that_die_leave_no_question_open(
 
 
 async def test_an_emptied_redis_gets_its_rules_again(
-    frontier: Frontier, witness: Witness, redis: Redis, wait_until: WaitUntil
+    monitor: MonitorProcess,
+    frontier: Frontier,
+    witness: Witness,
+    redis: Redis,
+    wait_until: WaitUntil,
 ) -> None:
-    """Without rules nothing is granted; they come back by themselves; questions go on."""
+    """Without rules nothing is granted; they come back by themselves; questions go on.
+
+    What the monitor says of it is a line each: nothing in it has failed.
+    """
     await wait_until(frontier.rules)
+    said = len(monitor.logged())
     await redis.flushall()
     await wait_until(frontier.rules)
     await witness.answered(witness.ask(**action("info")))
+    said_of_it = monitor.logged()[said:]
+    assert '"create_group"' in said_of_it
+    assert '"exception"' not in said_of_it
