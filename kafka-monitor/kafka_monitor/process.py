@@ -19,6 +19,7 @@ from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.variables import told
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource, Locate
 from crawlstream.bus.topics import ensure_topics
@@ -63,7 +64,7 @@ async def run(settings: Settings) -> None:
         heartbeat = Heartbeat(redis, keys, process)
         await frontier.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
-        rejects = Rejects(sink, topics)
+        rejects = Rejects(Outbound(sink, topics, per_app=settings.KAFKA_APPID_TOPICS))
         positions = Positions(redis, keys)
         breaker = Breaker(positions)
         recovery = Recovery(

@@ -19,6 +19,7 @@ from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
 from crawlstream.bus.history import topic_id_of
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
@@ -229,7 +230,7 @@ async def test_a_partition_without_a_past_knows_what_another_has_lost(
     async with Redis(port=cluster.redis_port) as redis, KafkaSink(hosts) as sink:
         await redis.flushall()
         frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
-        rejects = Rejects(sink, cluster.topics)
+        rejects = Rejects(Outbound(sink, cluster.topics))
         recovery = Recovery(
             positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
         )
