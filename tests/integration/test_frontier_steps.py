@@ -19,6 +19,7 @@ DOMAINS, PAGES = 900, 2_000
 """Domains with two pages each; pages of one domain, whose fingerprints fill several sets."""
 BANDS = 2
 """Of each domain."""
+DAY_MS = 86_400_000
 A_SCAN = 100
 """Domains that a script takes in one gulp: it asks for 50, but buckets of a hash come whole."""
 A_STEP = 100
@@ -152,9 +153,14 @@ async def test_all_runs_are_looked_at_in_small_steps_once_a_round(
         assert steps < len(crawls), "it never comes to an end"
     assert steps > 5
     assert await bench.redis.hlen("{cs0}stalled") == len(crawls)
-    scripts.clear()
-    await bench.tend()
-    assert len(scripts) == 1, "the look at what is due"
+    for max_wait_ms in (DAY_MS, 0):
+        bench.limit(max_wait_ms=max_wait_ms)
+        await bench.advance(DAY_MS // 20)
+        await bench.tend()
+        await bench.advance(60_000)
+        scripts.clear()
+        await bench.tend()
+        assert len(scripts) == 1, "the look at what is due"
 
 
 async def test_a_crawl_is_moved_in_small_steps(

@@ -15,7 +15,7 @@ _NEAR = {
     "admit": "intake waiting large spill dedupe",
     "again": "refused intake stops",
     "balance": "balance",
-    "bands": "order steer wake large",
+    "bands": "order steer wake large scopes",
     "beat": "workers clock",
     "bury": "workers waiting",
     "claim": "book",
