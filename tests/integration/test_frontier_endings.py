@@ -190,6 +190,20 @@ async def test_a_seed_after_the_time_opens_the_next_run(bench: Bench) -> None:
     assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_expired", 1)]
 
 
+async def test_a_batch_of_seeds_with_and_without_a_time_is_as_one_after_the_other(
+    bench: Bench,
+) -> None:
+    """A time that is past closes the run to what follows it, which is of the next run."""
+    seed, later = bench.feed.seed, int(time.time()) + 1_000
+    told = await bench.feed.put(
+        seed("a/1"), seed("a/2", expires=1), seed("a/3", expires=later), seed("a/4")
+    )
+    assert dict(told.runs) == {0: 1, 1: 1, 2: 2, 3: 2}
+    await bench.tend()
+    assert [one.counters["expired"] for one in await endings(bench)] == [2]
+    assert sorted(await bench.worker.crawl_all()) == ["a/3", "a/4"]
+
+
 async def test_seeds_that_come_too_late_together_are_one_run(bench: Bench) -> None:
     """A batch of seeds whose time has passed expires as one run, answered once."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(100)), expires=1)

@@ -117,7 +117,7 @@ class Children:
                 inherited.pack_links(self.sites.file(groups), spiderid),
             ]
             answer = await self._scripts.run("put", packing.pack(request))
-            life, is_refused = packing.unpack(answer)[2:]
+            life, is_refused = packing.unpack(answer)
             first_life = life if first_life is None else first_life
             if is_refused:
                 return first_life, True
