@@ -262,7 +262,7 @@ async def test_a_run_waits_for_a_partition_that_nobody_has_begun_to_read_again(
         if how == "emptied":
             await redis.flushall()
         frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
-        rejects, crawlkey = Rejects(sink, cluster.topics), CrawlKey("both", APP, "both")
+        rejects, crawlkey = Rejects(Outbound(sink, cluster.topics)), CrawlKey("both", APP, "both")
         for partition, pages in ((0, 2 + old), (1, 2 - old)):
             recovery = Recovery(
                 positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
