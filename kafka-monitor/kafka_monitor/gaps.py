@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 
 from crawlstream.bus.records import OutOfRange
@@ -43,6 +45,11 @@ class Gaps:
         )
         await self._frontier.intake(skip)
         return gap.log_start
+
+
+def problem_of(paused: Mapping[int, OutOfRange]) -> str:
+    """What health says of partitions that stay paused; empty if none does."""
+    return "; ".join(f"partition {p}: {_sentence(where)}" for p, where in paused.items())
 
 
 def _sentence(gap: OutOfRange) -> str:

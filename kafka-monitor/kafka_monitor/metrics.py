@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 RECORDS = Counter(
     "crawlstream_intake_records", "Records of `incoming` that were taken, rejected ones included."
@@ -14,4 +14,10 @@ REJECTED = Counter(
     "crawlstream_rejected",
     "Records that took no effect, by the reason they came back with.",
     ["reason"],
+)
+PAUSED = Gauge(
+    "crawlstream_partition_paused",
+    "1 for each partition of `incoming` that waits for a person: Kafka has lost records of it that "
+    "had taken effect.",
+    ["partition"],
 )

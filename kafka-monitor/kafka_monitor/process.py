@@ -19,6 +19,7 @@ from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.variables import told
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource, Locate
 from crawlstream.bus.topics import ensure_topics
@@ -30,9 +31,10 @@ from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from kafka_monitor.ahead import Ahead
 from kafka_monitor.breaker import Breaker
-from kafka_monitor.gaps import Gaps
+from kafka_monitor.gaps import Gaps, problem_of
 from kafka_monitor.intake import Intake
 from kafka_monitor.loop import Loop
+from kafka_monitor.metrics import PAUSED
 from kafka_monitor.plugins.action import ActionHandler
 from kafka_monitor.plugins.door import Router, installed
 from kafka_monitor.plugins.scraper import ScraperHandler
@@ -62,7 +64,7 @@ async def run(settings: Settings) -> None:
         heartbeat = Heartbeat(redis, keys, process)
         await frontier.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
-        rejects = Rejects(sink, topics)
+        rejects = Rejects(Outbound(sink, topics, per_app=settings.KAFKA_APPID_TOPICS))
         positions = Positions(redis, keys)
         breaker = Breaker(positions)
         recovery = Recovery(
@@ -133,6 +135,16 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _health(source: KafkaSource, loop: Loop, recall: Recall) -> Health:
+    """A partition that waits for a person makes it neither dead nor waiting: the others go on."""
+    paused = source.paused
+    PAUSED.clear()
+    for partition in paused:
+        PAUSED.labels(partition).set(1)
     is_stuck = loop.pulse.is_stuck or recall.pulse.is_stuck
     waiting_for = loop.pulse.waiting_for or ("kafka" if source.is_waiting else "")
-    return Health(alive=not is_stuck, waiting_for=waiting_for)
+    return Health(
+        alive=not is_stuck,
+        waiting_for=waiting_for,
+        problem=problem_of(paused),
+        details={"paused": list(paused)},
+    )

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
-from crawlstream.bus.history import Held, epoch_end, everything, held, marks_of
+from crawlstream.bus.history import Held, epoch_ends, everything, held, marks_of
 from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.positions import Positions
@@ -64,7 +64,7 @@ class Recovery:
         self._topics = topics
         self._rejects = rejects
         self._held = partial(held, hosts, topics.incoming, group=group)
-        self._epoch_end = partial(epoch_end, hosts, topics.incoming)
+        self._epoch_ends = partial(epoch_ends, hosts, topics.incoming)
         self._everything = partial(everything, hosts, topics.runs)
         self._located: dict[int, str] = {}
         self._reached: dict[int, int] = {}
@@ -153,7 +153,9 @@ class Recovery:
     async def _check_log(self, topic_id: str, partition: int, position: int) -> None:
         """See whether the record before the position is still the one that took effect."""
         epoch = await self._positions.epoch(topic_id, partition)
-        if epoch is None or await self._epoch_end(partition, epoch) >= position:
+        if epoch is None:
+            return
+        if (await self._epoch_ends({partition: epoch}))[partition] >= position:
             return
         # A person puts it elsewhere, while no monitor runs: until then nobody looks after it.
         self._located.pop(partition, None)
@@ -164,10 +166,12 @@ class Recovery:
 
     async def _check(self, topic_id: str, partition: int, position: int) -> None:
         """Tell a frontier that went back in time what became of its runs since."""
-        until = self._applied(topic_id, partition, (await self._held_lately())[partition])
+        found = await self._held_lately()
+        until = self._applied(topic_id, partition, found[partition])
         told = await self._positions.lost_until(topic_id, partition)
         if position >= until or (told or 0) >= until:
             return
+        lost = self._lost(topic_id, found, await self._positions.known())
         past, crawls = Past(await self._marks()), await self._positions.crawls()
         fates = [fate for fate in past.fates() if not fate.is_over or fate.crawl in crawls]
         log.error(
@@ -180,6 +184,7 @@ class Recovery:
                 offset=position,
                 until=until,
                 floor=past.floor,
+                behind=lost,
                 fates=fates,
             )
         )
@@ -204,29 +209,30 @@ class Recovery:
         unfinished = [fate for fate in past.fates() if not fate.is_over]
         log.error("recover", partition=partition, until=until, unfinished=len(unfinished))
         return await self._positions.restore(
-            loss(offset=oldest, until=until, floor=past.floor, fates=unfinished)
+            loss(offset=oldest, until=until, floor=past.floor, behind=lost, fates=unfinished)
         )
 
     def _lost(
-        self, topic_id: str, found: Mapping[int, Held], known: Container[tuple[str, int]]
+        self, topic_id: str, found: Mapping[int, Held], known: Mapping[tuple[str, int], int]
     ) -> dict[int, int]:
-        """How far each partition had taken effect that the frontier knows nothing of.
+        """How far each partition had taken effect that the frontier knows nothing, or less, of.
 
         Of those that are nobody's at this moment, too: a run that begins in a new partition must
-        have no number of a run that began in one of these.
+        have no number of a run that began in one of these, and a run that came back may get seeds
+        from there. ``found`` is older than ``known``, so that what takes effect now is not lost.
         """
-        applied = {
-            partition: self._applied(topic_id, partition, one)
-            for partition, one in found.items()
-            if (topic_id, partition) not in known
-        }
-        return {partition: offset for partition, offset in applied.items() if offset}
+        lost = {}
+        for partition, one in found.items():
+            position = known.get((topic_id, partition))
+            is_unknown = position is None
+            applied = self._applied(topic_id, partition, one) if is_unknown else _committed(one)
+            if applied > (position or 0):
+                lost[partition] = applied
+        return lost
 
     def _applied(self, topic_id: str, partition: int, found: Held) -> int:
         """How far a partition has taken effect, by the group's commit and by what we have seen."""
-        committed = found.committed or 0
-        # More than there is was committed for a topic of this name that is gone.
-        applied = committed if committed <= found.end else 0
+        applied = _committed(found)
         if self._located.get(partition) == topic_id:
             applied = max(applied, self._reached[partition])
         return applied
@@ -250,3 +256,9 @@ class Recovery:
 
     async def _marks(self) -> list[RunMark]:
         return marks_of(await self._everything())
+
+
+def _committed(found: Held) -> int:
+    """What the group has committed; more than there is was of a topic of this name that is gone."""
+    committed = found.committed or 0
+    return committed if committed <= found.end else 0

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out, Record, RecordTooLarge
-from crawlstream.bus.sink import KafkaSink
-from crawlstream.keys import Topics
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, replies, requests
 from kafka_monitor.metrics import REJECTED
@@ -30,9 +29,9 @@ class Rejected:
 class Rejects:
     """Publishes rejections; a repeated one has the same key: topic, partition and offset."""
 
-    def __init__(self, sink: KafkaSink, topics: Topics) -> None:
-        self._sink = sink
-        self._topics = topics
+    def __init__(self, outbound: Outbound) -> None:
+        self._outbound = outbound
+        self._topics = outbound.topics
 
     async def publish(self, rejected: Sequence[Rejected]) -> None:
         """Return when Kafka has all of them; KafkaUnavailable if it has not, then repeat."""
@@ -40,11 +39,11 @@ class Rejects:
         if not records:
             return
         try:
-            await self._sink.send(records)
+            await self._outbound.send(records)
         except RecordTooLarge as error:
             log.warning("decode", outcome="cut", error=str(error))
             cut = [replace(one, record=one.record._replace(value=None)) for one in rejected]
-            await self._sink.send([record for one in cut for record in self._records(one)])
+            await self._outbound.send([record for one in cut for record in self._records(one)])
         for one in rejected:
             REJECTED.labels(one.reason).inc()
 
@@ -65,7 +64,7 @@ class Rejects:
             offset=offset,
         )
         key = f"{topic}-{partition}-{place or offset}".encode()
-        await self._sink.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
+        await self._outbound.send([Out(self._topics.rejected, rejects.encode(rejection), key)])
         REJECTED.labels(reason).inc()
 
     def _records(self, rejected: Rejected) -> list[Out]:
@@ -89,5 +88,5 @@ class Rejects:
                 errors=rejected.problems,
                 server_time=int(time.time()),
             )
-            records.append(Out(self._topics.outbound, reply))
+            records += self._outbound.reply(ids.get("appid", ""), reply)
         return records

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import structlog
 
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.errors import InvalidRequest
 from crawlstream.frontier.streams import Streams
@@ -18,7 +19,6 @@ from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import replies, requests
 from redis_monitor.actions.door import Action, Reply
-from redis_monitor.outbound import Outbound
 
 COUNT = 20
 """Few, so that several monitors share a crowd, and one that dies leaves few tried in vain."""

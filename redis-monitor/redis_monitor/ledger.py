@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys, Topics
@@ -22,7 +23,6 @@ from crawlstream.wire import events, replies, runs
 from redis_monitor.audit import check_ending
 from redis_monitor.dead_letters import cut, dead_letter, lost_spill, put_aside
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
-from redis_monitor.outbound import Outbound
 
 COUNT = 100
 BLOCK_MS = 1000

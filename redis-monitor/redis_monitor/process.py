@@ -19,6 +19,7 @@ from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.variables import told
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier, FrontierLimits
@@ -39,7 +40,6 @@ from redis_monitor.audit import Audit
 from redis_monitor.duty import Duty
 from redis_monitor.figures import Figures
 from redis_monitor.ledger import Ledger
-from redis_monitor.outbound import Outbound
 from redis_monitor.reaper import Reaper
 from redis_monitor.rules import Rules
 

@@ -15,7 +15,7 @@ _NEAR = {
     "admit": "intake waiting large spill dedupe",
     "again": "refused intake stops",
     "balance": "balance",
-    "bands": "order steer wake large",
+    "bands": "order steer wake large scopes",
     "beat": "workers clock",
     "bury": "workers waiting",
     "claim": "book",
@@ -30,7 +30,7 @@ _NEAR = {
     "holds": "workers lease backoff",
     "info": "inspect listing sites",
     "inspect": "inspect",
-    "intake": "intake refused stops faults",
+    "intake": "intake refused stops faults positions",
     "lease": "order lease wake waiting",
     "ledger": "balance endings intake",
     "ledgers": "balance",
@@ -40,6 +40,7 @@ _NEAR = {
     "put": "streams refused",
     "reap": "workers",
     "recall": "spill",
+    "reposition": "positions",
     "restore": "intake faults",
     "retire": "workers",
     "revise": "scopes sites steer",
@@ -56,7 +57,7 @@ _NEAR = {
     "throttle": "throttle backoff waiting interleavings",
     "views": "scopes",
     "walk": "steps large",
-    "watch": "wake streams",
+    "watch": "waiting steps spill",
 }
 """By the name of a Lua file: last words of the names of the tests that are about it."""
 

@@ -376,6 +376,12 @@ BUGS = {
         wrong="return min([position, again])",
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),
+    "only the partition that is restored is behind": Bug(
+        module="crawlstream.frontier.positions",
+        right="behind = {**loss.behind, ",
+        wrong="behind = {",
+        test="integration/frontier/test_endings.py::nobody_has_begun",
+    ),
     "a caller bears out more time than has passed": Bug(
         module="crawlstream.frontier.reckoning",
         right="if reckoning_ms and (is_old or ahead_ms >= self._ahead_ms):",

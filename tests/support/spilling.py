@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from redis.asyncio import Redis
 
 from crawlstream.boot.settings import load_settings
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.overflow import Overflow, Recalled, SpillBatch, read_spill
 from crawlstream.keys import Topics
@@ -85,7 +86,7 @@ async def recalling(redis: Redis, kafka_hosts: str, topics: Topics) -> AsyncIter
     """What a kafka-monitor does beside intake, for the length of the block."""
     settings = load_settings(KAFKA_HOSTS=kafka_hosts, KAFKA_GROUP=topics.prefix)
     async with KafkaSink(settings.KAFKA_HOSTS) as sink:
-        rejects = Rejects(sink, topics)
+        rejects = Rejects(Outbound(sink, topics))
         recall = Recall(Overflow(redis, KEYS), rejects, topics=topics, settings=settings)
         async with beside(recall.run()):
             yield

@@ -82,8 +82,9 @@ INHERITED_META = frozenset(
 """Keys that every request of a crawl gets anew; a spider that copies its meta need not care."""
 
 
-OF_THE_DOWNLOADER = frozenset({"_auth_proxy", "proxy"})
-"""Keys by which a middleware chooses the way of one download; nothing that is stored may."""
+OF_THE_DOWNLOADER = frozenset({"_auth_proxy", "bindaddress", "proxy"})
+"""Keys by which a middleware chooses the way of one download, and the address that it leaves from;
+nothing that is stored may."""
 
 
 def _of_spider(meta: Mapping[str, object]) -> Mapping[str, object]:

@@ -164,6 +164,31 @@ async def test_topics_of_applications_are_made_on_first_use(
     assert f"{topic} no name" not in await list_topics(hosts)
 
 
+async def test_clients_make_no_more_topics_than_kafka_bears(
+    hosts: list[str], fresh_name: str
+) -> None:
+    """Names that they make up cost a look a minute; topics that are there go on."""
+    topics = Topics(fresh_name)
+    shape = TopicShape(partitions=1, most=len(topics.all()) + 2)
+    await ensure_topics(hosts, topics, shape)
+
+    def own(app: str) -> Out:
+        return Out(f"{topics.prefix}.crawled_{app}", app.encode(), optional=True)
+
+    async with KafkaSink(hosts, shape=shape) as sink, KafkaSink(hosts, shape=shape) as later:
+        for app in ("one", "two", "three"):
+            await sink.send([own(app), Out(topics.crawled, app.encode())])
+        begun = time.monotonic()
+        for number in range(500):
+            await later.send([own(f"made-up{number}")])
+        assert time.monotonic() - begun < 5
+        await later.send([own("one")])
+    assert [r.value for r in await read_all(hosts, own("one").topic)] == [b"one"] * 2
+    assert {r.value for r in await read_all(hosts, topics.crawled)} == {b"one", b"two", b"three"}
+    made = {name for name in await list_topics(hosts) if name.startswith(fresh_name)}
+    assert made == {*topics.all(), own("one").topic, own("two").topic}
+
+
 async def test_a_topic_of_an_application_that_was_deleted_is_made_again(
     hosts: list[str], topic: str, sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,7 +203,9 @@ async def test_a_position_beyond_the_end_is_told_and_waits_for_a_decision(
         (where,) = [w for w in pipe.ledger.astray if w.log_end == 10]
         assert (where.position, where.log_start) == (1000, 0)
         assert await source.poll(0.3) == ()
+        assert source.paused == {w.partition: w for w in pipe.ledger.astray}
         source.seek(where.partition, 4)
+        assert set(source.paused) == {0, 1, 2, 3} - {where.partition}
         batch = await next_batch(source, where.partition)
     assert (batch.start, batch.next) == (4, 10)
 

@@ -11,10 +11,12 @@ from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from crawlstream.bus import connect
+from crawlstream.bus import topics as topics_module
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.bus.topics import (
+    ENVELOPE_BYTES,
     INCOMING_RETENTION_MS,
     TopicShape,
     _replicas,
@@ -83,6 +85,28 @@ async def test_topics_are_made_in_their_shape(hosts: list[str], topics: Topics) 
     assert crawled["message.timestamp.type"] == "CreateTime"
     assert int(crawled["max.message.bytes"]) > 2 * MIB
     assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_broker_need_not_know_how_large_records_may_unpack(
+    hosts: list[str],
+    fresh_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_known: bool,
+) -> None:
+    """Topics are made with that bound where it is one, else with all others."""
+    if not is_known:
+        monkeypatch.setattr(topics_module, "_UNPACKED", "max.something.unheard.of")
+    topics = Topics(fresh_name)
+    await ensure_topics(hosts, topics, TopicShape(partitions=1, max_record_bytes=2 * MIB))
+    largest = str(2 * MIB + ENVELOPE_BYTES)
+    for topic in topics.all():
+        configs = await asyncio.to_thread(configs_of, hosts, topic)
+        assert configs["max.message.bytes"] == largest
+        assert (configs["max.decompressed.message.bytes"] == largest) == is_known
+    incoming = await asyncio.to_thread(configs_of, hosts, topics.incoming)
+    assert incoming["message.timestamp.type"] == "LogAppendTime"
 
 
 async def test_topics_that_exist_are_left_alone(hosts: list[str], topics: Topics) -> None:

@@ -67,8 +67,7 @@ async def test_a_users_spider_needs_nothing_but_parse(
 CARELESS_SPIDER = """
 from scrapy.exceptions import CloseSpider
 
-from crawling import Outlinks
-from crawling import ClusterSpider
+from crawling import ClusterSpider, Outlinks
 
 class CarelessSpider(ClusterSpider):
     name = "careless"
@@ -302,7 +301,7 @@ def test_a_spider_that_would_crawl_by_itself_is_refused(
     with crawler.running():
         assert crawler.wait() == 1
     (refusal,) = [e for e in crawler.events() if e.get("level") == "critical"]
-    assert refusal["error"].startswith("Plain is no spider of the cluster: derive it from")
+    assert refusal["error"].startswith("Plain is not a spider of the cluster: derive it from")
 
 
 async def test_a_crawl_spider_joins_with_its_rules(
@@ -384,12 +383,10 @@ async def test_a_page_says_what_its_links_are_told_of_it(
 HANGING_SPIDER = """
 import asyncio
 
-from crawling.publish.publisher import deadlines
-
-from crawling.publish.publisher import completion as endings
 from crawling import ClusterSpider
+from crawling.publish import completion, deadlines
 
-deadlines.LONGEST_S, endings._PAUSE_MS = 3.0, 100
+deadlines.LONGEST_S, completion._PAUSE_MS = 3.0, 100
 
 class Pipeline:
     async def process_item(self, item):

@@ -86,6 +86,21 @@ async def test_results_carry_the_page_as_it_was(cluster: CrawlerCluster, site: C
     assert by_path["/slow"]["ip"] == "127.0.0.1"
 
 
+async def test_results_go_to_an_applications_own_topic_too(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """With KAFKA_APPID_TOPICS it is made on first use, and holds what the firehose holds of it."""
+    mixed_web(site)
+    with cluster.worker(KAFKA_APPID_TOPICS="true", CRAWLSTREAM_INCOMING_PARTITIONS="1"):
+        crawl = await cluster.feed(site.url("/"), maxdepth=3)
+        state = await cluster.end_of(crawl, timeout_s=90)
+    topic = cluster.topics.crawled_for(crawl.appid)
+    assert topic is not None
+    own = {result["id"]: result for result in cluster.records(topic)}
+    assert len(own) == state.done
+    assert own == {result["id"]: result for result in cluster.results()}
+
+
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_death_at_any_step_loses_nothing(
     cluster: CrawlerCluster, site: CrawlerSite, step: str

@@ -11,7 +11,7 @@ from crawlstream.model.effects import Loss, Outcome
 from crawlstream.model.runs import Fate
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.audit import audit, left_over
-from support.frontier.bench import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, endings, links
+from support.frontier.bench import CRAWL, DEDUPE_MS, GRACE_MS, KEYS, Bench, Feed, endings, links
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -190,6 +190,20 @@ async def test_a_seed_after_the_time_opens_the_next_run(bench: Bench) -> None:
     assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_expired", 1)]
 
 
+async def test_a_batch_of_seeds_with_and_without_a_time_is_as_one_after_the_other(
+    bench: Bench,
+) -> None:
+    """A time that is past closes the run to what follows it, which is of the next run."""
+    seed, later = bench.feed.seed, int(time.time()) + 1_000
+    told = await bench.feed.put(
+        seed("a/1"), seed("a/2", expires=1), seed("a/3", expires=later), seed("a/4")
+    )
+    assert dict(told.runs) == {0: 1, 1: 1, 2: 2, 3: 2}
+    await bench.tend()
+    assert [one.counters["expired"] for one in await endings(bench)] == [2]
+    assert sorted(await bench.worker.crawl_all()) == ["a/3", "a/4"]
+
+
 async def test_seeds_that_come_too_late_together_are_one_run(bench: Bench) -> None:
     """A batch of seeds whose time has passed expires as one run, answered once."""
     await bench.feed.seeds(*(f"a/{i}" for i in range(100)), expires=1)
@@ -306,6 +320,56 @@ async def test_a_recovered_run_waits_for_all_of_its_seeds(bench: Bench) -> None:
         await bench.tend()
     assert not await endings(bench)
     assert dict((await elsewhere.seeds("a/2")).runs) == {0: 7}
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_finished", 7)]
+
+
+async def test_a_recovered_run_waits_for_partitions_that_nobody_has_begun(bench: Bench) -> None:
+    """The first that is restored names all; those begin by their own call, and at any time."""
+    positions = Positions(bench.redis, KEYS)
+    fates = [Fate(crawl=CRAWL, run=7, is_over=False)]
+    loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=1, floor=7, fates=fates)
+    await positions.restore(replace(loss, behind={0: 1, 1: 2}))
+    assert await positions.known() == {("topic", 0): 0}
+    assert await positions.lost_until("topic", 1) is None
+    await bench.advance(5_000)
+    await bench.feed.seeds("a/1")
+    await bench.worker.crawl_all()
+    for _ in range(3):
+        await bench.advance(GRACE_MS)
+        await bench.tend()
+    assert not await endings(bench)
+    await positions.restore(replace(loss, kafka_partition=1, until=2, behind={1: 2}))
+    await bench.advance(5_000)
+    elsewhere = Feed(bench.frontier, partition=1)
+    for url in ("a/2", "a/3"):
+        await bench.tend()
+        assert not await endings(bench)
+        assert set((await elsewhere.seeds(url)).runs.values()) == {7}
+        await bench.worker.crawl_all()
+        await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert [(one.kind, one.run) for one in await endings(bench)] == [("crawl_finished", 7)]
+
+
+async def test_what_is_behind_is_never_named_less_than_before(bench: Bench) -> None:
+    """A monitor that is late, and knows less of another's partition, takes nothing back."""
+    positions = Positions(bench.redis, KEYS)
+    fates = [Fate(crawl=CRAWL, run=7, is_over=False)]
+    loss = Loss(topic_id="topic", kafka_partition=1, offset=0, until=2, floor=7, fates=fates)
+    await positions.restore(loss)
+    await positions.restore(replace(loss, kafka_partition=0, until=1, behind={0: 1, 1: 1}))
+    await bench.advance(5_000)
+    await bench.feed.seeds("a/1")
+    elsewhere = Feed(bench.frontier, partition=1)
+    await elsewhere.seeds("a/2")
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    assert not await endings(bench)
+    await elsewhere.seeds("a/3")
     await bench.worker.crawl_all()
     await bench.advance(GRACE_MS)
     await bench.tend()

@@ -277,6 +277,21 @@ async def test_an_accepted_seed_is_answered_by_its_uuid(bench: Bench) -> None:
     assert [(one.uuid, one.run, one.crawl) for one in accepted] == [("who", 1, CRAWL)]
 
 
+async def test_the_seeds_of_a_batch_look_up_their_profile_once(bench: Bench) -> None:
+    """However many of them have it."""
+
+    async def lookups() -> int:
+        return int((await bench.redis.info("commandstats"))["cmdstat_hget"]["calls"])
+
+    await bench.feed.seeds("a/first")
+    costs = []
+    for count in (10, 100):
+        before = await lookups()
+        await bench.feed.seeds(*(f"a/{number}" for number in range(count)))
+        costs.append(await lookups() - before)
+    assert costs[0] == costs[1]
+
+
 async def test_ids_may_hold_any_printable_text(bench: Bench) -> None:
     """Separators, wildcards and other scripts in ids mix up neither keys nor crawls."""
     odd = ["a:b", "a", "b:c", "%3A", "*", "ü ö", "{cs0}", "日本", "x'y\"", "-1"]

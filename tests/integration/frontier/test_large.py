@@ -196,6 +196,40 @@ async def test_pages_of_one_call_share_its_domains(bench: Bench, commands: list[
     assert (await bench.state()).queued == 300
 
 
+async def test_a_domain_that_several_pages_of_a_call_bring_is_dear_once(
+    bench: Bench, commands: list[int]
+) -> None:
+    """Pages of a worker that knows nothing yet, with the same domains, come in one call."""
+    await bench.feed.seeds("a/1", "a/2", "a/3")
+    settles = [
+        Settle(
+            token=page.token,
+            outcome=Outcome.DONE,
+            links=[links(f"d{d}", [at]) for d in range(200)],
+        )
+        for at, page in enumerate(await bench.worker.lease(3))
+    ]
+    commands.clear()
+    await bench.worker.exchange(settles=settles)
+    assert len(commands) == 1
+    assert max(commands) < MOST_COMMANDS
+    assert (await bench.state()).queued == 600
+
+
+async def test_what_is_put_ahead_into_known_domains_comes_in_large_calls(
+    bench: Bench, parent: Hold, commands: list[int]
+) -> None:
+    """A page with more links than a call takes: a thousand in each, if no domain of them is new."""
+    domains = [f"d{d}" for d in range(2 * GROUPS_PER_CALL)]
+    await put(bench, parent, [links(domain, [1]) for domain in domains])
+    commands.clear()
+    groups = [links(domain, [path]) for path in (2, 3, 4, 5) for domain in domains]
+    await bench.worker.settle(parent, links=groups)
+    assert len(commands) == len(groups) / LINKS_PER_CALL + 1
+    assert max(commands) < MOST_COMMANDS
+    assert (await bench.state()).queued == 5 * len(domains)
+
+
 async def test_the_largest_calls_are_taken(bench: Bench, parent: Hold) -> None:
     """A thousand links of one domain or of many, two hundred seeds and leases, a thousand ends."""
     seeds = [bench.feed.seed(f"s{i}/1") for i in range(INTAKE_PER_CALL)]

@@ -246,6 +246,7 @@ async def test_a_gap_in_the_records_is_told(bench: Bench, spills: Spills, parent
 async def test_there_is_room_below_seven_tenths(bench: Bench, spills: Spills, parent: Hold) -> None:
     """And above, up to nine tenths, where nothing else can be leased: waiting would not help."""
     overflow = spills.overflow
+    assert (await overflow.room()).spilled == 0
     await spills.settle(bench.worker, parent, links("b", range(3)))
     assert (await overflow.room()).spilled == 3
     for share, is_there in ((0.65, True), (0.8, True), (0.95, False)):

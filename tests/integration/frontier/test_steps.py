@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from crawlstream.frontier import care, questions
 from crawlstream.model.crawl import CrawlKey
-from support.frontier.bench import Bench, links
+from support.frontier.bench import GRACE_MS, Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -19,6 +19,7 @@ DOMAINS, PAGES = 900, 2_000
 """Domains with two pages each; pages of one domain, whose fingerprints fill several sets."""
 BANDS = 2
 """Of each domain."""
+DAY_MS = 86_400_000
 A_SCAN = 100
 """Domains that a script takes in one gulp: it asks for 50, but buckets of a hash come whole."""
 A_STEP = 100
@@ -105,6 +106,61 @@ async def test_the_dedupe_of_one_huge_domain_goes_in_small_steps(
     await bench.tend()
     assert max(script.removed for script in scripts) <= A_STEP
     assert not await bench.redis.keys("{cs0}e:*")
+
+
+async def test_the_dedupe_of_very_many_small_domains_goes_in_small_steps(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sets that small domains share are taken away so many a step, too."""
+    monkeypatch.setattr(care, "SWEPT_PER_CALL", A_STEP)
+    await bench.feed.seeds("a/1")
+    slabs = 10 * A_STEP + 1
+    await bench.redis.hset("{cs0}x:1", "slab", slabs)
+    for slab in range(2, slabs + 1):
+        await bench.redis.sadd(f"{{cs0}}s:1:{slab}", slab)
+    await bench.feed.say("stop")
+    scripts.clear()
+    await bench.tend()
+    assert max(script.removed for script in scripts) == A_STEP
+    assert not await bench.redis.keys("{cs0}s:*")
+
+
+async def test_more_runs_than_one_step_ends_are_over_in_several(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that has ended all it may says that more is due now."""
+    monkeypatch.setattr(care, "ENDINGS_PER_CALL", 10)
+    crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(45)]
+    await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    steps = await bench.tend()
+    assert [step.ended for step in steps] == [10, 10, 10, 10, 5]
+    assert [step.more for step in steps] == [True] * 4 + [False]
+
+
+async def test_all_runs_are_looked_at_in_small_steps_once_a_round(
+    bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether anything happens in them: so many a script, and none before the next round."""
+    monkeypatch.setattr(care, "RUNS_PER_CALL", 5)
+    long_enough_for_a_table = "crawl" * 20
+    crawls = [CrawlKey("link", "app", f"{long_enough_for_a_table}{n}") for n in range(60)]
+    await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
+    steps = 0
+    while (await bench.frontier.tend()).more:
+        steps += 1
+        assert steps < len(crawls), "it never comes to an end"
+    assert steps > 5
+    assert await bench.redis.hlen("{cs0}stalled") == len(crawls)
+    for max_wait_ms in (DAY_MS, 0):
+        bench.limit(max_wait_ms=max_wait_ms)
+        await bench.advance(DAY_MS // 20)
+        await bench.tend()
+        await bench.advance(60_000)
+        scripts.clear()
+        await bench.tend()
+        assert len(scripts) == 1, "the look at what is due"
 
 
 async def test_a_crawl_is_moved_in_small_steps(

@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier import streams as streams_module
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.frontier.streams import GROUP, Streams
@@ -189,6 +190,31 @@ async def test_an_emptied_redis_is_no_reason_to_stop(bench: Bench) -> None:
     await bench.feed.place()
     await bench.feed.seeds("a/1")
     assert [one.kind for one in await reader.owed(block_ms=0)] == ["crawl_started"]
+
+
+@pytest.mark.parametrize("losses", [1, 2])
+async def test_a_redis_emptied_under_a_waiting_reader_is_waited_for(
+    bench: Bench, wait_until: WaitUntil, losses: int
+) -> None:
+    """Redis ends the waiting by an error: the group is made anew, or the reader's turn is over."""
+    reader = Streams(bench.redis, KEYS, "one")
+    await reader.actions(block_ms=0)
+    waiting = asyncio.create_task(reader.actions(block_ms=5_000))
+    for _ in range(losses):
+
+        async def is_blocked() -> bool:
+            return bool((await bench.redis.info("clients"))["blocked_clients"])
+
+        await wait_until(is_blocked)
+        await bench.redis.flushdb()
+        await wait_until(lambda: waiting.done() or bench.redis.exists(KEYS.actions()))
+    await bench.feed.place()
+    if losses == 1:
+        await bench.feed.put(bench.feed.command("info"))
+        assert [action.name for action in await waiting] == ["info"]
+    else:
+        with pytest.raises(RedisUnavailable):
+            await waiting
 
 
 async def test_what_is_owed_is_typed(bench: Bench) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
 from crawlstream.frontier.positions import Positions
@@ -35,7 +36,6 @@ from redis_monitor.actions.door import Reply
 from redis_monitor.answers import Answers
 from redis_monitor.audit import check_ending
 from redis_monitor.ledger import Ledger
-from redis_monitor.outbound import Outbound
 from support.frontier.bench import CRAWL, KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -83,7 +83,7 @@ class Monitor:
 
     def __init__(self, bench: Bench, kafka: Any) -> None:
         positions = Positions(bench.redis, KEYS)
-        rejects = Rejects(kafka, TOPICS)
+        rejects = Rejects(Outbound(kafka, TOPICS))
         router = Router([ScraperHandler(), ActionHandler()], RequestLimits())
         recovery = Recovery(positions, kafka, TOPICS, rejects=rejects, hosts=(), group="g")
         self.intake = Intake(bench.frontier, router, recovery, Breaker(positions))

@@ -19,6 +19,7 @@ from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
 from crawlstream.bus.history import topic_id_of
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
@@ -229,7 +230,7 @@ async def test_a_partition_without_a_past_knows_what_another_has_lost(
     async with Redis(port=cluster.redis_port) as redis, KafkaSink(hosts) as sink:
         await redis.flushall()
         frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
-        rejects = Rejects(sink, cluster.topics)
+        rejects = Rejects(Outbound(sink, cluster.topics))
         recovery = Recovery(
             positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
         )
@@ -237,6 +238,46 @@ async def test_a_partition_without_a_past_knows_what_another_has_lost(
         feed = Feed(frontier, topic_id, 1)
         assert dict((await feed.seeds("site/1", crawl=CrawlKey("new", APP, "new"))).runs) == {0: 3}
         assert await recovery.locate(topic_id, 0) == 0
+
+
+@pytest.mark.parametrize("how", ["restored", "emptied"])
+async def test_a_run_waits_for_a_partition_that_nobody_has_begun_to_read_again(
+    place: Place, how: str, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """Its seeds stand in two, of two monitors: they are one run, however late the other one is."""
+    cluster, old = place.cluster, 1 if how == "restored" else 0
+    for number in range(2):
+        cluster.feed_at(number, 0, seed("both", number))
+    await wait_until(partial(has_admitted, place, "both", 2))
+    copy_of(place.server, tmp_path / "copy")
+    for number in range(2):
+        cluster.feed_at(number, 0, seed("both", 2 + number))
+    await wait_until(partial(has_admitted, place, "both", 4))
+    place.monitor.stop()
+    hosts, topic = [cluster.kafka_hosts], cluster.topics.incoming
+    topic_id = await topic_id_of(hosts, topic)
+    if how == "restored":
+        restore_copy(place.server, tmp_path / "copy")
+    async with Redis(port=cluster.redis_port) as redis, KafkaSink(hosts) as sink:
+        if how == "emptied":
+            await redis.flushall()
+        frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
+        rejects, crawlkey = Rejects(Outbound(sink, cluster.topics)), CrawlKey("both", APP, "both")
+        for partition, pages in ((0, 2 + old), (1, 2 - old)):
+            recovery = Recovery(
+                positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
+            )
+            assert await recovery.locate(topic_id, partition) == old
+            feed = Feed(frontier, topic_id, partition)
+            feed.next = old
+            urls = [f"site/{partition}/{offset}" for offset in range(old, 2)]
+            assert set((await feed.seeds(*urls, crawl=crawlkey)).runs.values()) == {1}
+            done = await crawl(place, "both", pages, wait_until)
+            assert {hold.run for hold in done} == {1}
+            if partition == 0:
+                await asyncio.sleep(2.5)
+                assert not place.endings("both")
+    await wait_until(lambda: place.endings("both") == ["crawl_finished"])
 
 
 async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
@@ -283,6 +324,14 @@ async def test_records_that_retention_deleted_are_told_once_and_passed_over(
 def identity(hold: Hold) -> tuple[object, ...]:
     """What a result's id is made of."""
     return hold.crawl, hold.run, hold.entry.url, hold.entry.origin
+
+
+async def has_admitted(place: Place, crawlid: str, count: int) -> bool:
+    """Whether so many seeds of a crawl have taken effect."""
+    async with Redis(port=place.cluster.redis_port) as redis:
+        frontier = Frontier(redis, place.cluster.keys)
+        state = await frontier.crawl_state(CrawlKey(crawlid, APP, crawlid), with_domains=False)
+    return state is not None and state.admitted == count
 
 
 async def is_state(place: Place, crawlid: str, wanted: tuple[int, str]) -> bool:

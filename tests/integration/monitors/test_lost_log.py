@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaProducer
 from redis.asyncio import Redis
 
-from crawlstream.cli.lost_log import recover_partition
+from crawlstream.cli.lost_log import lost_logs, recover_partition
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.positions import Positions
+from crawlstream.local.ports import free_block
+from crawlstream.local.probes import process_status
 from crawlstream.model.crawl import CrawlKey
 from e2e.witness import Witness
 from support import servers
@@ -38,6 +41,13 @@ class Place:
     cluster: MonitorCluster
     kafka: RunningServer
     monitor: MonitorProcess
+    port: int
+    """Where the monitor tells of itself."""
+
+    def asked(self, path: str) -> str:
+        """What the monitor answers."""
+        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            return str(answer.read(), "utf-8")
 
     def feed(self, crawlid: str, count: int) -> None:
         """Seeds of a crawl, each in a batch of its own."""
@@ -100,8 +110,9 @@ def place(
     with servers.kafka(tmp_path / "kafka") as kafka:
         used = Servers(redis_server, kafka, zookeeper_server)
         cluster = MonitorCluster(used, name=f"log{fresh_name}", home=home, partitions=1)
-        with cluster.kafka_monitor() as monitor:
-            yield Place(cluster, kafka, monitor)
+        port = free_block(1)
+        with cluster.kafka_monitor(CRAWLSTREAM_METRICS_PORT=str(port)) as monitor:
+            yield Place(cluster, kafka, monitor, port)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["alive", "restarted"])
@@ -130,3 +141,37 @@ async def test_new_records_are_not_taken_for_lost_ones(
     place.monitor.start()
     await wait_until(partial(place.has_admitted, "new", NEW))
     assert await place.admitted("old") == OLD
+
+
+async def test_a_partition_that_waits_for_a_person_is_told_where_people_look(
+    place: Place, wait_until: WaitUntil
+) -> None:
+    """Health, metrics and status say which, why and what to type; nobody restarts it for that."""
+    place.feed("old", OLD)
+    await wait_until(partial(place.has_admitted, "old", OLD))
+    settings = place.cluster.settings()
+    assert json.loads(place.asked("/health"))["status"] == "ok"
+    assert "crawlstream_partition_paused{" not in place.asked("/metrics")
+    assert await lost_logs(settings) == []
+
+    place.lose_end()
+    await wait_until(lambda: "lost records" in place.monitor.logged(), timeout_s=60)
+    await wait_until(lambda: json.loads(place.asked("/health"))["paused"] == [0])
+    health = json.loads(place.asked("/health/ready"))
+    assert health["status"] == "degraded"
+    assert "crawlstream recover --partition 0" in health["problem"]
+    assert process_status(place.port) == "ready"
+    assert 'crawlstream_partition_paused{partition="0"} 1.0' in place.asked("/metrics")
+    (warning,) = await lost_logs(settings)
+    assert f"from {OLD - LOST} to {OLD}" in warning
+    assert "./crawlstream recover --partition 0" in warning
+
+    place.monitor.stop()
+    assert await lost_logs(settings) == [warning]
+    await place.decide("loss")
+    place.monitor.start()
+    place.feed("new", NEW)
+    await wait_until(partial(place.has_admitted, "new", NEW))
+    assert json.loads(place.asked("/health"))["status"] == "ok"
+    assert "crawlstream_partition_paused{" not in place.asked("/metrics")
+    assert await lost_logs(settings) == []

@@ -73,12 +73,12 @@ def monitor(
     install_example_plugin(site)
     options = {
         "PYTHONPATH": cluster.python_path(site),
-        "KAFKA_APPID_TOPICS": "true",
         "CRAWLSTREAM_METRICS_PORT": str(health_port),
         "CRAWLSTREAM_FINISH_GRACE": GRACE_S,
         **WIDE_OPEN,
     }
-    with cluster.kafka_monitor(), cluster.redis_monitor(**options) as process:
+    own = {"KAFKA_APPID_TOPICS": "true"}
+    with cluster.kafka_monitor(**own), cluster.redis_monitor(**own, **options) as process:
         yield process
 
 
@@ -318,6 +318,25 @@ async def test_replies_go_to_an_applications_own_topic_too(
     assert len(await end_offsets([cluster.kafka_hosts], topic)) == 2
 
 
+async def test_refusals_go_to_an_applications_own_topic_too(
+    cluster: MonitorCluster, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """Whichever monitor answers, though nothing of the application has taken effect before."""
+    app = "refused"
+    bad = {**seed("c"), "appid": app, "url": "ftp://a.example/"}
+    refused = await witness.answered(witness.ask(**bad))
+    topic = cluster.topics.outbound_for(app)
+    assert topic is not None
+    own = await wait_until(lambda: cluster.read_all(topic))
+    assert [json.loads(value) for value in own] == [refused]
+    accepted = await witness.answered(witness.ask(**seed("c") | {"appid": app}))
+    await wait_until(lambda: len(cluster.read_all(topic)) > 1)
+    both: list[Any] = [json.loads(value) for value in cluster.read_all(topic)]
+    assert sorted(both, key=lambda reply: str(reply["action"])) == [accepted, refused]
+    # One whose name no topic can have is answered on the firehose all the same.
+    await witness.answered(witness.ask(**{**bad, "appid": "no/topic"}))
+
+
 async def test_an_installed_action_is_answered_and_a_failing_or_unknown_one_too(
     cluster: MonitorCluster, witness: Witness, redis: Redis, wait_until: WaitUntil
 ) -> None:
@@ -431,10 +450,21 @@ async def test_monitors_that_die_leave_no_question_open(
 
 
 async def test_an_emptied_redis_gets_its_rules_again(
-    frontier: Frontier, witness: Witness, redis: Redis, wait_until: WaitUntil
+    monitor: MonitorProcess,
+    frontier: Frontier,
+    witness: Witness,
+    redis: Redis,
+    wait_until: WaitUntil,
 ) -> None:
-    """Without rules nothing is granted; they come back by themselves; questions go on."""
+    """Without rules nothing is granted; they come back by themselves; questions go on.
+
+    What the monitor says of it is a line each: nothing in it has failed.
+    """
     await wait_until(frontier.rules)
+    said = len(monitor.logged())
     await redis.flushall()
     await wait_until(frontier.rules)
     await witness.answered(witness.ask(**action("info")))
+    said_of_it = monitor.logged()[said:]
+    assert '"create_group"' in said_of_it
+    assert '"exception"' not in said_of_it

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.frontier.streams import TAKE_OVER_MS, Streams
 from crawlstream.keys import Topics
@@ -16,7 +17,6 @@ from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import rejects
 from redis_monitor.ledger import Ledger
-from redis_monitor.outbound import Outbound
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]

@@ -37,6 +37,8 @@ async def _get(port: int, path: str, *, host: str | None = None) -> tuple[int, b
     [
         (Health(), 200, b'"ok"'),
         (Health(waiting_for="Kafka"), 200, b'"waiting"'),
+        (Health(problem="a log has lost its end"), 200, b'"problem":"a log has lost its end"'),
+        (Health(problem="a log has lost its end"), 200, b'"degraded"'),
         (Health(alive=False, waiting_for="Kafka"), 503, b'"dead"'),
     ],
 )
@@ -52,6 +54,7 @@ async def test_health_tells_waiting_from_dead(said: Health, status: int, word: b
     [
         (Health(), 200, 200),
         (Health(waiting_for="Kafka"), 200, 503),
+        (Health(problem="a log has lost its end"), 200, 200),
         (Health(alive=False), 503, 503),
     ],
 )

@@ -143,6 +143,7 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
     children = Children(page)
     copied = {
         "proxy": "http://10.0.0.1:3128",
+        "bindaddress": "10.0.0.2",
         "download_latency": 1,
         "depth": 4,
         "retry_times": 2,
@@ -182,11 +183,11 @@ def test_a_users_request_travels_with_everything_that_can() -> None:
 
 
 def test_a_stored_request_cannot_choose_its_way() -> None:
-    """Whatever has stored it: a proxy is a middleware's choice, for one download."""
-    page = page_at(meta={"proxy": "http://10.0.0.1:3128", "_auth_proxy": "x", "mine": 1})
-    meta = to_scrapy(page, SomeSpider(), failed).meta
+    """Proxy and local address are a middleware's choice, for one download."""
+    way = {"proxy": "http://10.0.0.1:3128", "_auth_proxy": "x", "bindaddress": "10.0.0.2"}
+    meta = to_scrapy(page_at(meta={**way, "mine": 1}), SomeSpider(), failed).meta
     assert meta["mine"] == 1
-    assert not {"proxy", "_auth_proxy"} & meta.keys()
+    assert not way.keys() & meta.keys()
 
 
 def test_undeduplicated_requests_are_the_same_again_when_their_page_is() -> None:

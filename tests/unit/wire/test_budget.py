@@ -17,6 +17,7 @@ from functools import partial
 import pytest
 
 from crawling.links.patterns import Patterns
+from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest
 from crawlstream.keys import Topics
@@ -172,7 +173,8 @@ def judge(raw: bytes) -> None:
     except InvalidRequest as error:
         record = Record("demo.incoming", 0, 0, 0, None, raw)
         rejected = Rejected(record, error.reason, error.problems)
-        Rejects(None, Topics("demo"))._records(rejected)  # type: ignore[arg-type]  # it sends nothing here
+        outbound = Outbound(None, Topics("demo"))  # type: ignore[arg-type]  # it sends nothing here
+        Rejects(outbound)._records(rejected)
         return
     if isinstance(request, CrawlRequest):
         Patterns(request.allow_regex or ())

@@ -34,19 +34,23 @@ class Health:
     """What a process says of itself.
 
     ``alive`` false means that only a new start helps; it is answered 503. A process that waits
-    for another service is alive, and names that service in ``waiting_for``.
+    for another service is alive, and names that service in ``waiting_for``. One that works, and
+    leaves out what only a person can decide, says so in ``problem``: no new start helps.
     """
 
     alive: bool = True
     waiting_for: str = ""
+    problem: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
-        """``ok``, ``waiting`` or ``dead``."""
+        """``ok``, ``degraded``, ``waiting`` or ``dead``."""
         if not self.alive:
             return "dead"
-        return "waiting" if self.waiting_for else "ok"
+        if self.waiting_for:
+            return "waiting"
+        return "degraded" if self.problem else "ok"
 
 
 @asynccontextmanager
@@ -106,7 +110,10 @@ def _response(path: bytes, check: Callable[[], Health]) -> bytes:
     if path in {b"/health", b"/health/live", b"/health/ready"}:
         health = check()
         body = {"status": health.status, "waiting_for": health.waiting_for, **health.details}
-        is_well = health.status == "ok" if path == b"/health/ready" else health.alive
+        if health.problem:
+            body["problem"] = health.problem
+        is_ready = health.alive and not health.waiting_for
+        is_well = is_ready if path == b"/health/ready" else health.alive
         status = b"200 OK" if is_well else b"503 Service Unavailable"
         return _http(status, b"application/json", orjson.dumps(body, default=str))
     return _http(b"404 Not Found", b"text/plain", b"not found\n")

@@ -122,6 +122,8 @@ class Settings(Scope, Access):
         8 * 1024 * 1024, validation_alias=new("MAX_RECORD_BYTES"), ge=1024 * 1024
     )
     """Largest record that topics are created for."""
+    max_topics: int = Field(1_000, validation_alias=new("MAX_TOPICS"), ge=10)
+    """Topics under the prefix: where there are so many, no application gets one of its own."""
 
     # ZooKeeper: the rules of politeness.
     ZOOKEEPER_HOSTS: Hosts = ("localhost:2181",)
@@ -294,6 +296,7 @@ class Settings(Scope, Access):
             partitions=self.incoming_partitions,
             replication=self.replication,
             max_record_bytes=self.max_record_bytes,
+            most=self.max_topics,
         )
 
     @property

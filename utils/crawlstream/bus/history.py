@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from kafka import KafkaAdminClient
@@ -42,13 +43,13 @@ async def held(hosts: Sequence[str], topic: str, *, group: str) -> dict[int, Hel
     return await asyncio.to_thread(_held, hosts, topic, group)
 
 
-async def epoch_end(hosts: Sequence[str], topic: str, partition: int, epoch: int) -> int:
-    """Offset behind the last record of a leader epoch, or of the one before; 0: Kafka knows none.
+async def epoch_ends(hosts: Sequence[str], topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+    """By partition, the offset behind the last record of a leader epoch, or of the one before.
 
-    A record at or behind it was not written in that epoch, or was lost. KafkaUnavailable as above.
+    0: Kafka knows none. A record at or behind it was not written in that epoch, or was lost.
+    KafkaUnavailable as above.
     """
-    key = TopicPartition(topic, partition)
-    return await asyncio.to_thread(_epoch_end, hosts, key, epoch)
+    return await asyncio.to_thread(_epoch_ends, hosts, topic, epochs) if epochs else {}
 
 
 async def topic_id_of(hosts: Sequence[str], topic: str) -> str:
@@ -87,9 +88,13 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
     return marks
 
 
-def _epoch_end(hosts: Sequence[str], key: TopicPartition, epoch: int) -> int:
+def _epoch_ends(hosts: Sequence[str], topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
     with admin(hosts, _CLIENT_ID) as client:
-        return int(client._manager.run(_ask_epoch_end, client, key, epoch))  # noqa: SLF001
+        ask = partial(client._manager.run, _ask_epoch_end, client)  # noqa: SLF001
+        return {
+            partition: int(ask(TopicPartition(topic, partition), epoch))
+            for partition, epoch in epochs.items()
+        }
 
 
 async def _ask_epoch_end(client: KafkaAdminClient, key: TopicPartition, epoch: int) -> int:

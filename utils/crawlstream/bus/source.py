@@ -66,6 +66,7 @@ class KafkaSource:
         self._polls: deque[Sequence[tuple[int, Batch]]] = deque()
         self._news = asyncio.Event()
         self._questions: set[asyncio.Task[None]] = set()
+        self._paused: dict[int, tuple[int, OutOfRange]] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -97,6 +98,15 @@ class KafkaSource:
     def is_waiting(self) -> bool:
         """Whether Kafka has been away for a while, so that nothing can be read."""
         return self._reader is not None and self._reader.is_waiting
+
+    @property
+    def paused(self) -> Mapping[int, OutOfRange]:
+        """Partitions of ours that nobody has decided about, and where each of them stands."""
+        return {
+            partition: where
+            for partition, (epoch, where) in sorted(self._paused.items())
+            if self._epochs.get(partition) == epoch
+        }
 
     async def poll(self, timeout_s: float) -> Sequence[Batch]:
         """Next batches, at most one a partition; empty when none arrived within ``timeout_s``."""
@@ -178,7 +188,8 @@ class KafkaSource:
         while self._epochs.get(partition) == epoch:
             try:
                 offset = await ask()
-            except _StayPaused:
+            except _StayPaused as paused:
+                self._paused[partition] = epoch, paused.where
                 return
             except Exception as error:  # noqa: BLE001  a partition must not stand still unsaid
                 log.warning("poll", outcome="not_located", partition=partition, error=repr(error))
@@ -199,12 +210,16 @@ class KafkaSource:
         log.error("poll", outcome="out_of_range", **_as_fields(where))
         offset = await self._decide(where)
         if offset is None:
-            raise _StayPaused
+            raise _StayPaused(where)
         return offset
 
 
 class _StayPaused(Exception):
     """The caller has not decided where to go on from."""
+
+    def __init__(self, where: OutOfRange) -> None:
+        super().__init__(where.partition)
+        self.where = where
 
 
 def _as_fields(where: OutOfRange) -> dict[str, object]:

@@ -57,6 +57,8 @@ class TopicShape:
     partitions: int = 4
     replication: int = 1
     max_record_bytes: int = 8 * 1024 * 1024
+    most: int = 1_000
+    """Topics under one prefix; where there are so many, an application gets none of its own."""
 
     def options(
         self, *, is_incoming: bool = False, is_compacted: bool = False, is_kept: bool = False
@@ -184,6 +186,7 @@ class TopicMaker:
         self._shape = shape
         self._known: set[str] = set()
         self._refused_until: dict[str, float] = {}
+        self._full_until = 0.0
         self._turn = asyncio.Lock()
 
     async def ensure(self, topic: str) -> bool:
@@ -193,7 +196,7 @@ class TopicMaker:
         async with self._turn:
             if topic in self._known:
                 return True
-            if self._refused_until.get(topic, 0.0) > time.monotonic():
+            if max(self._full_until, self._refused_until.get(topic, 0.0)) > time.monotonic():
                 return False
             return await self._make(topic)
 
@@ -206,6 +209,8 @@ class TopicMaker:
             if len(memory) >= _KNOWN_LIMIT:
                 memory.clear()
         try:
+            if not await self._has_room(topic):
+                return topic in self._known
             wanted = {topic: self._shape.options()}
             await asyncio.to_thread(_create_missing, self._hosts, wanted)
         except CrawlstreamError as error:
@@ -214,6 +219,23 @@ class TopicMaker:
             return False
         self._known.add(topic)
         return True
+
+    async def _has_room(self, topic: str) -> bool:
+        """Whether Kafka bears another topic: whoever may feed makes up as many names as he likes.
+
+        Where it does not, those that exist are known from now on, and no other is looked for until
+        a minute has passed: names cost nothing then.
+        """
+        beginning, dot, _ = topic.partition(".")
+        names = [one for one in await list_topics(self._hosts) if one.startswith(beginning + dot)]
+        if len(names) < self._shape.most:
+            return True
+        self._known.update(names)
+        self._full_until = time.monotonic() + _RETRY_AFTER_S
+        if topic not in self._known:
+            told = f"there are {len(names)} topics: raise CRAWLSTREAM_MAX_TOPICS, or delete some"
+            log.warning("publish", outcome="topic_left_out", topic=topic, error=told)
+        return False
 
 
 def _create_missing(hosts: Sequence[str], wanted: Mapping[str, Mapping[str, Any]]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import Settings
-from crawlstream.bus.history import commit_again, epoch_end, held, topic_id_of
+from crawlstream.bus.history import Held, commit_again, epoch_ends, held, topic_id_of
 from crawlstream.cli.ask import ends_of
 from crawlstream.cli.console import say
 from crawlstream.errors import CrawlstreamError
@@ -59,7 +60,9 @@ async def recover_partition(
     await ends_of(settings, settings.topics.incoming)
     async with redis_client(settings) as redis:
         positions = Positions(redis, settings.keys)
-        state = await _look(settings, positions, partition)
+        state = (await _look(settings, positions)).get(partition)
+        if state is None:
+            raise CrawlstreamError("nothing of it has taken effect: it needs no decision")
         if not begin:
             say(orjson.dumps(asdict(state)).decode() if as_json else state.sentence())
             return
@@ -70,27 +73,49 @@ async def recover_partition(
     say(orjson.dumps(told).decode() if as_json else sentence)
 
 
-async def _look(settings: Settings, positions: Positions, partition: int) -> LogState:
+async def lost_logs(settings: Settings) -> Sequence[str]:
+    """A sentence for each partition that waits for a person; Unavailable if nobody tells."""
+    async with redis_client(settings) as redis:
+        states = await _look(settings, Positions(redis, settings.keys))
+    return [
+        f"partition {partition} of {settings.topics.incoming} is paused, for Kafka has lost records"
+        f" that had taken effect, from {state.loss} to {state.position}; what to do:"
+        f" ./crawlstream recover --partition {partition}"
+        for partition, state in sorted(states.items())
+        if state.loss is not None
+    ]
+
+
+async def _look(settings: Settings, positions: Positions) -> Mapping[int, LogState]:
+    """Partitions that have taken effect.
+
+    Where to comes first: what takes effect after that is in Kafka when Kafka is asked.
+    """
     topic, hosts = settings.topics.incoming, settings.KAFKA_HOSTS
-    found = (await held(hosts, topic, group=settings.KAFKA_GROUP)).get(partition)
-    if found is None:
-        raise CrawlstreamError(f"{topic} has no partition {partition}")
     topic_id = await topic_id_of(hosts, topic)
-    position = (await positions.known()).get((topic_id, partition))
-    if position is None:
-        raise CrawlstreamError("nothing of the partition has taken effect: it needs no decision")
-    epoch = await positions.epoch(topic_id, partition)
-    lost_from = found.end
-    if epoch is not None:
-        lost_from = min(lost_from, await epoch_end(hosts, topic, partition, epoch))
-    return LogState(
-        topic_id=topic_id,
-        partition=partition,
-        position=position,
-        oldest=found.oldest,
-        end=found.end,
-        loss=max(lost_from, found.oldest) if lost_from < position else None,
-    )
+    known = {
+        p: position for (one, p), position in (await positions.known()).items() if one == topic_id
+    }
+    epochs = {p: e for p in known if (e := await positions.epoch(topic_id, p)) is not None}
+    found = await held(hosts, topic, group=settings.KAFKA_GROUP) if known else {}
+    ends = await epoch_ends(hosts, topic, {p: e for p, e in epochs.items() if p in found})
+    return {
+        partition: LogState(
+            topic_id=topic_id,
+            partition=partition,
+            position=position,
+            oldest=found[partition].oldest,
+            end=found[partition].end,
+            loss=_loss(position, found[partition], ends.get(partition)),
+        )
+        for partition, position in known.items()
+        if partition in found
+    }
+
+
+def _loss(position: int, found: Held, epoch_end: int | None) -> int | None:
+    lost_from = found.end if epoch_end is None else min(found.end, epoch_end)
+    return max(lost_from, found.oldest) if lost_from < position else None
 
 
 async def _go_on(settings: Settings, positions: Positions, state: LogState, offset: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -20,6 +20,7 @@ from crawlstream.boot.printable import printable
 from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.lost_log import lost_logs
 from crawlstream.cli.retention import retention_warnings
 from crawlstream.cli.times import duration
 from crawlstream.errors import CrawlstreamError
@@ -85,15 +86,20 @@ def status(
 
 
 async def _ask_all() -> tuple[_Told | None, Sequence[str]]:
-    told, warnings = await asyncio.gather(_ask(), _warnings())
-    return told, [*(told.warnings if told else ()), *warnings]
+    settings, now_ms = load_settings(), int(time.time() * 1000)
+    told, lost, near = await asyncio.gather(
+        _ask(),
+        _warnings(lost_logs(settings)),
+        _warnings(retention_warnings(settings, now_ms=now_ms)),
+    )
+    return told, [*(told.warnings if told else ()), *lost, *near]
 
 
-async def _warnings() -> Sequence[str]:
-    """What Kafka may forget too soon; nothing if it does not answer in time."""
+async def _warnings(asked: Awaitable[Sequence[str]]) -> Sequence[str]:
+    """What Kafka has lost, or may forget too soon; nothing if it does not answer in time."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            return await retention_warnings(load_settings(), now_ms=int(time.time() * 1000))
+            return await asked
     except (CrawlstreamError, TimeoutError):
         return ()
 

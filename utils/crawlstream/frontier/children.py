@@ -16,7 +16,7 @@ LINKS_PER_CALL = 1_000
 """Links in one script: keeps the longest call near 5 ms."""
 GROUPS_PER_CALL = 250
 """Groups of them, each of one domain and priority, for the same reason: one that brings a new
-domain takes as long as ten links. In an exchange, domains that were put before do not count."""
+domain takes as long as ten links. Others do not count where a worker knows that they do not."""
 
 _UNKNOWN = Inheritance(b"0", 0, 0, None, None)
 """Of a hold that this process does not know; Redis does not either, and takes no children of it."""
@@ -78,7 +78,7 @@ class Children:
         packed: list[object] = []
         plain: list[Settle] = []
         refused: list[str] = []
-        room, groups_room = LINKS_PER_CALL, GROUPS_PER_CALL
+        room, domains = LINKS_PER_CALL, set[tuple[bytes, str]]()
         for settle in settles:
             if not (settle.links or settle.filtered or settle.spilled):
                 plain.append(settle)
@@ -86,8 +86,8 @@ class Children:
             links, known = self._leave_out_known(settle)
             life = self._known.life if known else None
             size = sum(len(group.entries) for group in links)
-            groups = self._new_domains(settle, links)
-            if size > room or groups > groups_room:
+            with_these = domains | self._new_domains(settle, links)
+            if size > room or len(with_these) > GROUPS_PER_CALL:
                 known = 0
                 life, is_refused = await self.put(worker, spiderid, settle.token, settle.links)
                 if is_refused:
@@ -95,7 +95,7 @@ class Children:
                     continue
                 links = ()
             else:
-                room, groups_room = room - size, groups_room - groups
+                room, domains = room - size, with_these
             packed.append(self._pack_settle(spiderid, settle, links, life=life, known=known))
         return packing.pack_ends(plain), packed, refused
 
@@ -108,7 +108,8 @@ class Children:
         """
         inherited = self._inherited.get(token, _UNKNOWN)
         first_life = None
-        for groups in split_links(links, LINKS_PER_CALL):
+        new = self._known.new_domains(inherited.crawl, links)
+        for groups in split_links(links, LINKS_PER_CALL, new):
             request = [
                 worker,
                 token,
@@ -117,7 +118,7 @@ class Children:
                 inherited.pack_links(self.sites.file(groups), spiderid),
             ]
             answer = await self._scripts.run("put", packing.pack(request))
-            life, is_refused = packing.unpack(answer)[2:]
+            life, is_refused = packing.unpack(answer)
             first_life = life if first_life is None else first_life
             if is_refused:
                 return first_life, True
@@ -132,9 +133,9 @@ class Children:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
         return self._known.new_of(inherited.crawl, settle.links)
 
-    def _new_domains(self, settle: Settle, links: Sequence[Links]) -> int:
-        inherited = self._inherited.get(settle.token, _UNKNOWN)
-        return self._known.new_domains(inherited.crawl, links)
+    def _new_domains(self, settle: Settle, links: Sequence[Links]) -> set[tuple[bytes, str]]:
+        crawl = self._inherited.get(settle.token, _UNKNOWN).crawl
+        return {(crawl, domain) for domain in self._known.new_domains(crawl, links)}
 
     def _pack_settle(
         self, spiderid: str, settle: Settle, links: Sequence[Links], *, life: int | None, known: int
@@ -157,9 +158,15 @@ class Children:
         ]
 
 
-def split_links(links: Sequence[Links], size: int) -> Iterator[list[Links]]:
-    """The same links in the same order, in lists of at most ``size`` and GROUPS_PER_CALL groups."""
+def split_links(
+    links: Sequence[Links], size: int, new: Collection[str] | None = None
+) -> Iterator[list[Links]]:
+    """The same links in the same order, in lists of at most ``size`` and GROUPS_PER_CALL groups.
+
+    Where it is known which domains are ``new``, lists have at most so many of these, instead.
+    """
     groups: list[Links] = []
+    brought: set[str] = set()
     room = size
     for group in links:
         start = 0
@@ -168,9 +175,11 @@ def split_links(links: Sequence[Links], size: int) -> Iterator[list[Links]]:
             groups.append(part)
             start += len(part.entries)
             room -= len(part.entries)
-            if room == 0 or len(groups) == GROUPS_PER_CALL:
+            if new is not None and part.domain in new:
+                brought.add(part.domain)
+            if room == 0 or len(groups if new is None else brought) == GROUPS_PER_CALL:
                 yield groups
-                groups, room = [], size
+                groups, brought, room = [], set(), size
     if groups:
         yield groups
 

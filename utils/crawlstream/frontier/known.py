@@ -41,10 +41,11 @@ class KnownLinks:
         """The crawl has entries in these, or had: a link into one of them costs Redis little."""
         self.learn(life, crawl, map(_domain_mark, domains))
 
-    def new_domains(self, crawl: bytes, links: Sequence[Links]) -> int:
-        """How many groups may bring the crawl a domain."""
+    def new_domains(self, crawl: bytes, links: Sequence[Links]) -> set[str]:
+        """The domains that these may bring the crawl."""
         known = self._generations(crawl)
-        return sum(not _is_in(known, _domain_mark(group.domain)) for group in links)
+        domains = {group.domain for group in links}
+        return {domain for domain in domains if not _is_in(known, _domain_mark(domain))}
 
     def live(self, life: int) -> None:
         """Redis is in this life: forget what belongs to another one."""

@@ -106,6 +106,7 @@ class Positions:
         await found(self._redis, self._keys)
         place = [loss.topic_id, loss.kafka_partition, loss.offset]
         told = [*place, packing.none_as(loss.until), loss.floor]
+        behind = {**loss.behind, **({loss.kafka_partition: loss.until} if loss.until else {})}
         fates = [
             [FrontierKeys.crawl_field(fate.crawl), fate.run, fate.is_over, fate.is_paused]
             for fate in loss.fates
@@ -114,7 +115,7 @@ class Positions:
         for start in range(0, max(len(fates), 1), FATES_A_CALL):
             part = fates[start : start + FATES_A_CALL]
             is_last = start + FATES_A_CALL >= len(fates)
-            packed = packing.pack([*told, part, LOST_MS, is_last])
+            packed = packing.pack([*told, part, list(behind.items()), LOST_MS, is_last])
             position = int(cast(int, await self._run("restore", packed)))
         return position
 

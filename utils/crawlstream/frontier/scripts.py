@@ -35,7 +35,7 @@ _BASE = "--- include: ledger"
 """What follows this part is a function of its own: Lua allows 200 names in one, and to make a
 closure it walks along all names of the same function that other closures use."""
 _FOLDER = files("crawlstream.frontier") / "lua"
-_PASSING = ("BUSY ", "MISCONF ", "NOREPLICAS ")
+_PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
 """Beginnings of refusals that redis-py has no class for, and that end by themselves."""
 
 
@@ -76,7 +76,7 @@ def our_errors() -> Iterator[None]:
         if str(error).startswith("NOFRONTIER "):
             raise NoFrontier from error
         if str(error).startswith(_PASSING):
-            raise RedisUnavailable(f"Redis cannot write now: {error}") from error
+            raise RedisUnavailable(f"Redis cannot do it now: {error}") from error
         raise
 
 

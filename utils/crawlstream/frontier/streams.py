@@ -30,6 +30,9 @@ TAKE_OVER_MS = 5_000
 GONE_MS = 3_600_000
 """A reader that was not heard of for so long, and has nothing unfinished, is forgotten."""
 
+_GONE = ("NOGROUP ", "UNBLOCKED ", "no such key")
+"""Beginnings of what a reader hears, also in the middle of its waiting, when Redis was emptied."""
+
 log = structlog.get_logger()
 T = TypeVar("T")
 Fields = Mapping[bytes, bytes]
@@ -108,7 +111,7 @@ class Streams:
             try:
                 return await self._read_group(stream, count, block_ms, build)
             except ResponseError as error:
-                if not str(error).startswith("NOGROUP"):
+                if not str(error).startswith(_GONE):
                     raise
             await self._create_group(stream)
             return await self._read_group(stream, count, block_ms, build)
@@ -150,7 +153,9 @@ class Streams:
         return {item["message_id"]: int(item["times_delivered"]) for item in pending}
 
     async def _create_group(self, stream: str) -> None:
-        await self._run("group", stream.removeprefix(self._keys.tag), GROUP)
+        name = stream.removeprefix(self._keys.tag)
+        if await self._run("group", name, GROUP):
+            log.info("create_group", stream=name)
 
     async def _finish(self, stream: str, ids: Sequence[str]) -> None:
         """Forget records for good.

@@ -49,7 +49,8 @@ def process_status(port: int, timeout_s: float = 2.0) -> str:
     status, said = _health(port, timeout_s)
     if status != 200:
         return "starting"
-    return "ready" if said.get("status") == "ok" else f"waiting for {said.get('waiting_for')}"
+    waiting_for = said.get("waiting_for")
+    return f"waiting for {waiting_for}" if waiting_for else "ready"
 
 
 def condition(kind: str, port: int, redis_password: str | None = None) -> str:

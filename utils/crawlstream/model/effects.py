@@ -212,6 +212,8 @@ class Loss:
     """Where it begins if the frontier knows no position at all."""
     until: int | None = None
     """The records before this offset had taken effect in a Redis that was lost; None: none was."""
+    behind: Mapping[int, int] = field(default_factory=dict)
+    """The same of all partitions of the topic that are to be read again, whoever will do it."""
     floor: int = 0
     """The highest run number that was ever given."""
     fates: Sequence[Fate] = ()

@@ -4,7 +4,7 @@
 --   dedupe knows them.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {worker, token, domain_cap|-1, crawl_cap|-1, links as in `admit`}
--- Returns: packed {is the hold still there, admitted, life, is it refused as Redis is crowded}
+-- Returns: packed {life, is it refused as Redis is crowded}; the settle tells whether the hold was there
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: views
@@ -20,17 +20,17 @@ local worker, token, domain_cap, crawl_cap, links = unpack(cmsgpack.unpack(ARGV[
 local packed = redis.call('HGET', P .. 'h:' .. worker, token)
 if not packed then
   save_clock()
-  return cmsgpack.pack({ false, 0, life, false })
+  return cmsgpack.pack({ life, false })
 end
 if is_crowded(memory()) then
   save_clock()
-  return cmsgpack.pack({ true, 0, life, true })
+  return cmsgpack.pack({ life, true })
 end
 local c = parse_hold(token, packed).lot.c
 load_domain_records(c, add_domains(links, {}))
-local admitted = (admit_children(c, links, domain_cap, crawl_cap))
+admit_children(c, links, domain_cap, crawl_cap)
 save_domain_records()
 save_ledger()
 wake_workers()
 save_clock()
-return cmsgpack.pack({ true, admitted, life, false })
+return cmsgpack.pack({ life, false })

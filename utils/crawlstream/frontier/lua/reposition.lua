@@ -26,7 +26,7 @@ local function forget(key, separator)
   end
 end
 
-for _, key in ipairs({ 'epochs', 'refused', 'again', 'attempts' }) do
+for _, key in ipairs({ 'epochs', 'refused', 'again', 'attempts', 'behind' }) do
   redis.call('HDEL', P .. key, place)
 end
 redis.call('HDEL', P .. 'lost', '#' .. place)

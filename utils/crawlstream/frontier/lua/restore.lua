@@ -4,15 +4,18 @@
 -- Guarantee: safe to repeat. A run that is over is closed without a word, for its ending was told; one
 --   that was under way goes on, or begins again under its number with its next seed, and stays paused;
 --   unless it was steered since Redis is there again: a caller that comes late knows nothing of that.
---   Run numbers never go back. Every domain is treated as if its allowance had been used up now, for
+--   Run numbers never go back. No run that came back finishes before every partition that is named has
+--   been read again, whoever does so and whenever it begins (`tend`). Every domain is treated as if its allowance had been used up now, for
 --   nobody knows what was sent before.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
---   {{name, run, is over, is paused} …}, ttl_ms, is this the last of several calls}
+--   {{name, run, is over, is paused} …}, {{kafka partition, until} …}, ttl_ms,
+--   is this the last of several calls}
 --   offset: where the partition begins if it has no position. until: the offset below which the
---   records are the past of a Redis that was lost; -1: none was.
+--   records are the past of a Redis that was lost; -1: none was. The list has that of all partitions of
+--   the topic: each of them has a call of its own coming, which says where it begins.
 -- Returns: the position that holds from now on; -1 before the last call.
--- Cost: O(runs), at most 200.
+-- Cost: O(runs), at most 200, and O(partitions).
 --- include: clock
 --- include: views
 --- include: ledger
@@ -21,7 +24,7 @@
 --- include: crawls
 --- include: steer
 
-local topic, kafka_partition, offset, until_offset, floor, fates, ttl, is_last =
+local topic, kafka_partition, offset, until_offset, floor, fates, behind, ttl, is_last =
   unpack(cmsgpack.unpack(ARGV[1]))
 local place = topic .. ':' .. int(kafka_partition)
 
@@ -68,6 +71,12 @@ end
 
 for _, fate in ipairs(fates) do
   decide(unpack(fate))
+end
+for _, one in ipairs(behind) do
+  local field = topic .. ':' .. int(one[1])
+  local known = tonumber(redis.call('HGET', P .. 'behind', field) or 0)
+  redis.call('HSET', P .. 'behind', field, int(math.max(known, one[2])))
+  redis.call('PEXPIRE', P .. 'behind', int(ttl))
 end
 local position = -1
 if is_last then

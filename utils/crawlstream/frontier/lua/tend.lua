@@ -39,16 +39,17 @@ for _, c in ipairs(due_in('expiry', math.floor(wall / 1000))) do
 end
 save_ledger()
 
--- Whether records of the past are being read again since this Redis was lost, or an older copy of it:
--- a run that came back may get more seeds, by another partition than its first.
+-- Whether records of the past are to be read again since this Redis was lost, or an older copy of it:
+-- a run that came back may get more seeds, by another partition than its first, which nobody may have
+-- begun yet.
 local function is_recovering()
-  if now - restart > RECOVERY_MS or redis.call('EXISTS', P .. 'lost') == 0 then
+  if now - restart > RECOVERY_MS then
     return false
   end
-  local positions = redis.call('HGETALL', P .. 'positions')
-  for i = 1, #positions, 2 do
-    local until_offset = tonumber(redis.call('HGET', P .. 'lost', '#' .. positions[i]) or 0)
-    if tonumber(positions[i + 1]) < until_offset then
+  local behind = redis.call('HGETALL', P .. 'behind')
+  for i = 1, #behind, 2 do
+    local position = tonumber(redis.call('HGET', P .. 'positions', behind[i]) or -1)
+    if position < tonumber(behind[i + 1]) then
       return true
     end
   end

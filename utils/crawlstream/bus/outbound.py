@@ -1,4 +1,4 @@
-"""Records on their way out: replies, events, dead letters."""
+"""What both monitors write: replies, events, dead letters, refusals."""
 
 from __future__ import annotations
 
