@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from kafka.admin import KafkaAdminClient, NewPartitions
+from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 from redis.exceptions import RedisError
 
@@ -224,8 +225,12 @@ _MOST_PARTITIONS = 12
 async def add_partitions(reach: Reach) -> Blow:
     """``incoming`` gets one more partition: what is fed from now on spreads in another way."""
     stage = reach.stage
-    async with stage.turns["kafka"]:
-        count = await stage.by_hand("kafka", _add_a_partition, stage)
+    count = None
+    while count is None:
+        # Its clients are led through the proxy, which another fault may have in its hands.
+        with suppress(KafkaError):
+            async with stage.turns["kafka"]:
+                count = await stage.by_hand("kafka", _add_a_partition, stage)
     return Blow(f"{count} partitions", has_struck=count <= _MOST_PARTITIONS)
 
 
