@@ -31,9 +31,10 @@ from crawlstream.frontier.reckoning import Reckoning
 
 _INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
 _CLOCK = "--- include: clock"
-_BASE = "--- include: ledger"
-"""What follows this part is a function of its own: Lua allows 200 names in one, and to make a
-closure it walks along all names of the same function that other closures use."""
+_BASES = ("--- include: ledger", "--- include: bands")
+"""What follows one of these parts is a function of its own: Lua allows 200 names in one, and to
+make a closure it walks along all names of the same function that other closures use. A function
+may use 60 names from outside."""
 _FOLDER = files("crawlstream.frontier") / "lua"
 _PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
 """Beginnings of refusals that redis-py has no class for, and that end by themselves."""
@@ -50,8 +51,13 @@ def source_of(operation: str) -> str:
     """The complete text of one operation."""
     text = (_FOLDER / f"{operation}.lua").read_text()
     if is_timed(operation):
-        outer, base, inner = text.partition(_BASE if _BASE in text else _CLOCK)
-        text = f"{outer}{base}\nreturn with_time((function(){inner}\nend)())\n"
+        bases = [base for base in _BASES if base in text] or [_CLOCK]
+        for base in reversed(bases):
+            outer, _, inner = text.partition(base)
+            answer = f"(function(){inner}\nend)()"
+            if base == bases[0]:
+                answer = f"with_time({answer})"
+            text = f"{outer}{base}\nreturn {answer}\n"
     return _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
 
 

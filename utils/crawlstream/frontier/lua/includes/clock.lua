@@ -50,9 +50,29 @@ do
   -- More than any caller has in hand: all of them learn the reckoning anew.
   local UNKNOWN_MS = 10000000
 
-  -- Let time pass: `passed` ms by Redis' clock, no more than `borne` ms by the caller's (nil: it cannot
-  -- tell). What only one of them says is missed.
-  local function pass(passed, borne)
+  local time = redis.call('TIME')
+  wall = time[1] * 1000 + math.floor(time[2] / 1000)
+  local info = redis.call('INFO', 'server')
+  local _, before = string.find(info, 'run_id:', 1, true)
+  local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
+  local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
+    'sites', 'scope', 'missed')
+  if not m[1] and redis.call('HEXISTS', P .. 'm', 'layout') == 0 then
+    return redis.error_reply('NOFRONTIER Redis holds no frontier')
+  end
+  turn, rules_known, sites = tonumber(m[6] or 0), m[7] and true or false, m[8] or nil
+  scope = m[9] or ''
+  local is_restarted = m[3] ~= run_id
+  if m[1] then
+    now, life, restart, missed = tonumber(m[1]), tonumber(m[4]), tonumber(m[5]), tonumber(m[10] or 0)
+    missed_before = missed
+    int_texts[turn], int_texts[missed] = m[6], m[10]  -- Mostly they are written as they were read.
+    -- Let time pass: `passed` ms by Redis' clock, no more than `borne` ms by the caller's (nil: it cannot
+    -- tell). What only one of them says is missed.
+    local passed, borne = wall - m[2], nil
+    if not is_restarted and ARGV[#ARGV - 1] == m[4] then
+      borne = ARGV[#ARGV] - missed - now
+    end
     local gained = math.max(math.min(passed, borne or 0), 0)
     if passed < 0 and (borne or -1) < 0 then
       missed = missed + UNKNOWN_MS
@@ -62,26 +82,6 @@ do
       missed = missed + borne - gained - LATE_MS
     end
     now = now + gained
-  end
-
-  local time = redis.call('TIME')
-  wall = time[1] * 1000 + math.floor(time[2] / 1000)
-  local info = redis.call('INFO', 'server')
-  local _, before = string.find(info, 'run_id:', 1, true)
-  local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
-  local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
-    'sites', 'scope', 'missed', 'layout')
-  if not m[1] and not m[11] then
-    return redis.error_reply('NOFRONTIER Redis holds no frontier')
-  end
-  turn, rules_known, sites = tonumber(m[6] or 0), m[7] and true or false, m[8] or nil
-  scope = m[9] or ''
-  local is_restarted = m[3] ~= run_id
-  if m[1] then
-    now, life, restart, missed = tonumber(m[1]), tonumber(m[4]), tonumber(m[5]), tonumber(m[10] or 0)
-    missed_before = missed
-    local is_known = not is_restarted and tonumber(ARGV[#ARGV - 1]) == life
-    pass(wall - tonumber(m[2]), is_known and ARGV[#ARGV] - missed - now or nil)
   else
     now, life, restart = wall, 0, NEVER
   end
