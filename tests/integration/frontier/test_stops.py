@@ -270,6 +270,22 @@ async def test_seeds_are_read_again_in_parts(bench: Bench) -> None:
     assert await bench.feed.read_again() is None, "all of the run is younger"
 
 
+async def test_a_second_late_stop_means_all_younger_seeds_of_the_run_after_the_first(
+    bench: Bench,
+) -> None:
+    """Those that began it, too, though they stand below the position and ahead of older ones."""
+    for number, time_ms in enumerate((1_000, 6_000, 5_000)):
+        await bench.feed.seeds(f"a/{number}", timestamp_ms=time_ms)
+    late, later = await bench.another_feed(1), await bench.another_feed(2)
+    await late.put(late.command("stop", timestamp_ms=2_000))
+    assert (again := await bench.feed.read_again())
+    assert dict(again.runs) == {1: 2, 2: 2}
+    await later.put(later.command("stop", timestamp_ms=5_500))
+    assert (again := await bench.feed.read_again())
+    assert dict(again.runs) == {1: 3}
+    assert await bench.worker.urls() == ["a/1"]
+
+
 async def test_a_stop_in_their_own_partition_means_seeds_to_be_read_again(bench: Bench) -> None:
     """It stands behind them: that a late stop did not mean them is of no use any more."""
     await bench.feed.seeds("a/old", timestamp_ms=1_000)
