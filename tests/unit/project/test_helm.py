@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from crawling import addresses
 from crawlstream import __version__
 from crawlstream.boot import health
 from crawlstream.boot.health import Health
@@ -75,6 +76,18 @@ def test_templates_use_values_that_there_are(name: str) -> None:
     """A misspelt value renders as nothing, without a word."""
     for path in re.findall(r"\.Values\.([\w.]+)", TEMPLATES[name]):
         reduce(lambda values, key: values[key], path.split("."), VALUES)
+
+
+def test_the_second_lock_is_as_good_as_the_first() -> None:
+    """What the guard of a crawler refuses lies outside of what its policy lets it reach."""
+    policy, text = VALUES["networkPolicy"], TEMPLATES["network.yaml"]
+    internal = [*policy["internalNetworks"], *policy["internalNetworks6"]]
+    assert sorted(internal) == sorted(str(network) for network in addresses._SPECIAL)
+    reached = re.findall(r"cidr: (\S+)\n +except: {{ toYaml .(\w+) ", text)
+    assert reached == [
+        ("0.0.0.0/0", "internalNetworks"),
+        (str(addresses._UNICAST), "internalNetworks6"),
+    ]
 
 
 def test_every_variable_is_a_setting() -> None:
