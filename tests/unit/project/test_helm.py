@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from crawling import addresses
+from crawling.net import addresses
 from crawlstream import __version__
 from crawlstream.boot import health
 from crawlstream.boot.health import Health
