@@ -6,11 +6,13 @@ import itertools
 import time
 from dataclasses import replace
 
+from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.streams import Streams
-from crawlstream.model.effects import Command, PendingAction, Seed
+from crawlstream.model.effects import Command, Outcome, PendingAction, Seed, Settle
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench, Feed, endings, links
+from support.spilling import Spills
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -46,6 +48,21 @@ async def test_stop_purges_what_waits_and_lets_what_is_held_end(bench: Bench) ->
     names = ("admitted", "done", "stopped")
     assert [ending.counters[name] for name in names] == [11, 1, 10]
     assert ending.reasons["filtered"] == {"ended_run": 2}
+
+
+async def test_spilled_links_of_a_page_that_a_stop_overtook_do_not_enter(bench: Bench) -> None:
+    """Though they come back before the page is settled, and are filtered with it."""
+    spills = Spills(Overflow(bench.redis, KEYS))
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    settle = Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", range(3))])
+    settle = spills.send(bench.worker, settle)
+    await bench.feed.say("stop")
+    done = await spills.recall()
+    assert (done.applied, done.ignored, done.admitted) == (0, 1, 0)
+    await bench.worker.exchange(settles=[settle])
+    state = await bench.state()
+    assert (state.admitted, dict(state.filtered_by_reason)) == (1, {"ended_run": 3})
 
 
 async def test_a_stop_with_nothing_under_way_ends_at_once(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from crawlstream.frontier import care
 from crawlstream.frontier.care import MAX_HOLD_MS
 from crawlstream.frontier.frontier import DEADLINE_MS
 from crawlstream.frontier.packing import unpack
@@ -102,6 +103,14 @@ async def test_only_the_blamed_page_gains_a_death(bench: Bench) -> None:
     assert await bench.worker.crawl_all() == ["a/1", "a/2"]
     state = await bench.state()
     assert (state.failed, state.failed_by_reason) == (1, {"killed_worker": 1})
+
+
+async def test_who_comes_late_to_reap_finds_nobody(bench: Bench) -> None:
+    """Another redis-monitor may have reaped the same worker in between."""
+    await bench.feed.seeds("a/1")
+    await bench.worker.lease()
+    assert await care.reap(bench.frontier._run) == care.Reaped()
+    assert (await bench.state()).held == 1
 
 
 async def test_twenty_reaps_without_blame_are_too_many(bench: Bench) -> None:

@@ -112,6 +112,27 @@ async def test_each_spider_type_has_its_own_allowance(by_type: Bench) -> None:
 
 
 @pytest.mark.usefixtures("still")
+async def test_a_domain_that_ran_empty_is_remembered_by_its_own_rule(by_type: Bench) -> None:
+    """What was sent counts for as long as that says, not for as long as the default one."""
+    bench = by_type
+    twice = ThrottleRule(hits=2, window_s=1_000, moderated=False)
+    await bench.rule(WIDE_OPEN, {"a": twice})
+    await bench.feed.seeds("a/1")
+    assert await come(bench.worker) == ["a/1"]
+    assert await come(bench.worker) == [], "that it is empty is found now"
+    await bench.advance(990_000)
+    await bench.feed.seeds("a/2")
+    assert await come(bench.worker) == ["a/2"]
+    assert await come(bench.worker) == []
+    await bench.advance(20_000)
+    await bench.tend()
+    await bench.feed.seeds("a/3", "a/4")
+    assert await come(bench.worker) == ["a/3"]
+    await bench.advance(981_000)
+    assert await come(bench.worker) == ["a/4"]
+
+
+@pytest.mark.usefixtures("still")
 async def test_a_domain_that_cools_down_for_one_group_is_due_for_the_other(
     by_group: tuple[Bench, Worker, Worker],
 ) -> None:
