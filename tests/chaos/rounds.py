@@ -8,6 +8,7 @@ seen is held against the laws.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -121,6 +122,26 @@ class Round:
         name = {"appid": APP, "spiderid": fed.spiderid, "crawlid": fed.crawlid, **fields}
         requests = [{"url": url, **name} for url in urls]
         await asyncio.to_thread(self.stage.recorder.feed, *requests)
+
+    def crawl_of(self, name: str, urls: Sequence[str]) -> Fed:
+        """A crawl of these pages and no others."""
+        crawlid = f"{self.name}-{name}-{self.stage.web.port}"
+        return Fed(crawlid=crawlid, delivered=dict.fromkeys(urls, 200))
+
+    async def crawls_of_partitions(self, name: str) -> Sequence[tuple[int, Fed]]:
+        """Two crawls of a few seeds for each partition of ``incoming``, after its number."""
+        recorder, urls = self.stage.recorder, self.stage.plain_urls()[:5]
+        partitions = await asyncio.to_thread(recorder.partitions)
+        left = dict.fromkeys(partitions, 2)
+        found: list[tuple[int, Fed]] = []
+        numbers = itertools.count()
+        while any(left.values()):
+            fed = self.crawl_of(f"{name}-{next(numbers)}", urls)
+            partition = recorder.partition_of(fed.crawlid, partitions)
+            if left[partition]:
+                left[partition] -= 1
+                found.append((partition, fed))
+        return found
 
     async def feed_front_page(self) -> None:
         """One seed, from which the whole web is found."""
