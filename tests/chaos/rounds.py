@@ -25,6 +25,7 @@ from chaos.blows import Blow, Fault, Reach, held
 from chaos.facts import APP, Facts, Fed, Record, Sample, Strike, Violation
 from chaos.stage import DEPTH, Stage
 from crawlstream.errors import CrawlstreamError
+from crawlstream.model.state import FrontierState
 from crawlstream.tasks import beside
 from support.frontier_audit import audit as audit_frontier
 from support.waiting import wait_until
@@ -72,6 +73,11 @@ class Outcome:
     def repeated(self) -> int:
         """Results that had come before."""
         return len(repeats(self.facts))
+
+
+def has_pages(state: FrontierState) -> bool:
+    """Whether pages are under way or wait; those that found Redis crowded wait in Kafka."""
+    return state.queued + state.delayed + state.held + state.spilled > 0
 
 
 def results(facts: Facts) -> Sequence[Record]:
@@ -190,7 +196,7 @@ class Round:
         state = await self.stage.state()
         if state is None or not state.crawls:
             return not self.is_over()
-        return state.queued + state.delayed + state.held > 0
+        return has_pages(state)
 
     async def play(self, script: Callable[[Round], Awaitable[None]], *, rate: float) -> Outcome:
         """Run the script while the sites are slow, then let everything end, and judge.
