@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 
 from chaos.blows import BACK_S, Blow, Fault, Reach, Strike, held
 from chaos.guests import die_at_a_step, err_in_time, freeze_past_deadline, join_and_leave
+from chaos.lost_log import lose_end_of_log
 from chaos.stage import REDIS_BYTES, Stage
 from crawlstream.keys import FrontierKeys
 from crawlstream.tasks import beside
@@ -343,6 +344,12 @@ FAULTS: Mapping[str, Fault] = {
         Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),
         Fault("step-clock", "Redis' clock set forwards and back", step_clock_of_redis),
         Fault("add-partitions", "one more partition of incoming", add_partitions),
+        Fault(
+            "truncate-log",
+            "a partition of incoming loses its end, and a person decides how it goes on",
+            lose_end_of_log,
+            is_for_all=False,
+        ),
         Fault("break-rules", "ZooKeeper's node emptied or broken, and mended", break_rules),
         Fault("die-at-step", "a crawler dies between two steps of a page", die_at_a_step),
         Fault(

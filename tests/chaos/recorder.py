@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from kafka.partitioner.default import murmur2
 
 from chaos.facts import Record
 from crawlstream.demo.visits import Visit
@@ -46,6 +47,15 @@ class Recorder(Witness):
         ]
         for each in sent:
             each.get(60)
+
+    def partitions(self) -> Sequence[int]:
+        """Those of what is fed to."""
+        return sorted(self._producer.partitions_for(f"{self._prefix}.incoming"))
+
+    def partition_of(self, crawlid: str, partitions: Sequence[int]) -> int:
+        """Where requests of a crawl go."""
+        number: int = murmur2(_key_of({"crawlid": crawlid})) & 0x7FFFFFFF
+        return partitions[number % len(partitions)]
 
     def has_read(self, ends: Mapping[tuple[str, int], int]) -> bool:
         """Whether it knows all records up to these offsets."""

@@ -8,6 +8,7 @@ seen is held against the laws.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from chaos.blows import Blow, Fault, Reach, held
 from chaos.facts import APP, Facts, Fed, Record, Sample, Strike, Violation
 from chaos.stage import DEPTH, Stage
 from crawlstream.errors import CrawlstreamError
+from crawlstream.model.state import FrontierState
 from crawlstream.tasks import beside
 from support.frontier.audit import audit as audit_frontier
 from support.waiting import wait_until
@@ -71,6 +73,11 @@ class Outcome:
     def repeated(self) -> int:
         """Results that had come before."""
         return len(repeats(self.facts))
+
+
+def has_pages(state: FrontierState) -> bool:
+    """Whether pages are under way or wait; those that found Redis crowded wait in Kafka."""
+    return state.queued + state.delayed + state.held + state.spilled > 0
 
 
 def results(facts: Facts) -> Sequence[Record]:
@@ -122,6 +129,26 @@ class Round:
         requests = [{"url": url, **name} for url in urls]
         await asyncio.to_thread(self.stage.recorder.feed, *requests)
 
+    def crawl_of(self, name: str, urls: Sequence[str]) -> Fed:
+        """A crawl of these pages and no others."""
+        crawlid = f"{self.name}-{name}-{self.stage.web.port}"
+        return Fed(crawlid=crawlid, delivered=dict.fromkeys(urls, 200))
+
+    async def crawls_of_partitions(self, name: str) -> Sequence[tuple[int, Fed]]:
+        """Two crawls of a few seeds for each partition of ``incoming``, after its number."""
+        recorder, urls = self.stage.recorder, self.stage.plain_urls()[:5]
+        partitions = await asyncio.to_thread(recorder.partitions)
+        left = dict.fromkeys(partitions, 2)
+        found: list[tuple[int, Fed]] = []
+        numbers = itertools.count()
+        while any(left.values()):
+            fed = self.crawl_of(f"{name}-{next(numbers)}", urls)
+            partition = recorder.partition_of(fed.crawlid, partitions)
+            if left[partition]:
+                left[partition] -= 1
+                found.append((partition, fed))
+        return found
+
     async def feed_front_page(self) -> None:
         """One seed, from which the whole web is found."""
         fed = self.stage.fed(f"{self.name}-{self.stage.web.port}")
@@ -169,7 +196,7 @@ class Round:
         state = await self.stage.state()
         if state is None or not state.crawls:
             return not self.is_over()
-        return state.queued + state.delayed + state.held > 0
+        return has_pages(state)
 
     async def play(self, script: Callable[[Round], Awaitable[None]], *, rate: float) -> Outcome:
         """Run the script while the sites are slow, then let everything end, and judge.

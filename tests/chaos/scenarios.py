@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from chaos.blows import Blow, Fault, Reach, held
 from chaos.facts import Fed
 from chaos.guests import death_of, guest, is_up
+from chaos.lost_log import lose_end_of_log
 from chaos.nemesis import FAULTS, kept_full
 from chaos.rounds import Outcome, Round
 from chaos.stage import QUICK, Stage
@@ -163,9 +164,10 @@ async def live_full(faults: Sequence[Fault], round_: Round) -> None:
     """
     stage, urls = round_.stage, round_.stage.plain_urls()
     few = urls[:: max(1, len(urls) // _FEW)]
-    drains, later = _of(round_, "drains", few), _of(round_, "later", few)
+    drains, later = round_.crawl_of("drains", few), round_.crawl_of("later", few)
     doomed = [
-        replace(_of(round_, name, urls[:_MANY]), is_stopped=True) for name in ("doomed", "sooner")
+        replace(round_.crawl_of(name, urls[:_MANY]), is_stopped=True)
+        for name in ("doomed", "sooner")
     ]
     await round_.feed(drains, *few, maxdepth=0, priority=90)
     for fed in doomed:
@@ -188,12 +190,6 @@ async def live_full(faults: Sequence[Fault], round_: Round) -> None:
         assert not stage.recorder.results(later.crawlid), "a seed has entered a full Redis"
 
 
-def _of(round_: Round, name: str, urls: Sequence[str]) -> Fed:
-    """A crawl of these pages and no others."""
-    crawlid = f"{round_.name}-{name}-{round_.stage.web.port}"
-    return Fed(crawlid=crawlid, delivered=dict.fromkeys(urls, 200))
-
-
 async def _forget_robots(stage: Stage) -> None:
     """Nobody knows what the hosts ask of robots, but for processes that have read it."""
     origins = map(stage.web.origin, stage.web.hosts)
@@ -203,6 +199,41 @@ async def _forget_robots(stage: Stage) -> None:
 async def _answered(stage: Stage, uuids: Sequence[str]) -> None:
     for uuid in uuids:
         await stage.recorder.answered(uuid, timeout_s=120)
+
+
+async def lose_a_log(round_: Round) -> None:
+    """The log of a partition loses its end, which has taken effect; what is fed then stands there.
+
+    Nothing that was fed before is lost with it, or crawled twice, for all of it has taken effect.
+    What is fed before a person decides waits, in this partition, and takes effect in all others.
+    After the decision all of it is crawled. What Kafka loses before it takes effect would be gone;
+    no law of ours speaks of that, and nobody feeds anything at that moment.
+    """
+
+    async def feed_all(crawls: Sequence[Fed]) -> None:
+        for fed in crawls:
+            await round_.feed(fed, *fed.delivered, maxdepth=0)
+
+    async def have_entered(crawls: Sequence[Fed]) -> None:
+        for fed in crawls:
+            await wait_until(partial(_is_admitted, round_, fed), timeout_s=240, every_s=0.2)
+
+    async def feed_later(lost: int) -> None:
+        await feed_all([fed for _, fed in later])
+        await have_entered([fed for partition, fed in later if partition != lost])
+        waiting = [fed for partition, fed in later if partition == lost]
+        assert waiting
+        assert not any([await _is_admitted(round_, fed) for fed in waiting]), "it has gone on"
+
+    early = [fed for _, fed in await round_.crawls_of_partitions("early")]
+    later = await round_.crawls_of_partitions("later")
+    await round_.feed_front_page()
+    await feed_all(early)
+    await have_entered(early)
+    await _first_pages(round_)
+    strike = partial(lose_end_of_log, meanwhile=feed_later)
+    await round_.strike(replace(FAULTS["truncate-log"], strike=strike), round_.reach)
+    await have_entered([fed for _, fed in later])
 
 
 _POISONED = """
@@ -322,6 +353,12 @@ SCENARIOS: Mapping[str, Scenario] = {
                 live_full,
                 _named("kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "cut-redis"),
             ),
+            shortest_s=60,
+        ),
+        Scenario(
+            "log-truncated",
+            "a partition of incoming loses its end and waits, until a person decides",
+            lose_a_log,
             shortest_s=60,
         ),
         Scenario("poison", "a page that kills its worker", eat_poison),

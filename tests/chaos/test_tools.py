@@ -13,10 +13,10 @@ from chaos.nemesis import FAULTS
 from chaos.proxy import Proxy
 from chaos.recorder import AccessLogReader, KafkaLogs
 from chaos.report import flatness
-from chaos.rounds import Footprint
+from chaos.rounds import Footprint, has_pages
 from chaos.scenarios import SCENARIOS
 from crawlstream.demo.visits import AccessLog, Visit
-from crawlstream.local.ports import free_block
+from crawlstream.model.state import FrontierState
 from support.waiting import WaitUntil
 
 
@@ -177,6 +177,17 @@ def test_what_grows_from_round_to_round_is_told() -> None:
     assert [v.what for v in flatness(growing)] == ["keys in Redis: 10, then 90"]
     fat = [*footprints(*[10] * 5), *footprints(*[10] * 3, rss=200 << 20)]
     assert [v.what for v in flatness(fat)] == ["crawler: 100 MiB, then 200 MiB"]
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_fault_counts_that_strikes_while_pages_are_anywhere(at: int) -> None:
+    """In a Redis without room most of them wait in Kafka; done, they are nowhere."""
+    queued, delayed, held, spilled = (int(place == at) for place in range(4))
+    state = FrontierState(
+        life=1, clock_ms=1, rules_known=True, crawls=1, queued=queued, delayed=delayed, held=held,
+        spilled=spilled, workers=1, outbox=0, actions=0,
+    )  # fmt: skip
+    assert has_pages(state) is (at < 4)
 
 
 def test_names_of_faults_and_scenarios_do_not_clash() -> None:

@@ -40,13 +40,7 @@ class Witness:
         self._prefix = prefix
         self._seen: list[Seen] = []
         self._closing = threading.Event()
-        self._producer = KafkaProducer(
-            bootstrap_servers=hosts,
-            max_request_size=16 * 1024 * 1024,
-            # The broker is killed in some tests; the client sits it out like any other.
-            delivery_timeout_ms=60_000,
-            request_timeout_ms=5_000,
-        )
+        self._producer = self._new_producer()
         self._thread = threading.Thread(target=self._read, name="witness", daemon=True)
         self._thread.start()
 
@@ -55,6 +49,20 @@ class Witness:
         self._closing.set()
         self._thread.join(10)
         self._producer.close(5)
+
+    def renew_producer(self) -> None:
+        """A log that has lost what a producer wrote takes nothing more from it."""
+        self._producer.close(5)
+        self._producer = self._new_producer()
+
+    def _new_producer(self) -> KafkaProducer:
+        return KafkaProducer(
+            bootstrap_servers=self._hosts,
+            max_request_size=16 * 1024 * 1024,
+            # The broker is killed in some tests; the client sits it out like any other.
+            delivery_timeout_ms=60_000,
+            request_timeout_ms=5_000,
+        )
 
     def feed(self, *requests: Mapping[str, Any]) -> None:
         """Feed requests and wait until Kafka has them."""

@@ -2,7 +2,8 @@
 
 It has imported what is slow to import and not ours, once for all of them. It reads a line of JSON
 for each bug: the module, the text that stands there in exactly one place, what is put there
-instead, and the arguments of pytest. It answers with a line of what pytest ended with.
+instead, and the arguments of pytest. It answers with a line of what pytest ended with; what turned
+the test red is the last line on standard error.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ SLOW = (
     *("tldextract", "typer", "twisted.web.client", "uvicorn"),
 )
 
+RED_BY = "turned red by "
 LONGEST_S = 60
 """A test that waits for ever finds nothing; who is killed has not turned red."""
 HOW = (
@@ -73,6 +75,17 @@ class _Finder(MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, spec.origin, loader=loader)
 
 
+class _Noted:
+    """What made a test turn red."""
+
+    error = "nothing"
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
+        """Called by pytest, also where a module of tests cannot be imported."""
+        if call.excinfo is not None:
+            self.error = call.excinfo.typename
+
+
 def _run(module: str, change: tuple[str, str], args: Sequence[str]) -> int:
     """What pytest ends with; it is told on standard error."""
     os.dup2(2, 1)
@@ -81,7 +94,9 @@ def _run(module: str, change: tuple[str, str], args: Sequence[str]) -> int:
         raise AssertionError(f"{module} was imported before a bug could be planted")
     finder = _Finder(module, change)
     sys.meta_path.insert(0, finder)
-    code = int(pytest.main([*HOW, *args]))
+    noted = _Noted()
+    code = int(pytest.main([*HOW, *args], plugins=[noted]))
+    sys.stderr.write(f"\n{RED_BY}{noted.error}\n")
     return code if finder.was_asked else -1
 
 

@@ -8,11 +8,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from mutation.planted import RED_BY
 
 TESTS = Path(__file__).parent.parent
 
@@ -25,6 +27,8 @@ class Bug(NamedTuple):
     wrong: str
     test: str
     """The file of the test that finds it, and pytest's expression for the test."""
+    red_by: Sequence[str] = ("AssertionError", "Failed")
+    """What it is found by: where no assertion is, an error that only the bug explains."""
 
 
 class Planter:
@@ -150,6 +154,7 @@ BUGS = {
         right="            return put_aside(owed, self._topics)",
         wrong="            return []",
         test="integration/redis_monitor/test_outbox.py::put_aside",
+        red_by=("ValueError",),  # nothing to unpack
     ),
     "a monitor does not keep what it is telling": Bug(
         module="redis_monitor.ledger",
@@ -357,6 +362,7 @@ BUGS = {
         right="if self._size >= self._generation:",
         wrong="if False:",
         test="integration/frontier/test_known.py::oldest",
+        red_by=("ValueError",),  # nothing to unpack
     ),
     "what is answered is only acknowledged": Bug(
         module="crawlstream.frontier.streams",
@@ -441,3 +447,4 @@ def test_a_named_test_finds_the_bug(bug: Bug, planter: Planter) -> None:
     code, said = planter.run(bug)
     assert code == 1, said[-3000:]
     assert "1 failed" in said
+    assert said.rstrip().rpartition(RED_BY)[2] in bug.red_by, said[-3000:]
