@@ -169,6 +169,38 @@ async def test_two_hits_a_window_are_a_robots_txt_and_its_page(bench: Bench) -> 
 
 
 @pytest.mark.usefixtures("still")
+async def test_a_domain_that_ran_empty_is_remembered_for_its_pause(bench: Bench) -> None:
+    """A stop takes all that waits in it, care forgets what is spent: its double pause is not."""
+    await bench.rule(spaced(2, 10))
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.release(hold, sent_ms=0, robots=True)
+    await bench.worker.settle(*await bench.worker.lease(), sent_ms=0)
+    for passed_ms, granted in ((0, 0), (5_001, 0), (4_998, 0), (1, 1)):
+        await bench.feed.say("stop")
+        await bench.tend()
+        await bench.advance(passed_ms)
+        await bench.tend()
+        await bench.feed.seeds("a/3")
+        assert len(await bench.worker.lease()) == granted
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_send_counts_for_a_whole_window_wherever_in_a_bucket_it_left(bench: Bench) -> None:
+    """Sends of generous rules are counted by buckets: one counts as if it had left at its end."""
+    hits, window_ms, bucket_ms = 130, 3_200, 100
+    await bench.rule(bursts(hits, window_ms / 1000))
+    await bench.feed.seeds(*(f"a/{i}" for i in range(2 * hits)))
+    await bench.worker.exchange()
+    await bench.advance(bucket_ms - 1 - await bench.clock() % bucket_ms)
+    await bench.worker.settle(*await bench.worker.lease(hits), sent_ms=0)
+    await bench.advance(window_ms - 1)
+    assert await due_ms(bench.worker) <= bucket_ms + 1
+    await bench.advance(bucket_ms + 1)
+    assert len(await bench.worker.lease(hits)) == hits
+
+
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize("rule", [spaced(2, 10), bursts(5, 10)])
 async def test_after_a_restart_a_domain_has_used_its_allowance(
     bench: Bench, rule: ThrottleRule
