@@ -16,6 +16,7 @@ from chaos.report import flatness
 from chaos.rounds import Footprint, has_pages
 from chaos.scenarios import SCENARIOS
 from crawlstream.demo.visits import AccessLog, Visit
+from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
 from support.waiting import WaitUntil
 
