@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from e2e.cluster import Cluster
@@ -81,14 +82,17 @@ async def test_the_programs_of_the_first_crawl_work(
         program = program.replace("https://example.com/", served.web.seed_url)
         script = tmp_path / "client.py"
         script.write_text(program)
-        client = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(script)), stdout=asyncio.subprocess.PIPE
-        )
-        async with asyncio.timeout(60):
-            out, _ = await client.communicate()
-    assert client.returncode == 0
-    assert f"200 {served.web.seed_url}" in out.decode()
-    assert "crawl_finished" in out.decode()
+        output = tmp_path / "client.out"
+        with output.open("wb") as file:
+            client = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-u", str(script)), stdout=file, stderr=file
+            )
+        with suppress(TimeoutError):
+            # Told below, with all that it has printed.
+            await asyncio.wait_for(client.wait(), 120)
+        if client.returncode is None:
+            client.kill()
+            await client.wait()
     (info,) = [
         line
         for block in blocks("docs/first-crawl.md", "sh")
@@ -96,6 +100,10 @@ async def test_the_programs_of_the_first_crawl_work(
         if " info " in line
     ]
     done = await cluster.run(*shlex.split(info)[1:], "--json")
+    out = output.read_text()
+    assert client.returncode == 0, (out, done.out, done.err)
+    assert f"200 {served.web.seed_url}" in out
+    assert "crawl_finished" in out
     assert json.loads(done.out)["state"] == "finished"
 
 
