@@ -156,7 +156,7 @@ class RobotsBook:
 
     async def claim(self, origin: str, seen: bytes | None) -> bool:
         """Say that this process fetches; False if something has changed since it was ``seen``."""
-        return bool(await self._run("claim", origin, seen or b"", _FETCHING_S * 1000))
+        return await self._run("claim", origin, seen or b"", _FETCHING_S * 1000) == 1
 
     async def write(self, origin: str, note: Note) -> None:
         """Let everybody know."""

@@ -118,6 +118,15 @@ async def test_pages_of_one_call_look_up_their_domains_together(bench: Bench) ->
     assert (await bench.state()).queued == 14
 
 
+async def test_new_domains_of_one_call_make_their_spider_known_once(bench: Bench) -> None:
+    """Each takes one set of fingerprints, and no more, however many there are."""
+    await bench.feed.seeds("seed/1")
+    (page,) = await bench.worker.lease()
+    before = await commands(bench.redis, "sadd")
+    await bench.worker.settle(page, links=[links(f"d{number}", [1]) for number in range(100)])
+    assert await commands(bench.redis, "sadd") - before <= 100 + 1
+
+
 async def test_a_link_that_two_pages_of_one_call_lead_to_enters_once(bench: Bench) -> None:
     """Whether it comes alone or among others, and into whichever set."""
     await bench.feed.seeds("seed/1", "seed/2")

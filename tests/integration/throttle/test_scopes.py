@@ -248,6 +248,8 @@ async def test_another_scope_begins_with_used_up_allowances(bench: Bench, scope:
     left += await come(worker)
     state = await bench.state()
     assert (state.done, state.queued, "a/2" in left) == (3, 0, True)
+    if "group" in scope:
+        assert not await bench.redis.keys("{cs0}[wrp]:link"), "a view that nobody asks for"
 
 
 @pytest.mark.parametrize("scope", ["", "type", "type group"])

@@ -89,7 +89,7 @@ class Positions:
                     moved = b"%s %s:lost %s" % (at, place, rest.rpartition(b" ")[2])
                     await self._redis.set(key, moved, keepttl=True)
         packed = packing.pack([topic_id, kafka_partition, shown, offset])
-        return bool(await self._run("reposition", packed))
+        return await self._run("reposition", packed) == 1
 
     async def crawls(self) -> dict[CrawlKey, int]:
         """Latest run by crawl, of those that the frontier knows."""
