@@ -8,6 +8,7 @@ The life of an HTTP request
     late is kept for a while and fetched by ``/poll``. Questions about crawls go to the frontier,
     about rules to ZooKeeper, about results and events to Kafka.
 
-``v1`` has the endpoints of the predecessor, ``v2`` our own. Every refusal has one form
-(:mod:`~rest_service.envelope`).
+``http`` is what comes before a handler and after it: connections, the gate, quotas, the one form of
+every refusal. ``topics`` is the way to Kafka and back. ``v1`` has the endpoints of the predecessor,
+``v2`` our own, ``dashboard`` the pages for people; ``service`` is what all of them work with.
 """

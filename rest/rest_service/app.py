@@ -19,18 +19,19 @@ from crawlstream.errors import (
     InvalidRequest,
     Unavailable,
 )
-from rest_service import cluster, crawls, dashboard, health, records, v1
-from rest_service.access import Keyring, RateLimiter
+from rest_service import dashboard, v1
 from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard.render import render
-from rest_service.description import Described
-from rest_service.envelope import Refused, failure
-from rest_service.gate import CLIENT, Gate
-from rest_service.head import Heads
-from rest_service.inputs import wants_html
+from rest_service.http.access import Keyring, RateLimiter
+from rest_service.http.envelope import Refused, failure
+from rest_service.http.gate import CLIENT, Gate
+from rest_service.http.head import Heads
+from rest_service.http.inputs import wants_html
+from rest_service.http.openapi import Described
 from rest_service.service import Service
+from rest_service.v2 import cluster, crawls, health, records
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
 _SCREENS = (cluster_screens, crawl_screens, rejected_screens)

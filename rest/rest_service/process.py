@@ -30,12 +30,12 @@ from crawlstream.stats.heartbeat import Heartbeat, Process
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from rest_service.app import make_app
-from rest_service.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
-from rest_service.feeder import Feeder
-from rest_service.quota import Quota
-from rest_service.replies import ReplyReader
+from rest_service.http.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
+from rest_service.http.quota import Quota
 from rest_service.sampler import Sampler
 from rest_service.service import Service
+from rest_service.topics.producer import Feeder
+from rest_service.topics.replies import ReplyReader
 
 LOOK_EVERY_S = 5.0
 """How old the news may be that Kafka or Redis is away."""

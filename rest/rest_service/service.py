@@ -21,15 +21,15 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.wire import requests
-from rest_service.access import Client
-from rest_service.feeder import MAX_RECORDS, Feeder
-from rest_service.gate import CLIENT
+from rest_service.http.access import Client
+from rest_service.http.gate import CLIENT
+from rest_service.http.idempotency import Once
+from rest_service.http.quota import Quota
+from rest_service.http.turns import Turns
 from rest_service.metrics import WAITING
-from rest_service.once import Once
-from rest_service.quota import Quota
-from rest_service.replies import Replies
 from rest_service.sampler import Sampler
-from rest_service.turns import Turns
+from rest_service.topics.producer import MAX_RECORDS, Feeder
+from rest_service.topics.replies import Replies
 
 MAX_STREAMS, MAX_STREAMS_EACH = 20, 10
 """At a time, and of one client: each reads Kafka by a thread of its own."""

@@ -19,12 +19,12 @@ from crawlstream.bus.records import RecordTooLarge
 from crawlstream.errors import InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import ActionRequest, CrawlRequest, StatsRequest
 from crawlstream.wire import requests
-from rest_service.access import Client, Role
-from rest_service.audit import audited_request
 from rest_service.dashboard.cluster import overview
-from rest_service.description import body
-from rest_service.envelope import Refused, answer, success
-from rest_service.inputs import is_json, parse_json, wants_html
+from rest_service.http.access import Client, Role
+from rest_service.http.audit import audited_request
+from rest_service.http.envelope import Refused, answer, success
+from rest_service.http.inputs import is_json, parse_json, wants_html
+from rest_service.http.openapi import body
 from rest_service.service import Service, TheClient, TheService
 
 NO_KAFKA = "Unable to connect to Kafka"

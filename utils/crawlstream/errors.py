@@ -17,7 +17,7 @@ CrawlstreamError
 ├── FrontierFull          pause intake, try again in place
 ├── PositionGap           seek back to the frontier's position, read again
 ├── Conflict              somebody else wrote first: read again, then retry
-├── Refused               (rest_service.envelope) answer with its status and sentence
+├── Refused               (rest_service.http.envelope) answer with its status and sentence
 ├── ConfigError           exit 2 with one sentence
 └── SetupError            exit 1 with one sentence and its remedy
 

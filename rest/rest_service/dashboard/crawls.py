@@ -12,13 +12,13 @@ from fastapi import APIRouter, Query, Request, Response
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.stats.domains import read_domains
-from rest_service.access import Client
-from rest_service.crawls import crawl_state
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.render import SHOWN, crawl_path, render
-from rest_service.reading import Page, one_record, read_page, start_of, wanted_by
+from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
+from rest_service.v2.crawls import crawl_state
+from rest_service.v2.reading import Page, one_record, read_page, start_of, wanted_by
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")

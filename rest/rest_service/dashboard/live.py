@@ -13,10 +13,10 @@ from fastapi.responses import StreamingResponse
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
-from rest_service.access import Client
 from rest_service.dashboard.render import render, render_live
-from rest_service.envelope import Refused
-from rest_service.gate import CLIENT
+from rest_service.http.access import Client
+from rest_service.http.envelope import Refused
+from rest_service.http.gate import CLIENT
 from rest_service.sampler import Point
 from rest_service.service import Service
 

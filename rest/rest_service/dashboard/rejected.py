@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from rest_service.dashboard.render import SHOWN, render
-from rest_service.reading import one_record, read_page, wanted_by
 from rest_service.service import TheClient, TheService
+from rest_service.v2.reading import one_record, read_page, wanted_by
 
 _TEXT_SHOWN = 100_000
 

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from crawlstream.model.state import CrawlState
-from rest_service.access import Client, is_of_applications
+from rest_service.http.access import Client, is_of_applications
 
 SCREENS = (
     ("/", "Cluster"),

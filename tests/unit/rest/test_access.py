@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 from crawlstream.boot.api_keys import ApiKey
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire import requests
-from rest_service.access import Keyring, RateLimiter, Role
 from rest_service.app import make_app
-from rest_service.envelope import success
-from rest_service.gate import Gate
+from rest_service.http.access import Keyring, RateLimiter, Role
+from rest_service.http.envelope import success
+from rest_service.http.gate import Gate
 
 TABLE = {
     "GET /health": "anyone",

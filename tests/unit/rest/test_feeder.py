@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-from rest_service.feeder import MAX_RECORDS, Feeder
+from rest_service.topics.producer import MAX_RECORDS, Feeder
 
 
 class Lists:

@@ -12,14 +12,14 @@ from starlette.types import Receive, Scope, Send
 from crawlstream.boot.api_keys import ApiKey
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
-from rest_service.access import Client, Guesses, RateLimiter, Role
-from rest_service.envelope import Refused
-from rest_service.head import Heads
-from rest_service.hiding import HIDDEN, hide
-from rest_service.peers import peer_of
-from rest_service.quota import Quota
-from rest_service.reading import Wanted, wanted_by
-from rest_service.turns import Turns
+from rest_service.http.access import Client, Guesses, RateLimiter, Role
+from rest_service.http.envelope import Refused
+from rest_service.http.head import Heads
+from rest_service.http.hiding import HIDDEN, hide
+from rest_service.http.peers import peer_of
+from rest_service.http.quota import Quota
+from rest_service.http.turns import Turns
+from rest_service.v2.reading import Wanted, wanted_by
 
 SECRET = "s" * 20
 

@@ -15,7 +15,6 @@ from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.stats.heartbeat import Process
-from rest_service.access import Client, Role
 from rest_service.dashboard import cluster, crawls
 from rest_service.dashboard.render import (
     crawl_path,
@@ -25,8 +24,9 @@ from rest_service.dashboard.render import (
     render_live,
     volume,
 )
-from rest_service.gate import SECURITY_HEADERS
-from rest_service.records import as_csv
+from rest_service.http.access import Client, Role
+from rest_service.http.gate import SECURITY_HEADERS
+from rest_service.v2.records import as_csv
 from support.hostile_texts import SCRIPTS
 
 OWN_TAGS = {

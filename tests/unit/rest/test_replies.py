@@ -7,13 +7,13 @@ import pytest
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
-from rest_service import once as once_module
-from rest_service import replies
-from rest_service.access import RateLimiter, Role, role_needed
-from rest_service.envelope import Refused
-from rest_service.once import Once
+from rest_service.http import idempotency as once_module
+from rest_service.http.access import RateLimiter, Role, role_needed
+from rest_service.http.envelope import Refused
+from rest_service.http.idempotency import Once
 from rest_service.process import _listen
-from rest_service.replies import Replies
+from rest_service.topics import replies
+from rest_service.topics.replies import Replies
 
 
 class Clock:

@@ -34,8 +34,8 @@ from crawlstream.model.url import canonical, host_of, seed_url
 from crawlstream.throttle.parse import parse_table
 from kafka_monitor.plugins.door import Router
 from kafka_monitor.plugins.scraper import ScraperHandler
-from rest_service.envelope import Refused
-from rest_service.seeds import read_seeds
+from rest_service.http.envelope import Refused
+from rest_service.topics.seeds import read_seeds
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "120"))
 fuzz = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])

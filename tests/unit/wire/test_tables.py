@@ -13,8 +13,8 @@ import pytest
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire.tables import read_table
-from rest_service.envelope import Refused
-from rest_service.seeds import CSV, read_seeds
+from rest_service.http.envelope import Refused
+from rest_service.topics.seeds import CSV, read_seeds
 
 
 def rows(text: str | bytes) -> list[Mapping[str, Any]]:

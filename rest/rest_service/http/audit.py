@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import structlog
 
 from crawlstream.errors import BadThrottleConfig, Conflict, InvalidRequest, Unavailable
-from rest_service.access import Client
-from rest_service.envelope import Refused
+from rest_service.http.access import Client
+from rest_service.http.envelope import Refused
 
 _LONGEST = 100
 _TARGET = ("appid", "crawlid", "spiderid", "domain", "hits", "window", "scale", "priority")

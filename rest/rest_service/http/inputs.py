@@ -7,7 +7,7 @@ import json
 import orjson
 from starlette.requests import Request
 
-from rest_service.envelope import Refused
+from rest_service.http.envelope import Refused
 
 
 def media_type(request: Request) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from rest_service.envelope import Refused, success
+from rest_service.http.envelope import Refused, success
 from rest_service.service import TheService
 
 router = APIRouter(tags=["health"])

@@ -16,12 +16,12 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import ActionRequest
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import requests
-from rest_service.access import Client
-from rest_service.audit import audited
-from rest_service.envelope import Refused, success
-from rest_service.inputs import media_type
-from rest_service.seeds import CSV, NDJSON, Seed, read_seeds
+from rest_service.http.access import Client
+from rest_service.http.audit import audited
+from rest_service.http.envelope import Refused, success
+from rest_service.http.inputs import media_type
 from rest_service.service import Service, TheClient, TheCrawl, TheService
+from rest_service.topics.seeds import CSV, NDJSON, Seed, read_seeds
 
 router = APIRouter(prefix="/v2", tags=["crawls"])
 

@@ -17,9 +17,9 @@ from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import requests
-from rest_service.access import Client, Role
-from rest_service.envelope import Refused
-from rest_service.hiding import hide
+from rest_service.http.access import Client, Role
+from rest_service.http.envelope import Refused
+from rest_service.http.hiding import hide
 from rest_service.service import Service
 
 SCANNED = 20_000

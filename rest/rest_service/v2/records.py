@@ -19,10 +19,17 @@ from crawlstream.bus.records import Out, Record
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.tasks import beside
 from crawlstream.wire import rejects, requests
-from rest_service.access import Client
-from rest_service.audit import audited
-from rest_service.envelope import Refused, success
-from rest_service.reading import (
+from rest_service.http.access import Client
+from rest_service.http.audit import audited
+from rest_service.http.envelope import Refused, success
+from rest_service.service import (
+    MAX_STREAMS,
+    MAX_STREAMS_EACH,
+    Service,
+    TheClient,
+    TheService,
+)
+from rest_service.v2.reading import (
     Name,
     Page,
     Wanted,
@@ -33,13 +40,6 @@ from rest_service.reading import (
     records_at,
     start_of,
     wanted_by,
-)
-from rest_service.service import (
-    MAX_STREAMS,
-    MAX_STREAMS_EACH,
-    Service,
-    TheClient,
-    TheService,
 )
 
 _SILENCE_S = 15

@@ -18,7 +18,7 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rest_service.peers import peer_of
+from rest_service.http.peers import peer_of
 
 MAX_CONNECTIONS = 2_000
 HEAD_S = 10.0

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rest_service.envelope import Refused
+from rest_service.http.envelope import Refused
 
 REMEMBERED_S = 3600.0
 REMEMBERED = 10_000

@@ -11,7 +11,7 @@ from prometheus_client import Counter, Histogram
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rest_service.access import (
+from rest_service.http.access import (
     Client,
     Guesses,
     Keyring,
@@ -21,11 +21,11 @@ from rest_service.access import (
     is_of_applications,
     role_needed,
 )
-from rest_service.envelope import Refused, failure
+from rest_service.http.envelope import Refused, failure
 from rest_service.metrics import REQUESTS, SECONDS
 
 CLIENT = "crawlstream.client"
-"""Where a request carries its :class:`~rest_service.access.Client`."""
+"""Where a request carries its :class:`~rest_service.http.access.Client`."""
 
 BODY_TIMEOUT_S = 30.0
 """A body that takes longer to arrive is given up, so that slow senders hold nothing."""

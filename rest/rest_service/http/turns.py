@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rest_service.envelope import Refused
+from rest_service.http.envelope import Refused
 
 _WAITING = 20
 """Of one client, at a time."""

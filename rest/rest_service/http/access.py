@@ -24,8 +24,8 @@ from starlette.requests import Request
 
 from crawlstream.boot.api_keys import ApiKey
 from crawlstream.boot.loopback import is_loopback_host
-from rest_service.envelope import Refused
-from rest_service.peers import peer_of
+from rest_service.http.envelope import Refused
+from rest_service.http.peers import peer_of
 
 _BURST_S = 2.0
 """A client that was quiet may make so many seconds' worth of requests at once."""

@@ -12,8 +12,8 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
-from rest_service.audit import audited
-from rest_service.envelope import Refused, success
+from rest_service.http.audit import audited
+from rest_service.http.envelope import Refused, success
 from rest_service.service import TheClient, TheService
 
 router = APIRouter(prefix="/v2", tags=["cluster"])

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 from crawlstream.frontier.frontier import Frontier
-from rest_service.access import Client
-from rest_service.envelope import Refused
+from rest_service.http.access import Client
+from rest_service.http.envelope import Refused
 from rest_service.sampler import Sampler
 
 _ON_ITS_WAY_S = 5.0

@@ -12,8 +12,8 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
 from crawlstream.wire.tables import read_table
-from rest_service.envelope import Refused
-from rest_service.inputs import parse_json
+from rest_service.http.envelope import Refused
+from rest_service.http.inputs import parse_json
 
 MAX_SEEDS = 10_000
 """In one request: what is fed at once is checked at once, in this process."""

@@ -1,0 +1,1 @@
+"""HTTP itself: connections, keys, quotas, envelopes, and what is written down of them."""

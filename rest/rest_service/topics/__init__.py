@@ -1,0 +1,1 @@
+"""Between requests and Kafka: what is fed, and the replies that come back."""
