@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import uuid4
 
 import orjson
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.request import ActionRequest
+from crawlstream.model.request import ActionRequest, Steering
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import requests
 from rest_service.access import Client
@@ -132,7 +132,7 @@ async def crawl(service: TheService, key: TheCrawl) -> Response:
 
 @router.post("/crawl/{verb}", summary="Steer a crawl")
 async def steer(
-    verb: Literal["stop", "pause", "resume", "reprioritize"],
+    verb: Steering,
     target: Target,
     service: TheService,
     client: TheClient,
@@ -146,7 +146,7 @@ async def steer(
         return await _steer(verb, target, service, client)
 
 
-async def _steer(verb: str, target: Target, service: Service, client: Client) -> Response:
+async def _steer(verb: Steering, target: Target, service: Service, client: Client) -> Response:
     if (verb == "reprioritize") != (target.priority is not None):
         raise Refused(422, "reprioritize, and nothing else, has a priority.", code="invalid")
     uuid = uuid4().hex

@@ -111,7 +111,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "ledger": [("done", 1)],
             "domains": [(domain, None) for domain in one.domains],
             "left": 1,
-            "steering": crawls._STEERING["running"],
+            "steering": crawls._BUTTONS["running"],
         },
         "crawls.html": {
             "appid": text,

@@ -20,7 +20,6 @@ from crawlstream.cli.times import ago
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
 
-UNDER_WAY = ("running", "paused", "stopping", "expiring")
 _COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
 
 
@@ -47,7 +46,7 @@ def crawls(
     fitting = [
         crawl
         for crawl in found
-        if state in (None, crawl.state) and (not under_way or crawl.state in UNDER_WAY)
+        if state in (None, crawl.state) and (crawl.is_under_way or not under_way)
     ]
     show_crawls(fitting, as_json=as_json)
 
