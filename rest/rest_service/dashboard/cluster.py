@@ -13,11 +13,12 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.inspection import DomainReport
+from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.stats.heartbeat import Process, living
+from crawlstream.stats.heartbeat import living
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.render import SHOWN, render, span, volume
 from rest_service.service import Service, TheClient, TheService

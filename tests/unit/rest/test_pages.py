@@ -12,9 +12,9 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
+from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule
-from crawlstream.stats.heartbeat import Process
 from rest_service.access import Client, Role
 from rest_service.dashboard import cluster, crawls
 from rest_service.dashboard.render import (
