@@ -26,7 +26,8 @@ from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
-from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from kafka_monitor.ahead import Ahead

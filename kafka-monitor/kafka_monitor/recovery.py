@@ -27,7 +27,7 @@ from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss
-from crawlstream.model.runs import STEERING, Past, RunMark
+from crawlstream.model.runs import REMEMBERED, Past, RunMark
 from crawlstream.wire import runs
 from kafka_monitor.rejects import Rejects
 
@@ -144,7 +144,7 @@ class Recovery:
                 at_ms=effect.timestamp_ms,
             )
             for effect in effects
-            if isinstance(effect, Command) and effect.crawl and effect.name in STEERING
+            if isinstance(effect, Command) and effect.crawl and effect.name in REMEMBERED
         ]
         if marks:
             topic = self._topics.runs

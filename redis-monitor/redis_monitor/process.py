@@ -26,7 +26,8 @@ from crawlstream.frontier.frontier import Frontier, FrontierLimits
 from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.history import History
 from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally

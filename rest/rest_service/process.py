@@ -26,7 +26,8 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import Inspector
-from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from rest_service.app import make_app

@@ -47,7 +47,7 @@ async def test_a_person_sees_processes_crawls_and_counters(
     assert __version__ in await say("status")
 
     (crawl,) = await say("crawls", "--appid", "people", "--state", "finished", "--json")
-    assert (crawl["crawl"]["crawlid"], crawl["residual"]) == (crawlid, 0)
+    assert (crawl["crawlid"], crawl["residual"]) == (crawlid, 0)
     assert crawl["done"] == ending["counters"]["done"]
     assert "people" in await say("crawls", "--appid", "people")
 

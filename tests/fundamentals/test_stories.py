@@ -90,7 +90,7 @@ async def test_a_crawl_can_be_watched_and_stopped(
         assert (said["fed"], said["topic"]) == (1, f"{cluster.prefix}.incoming")
         await wait_until(lambda: witness.results(crawlid), timeout_s=20)
         listed = json.loads((await cluster.run("info", "--json")).out)
-        assert crawlid in {state["crawl"]["crawlid"] for state in listed}
+        assert crawlid in {state["crawlid"] for state in listed}
         info = await cluster.run("info", crawlid, "--appid", "story", "--json")
         assert json.loads(info.out)["pending"] > 0
         table = await cluster.run("info", crawlid, "--appid", "story")

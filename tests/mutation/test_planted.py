@@ -115,7 +115,7 @@ BUGS = {
     ),
     "a stop is not remembered at all": Bug(
         module="kafka_monitor.recovery",
-        right="effect.crawl and effect.name in STEERING",
+        right="effect.crawl and effect.name in REMEMBERED",
         wrong="effect.crawl and effect.name == 'pause'",
         test="integration/kafka_monitor/test_order_of_effects.py::remembers_a_stop",
     ),

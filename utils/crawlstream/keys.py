@@ -1,9 +1,11 @@
-"""Every Redis key and every Kafka topic name of crawlstream; nobody else makes one.
+"""The Redis keys that Python names, and every Kafka topic; no other module makes one.
 
 Redis
     All keys of a frontier begin with its hash tag, ``{<namespace>0}``, so that one script call
-    touches one slot. ``docs/keys.md`` lists them with type, content and end of life. Ids may hold
-    any printable text: they are percent-encoded before they enter a key.
+    touches one slot. A script is given that prefix (:attr:`FrontierKeys.tag`) and appends the rest
+    itself: most keys are known to the Lua files in ``frontier/lua/`` only. ``docs/keys.md`` lists
+    the keys of both with type, content and end of life. Ids may hold any printable text: they are
+    percent-encoded before they enter a key.
 Kafka
     ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
 """
@@ -37,7 +39,7 @@ def encode_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FrontierKeys:
-    """Keys of one frontier."""
+    """Keys of one frontier: those that Python reads or writes by itself."""
 
     namespace: str = "cs"
 
@@ -94,18 +96,6 @@ class FrontierKeys:
     def names(self) -> str:
         """Crawls that are remembered, by name."""
         return self.tag + "names"
-
-    def spiders(self) -> str:
-        """Spider types that entries were put for."""
-        return self.tag + "spiders"
-
-    def domains(self, encoded_spider: str) -> str:
-        """Domains that one spider type has work in, or that cool down."""
-        return f"{self.tag}o:{encoded_spider}"
-
-    def workers(self) -> str:
-        """Deadlines of the workers."""
-        return self.tag + "workers"
 
     def actions(self) -> str:
         """Stream of requests that wait for the answer of a redis-monitor."""

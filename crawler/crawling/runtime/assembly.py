@@ -30,7 +30,7 @@ from crawling.runtime.lease_loop import LeaseLoop
 from crawling.runtime.request_source import RequestSource
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import encode_id
-from crawlstream.stats.heartbeat import Process
+from crawlstream.model.process import Process
 from crawlstream.stats.tally import Tally
 
 if TYPE_CHECKING:

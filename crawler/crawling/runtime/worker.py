@@ -28,7 +28,8 @@ from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.variables import told
 from crawlstream.errors import ConfigError, RedisUnavailable
-from crawlstream.stats.heartbeat import Heartbeat, Process
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.tally import Tally
 
 if TYPE_CHECKING:

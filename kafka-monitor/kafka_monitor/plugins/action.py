@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from crawlstream.bus.records import Record
 from crawlstream.model.effects import Command
-from crawlstream.model.request import ActionRequest
+from crawlstream.model.request import STEERING, ActionRequest
 from crawlstream.wire import requests
 from crawlstream.wire.requests import ACTION
 from kafka_monitor.plugins.door import Bundled
-
-STEERING = {"stop", "pause", "resume", "reprioritize"}
-"""Actions that do something to a crawl; the others only ask."""
 
 
 class ActionHandler(Bundled, kind=ACTION):

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
 from crawlstream.model.effects import PendingAction
+from crawlstream.model.process import Process
 from crawlstream.model.request import StatsRequest
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.stats.heartbeat import Process, living
+from crawlstream.stats.heartbeat import living
 from crawlstream.stats.history import History
 from crawlstream.wire import replies, requests, stats
 from crawlstream.wire.replies import Section

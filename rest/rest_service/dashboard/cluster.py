@@ -13,16 +13,16 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.inspection import DomainReport
+from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.stats.heartbeat import Process, living
+from crawlstream.stats.heartbeat import living
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.render import SHOWN, render, span, volume
 from rest_service.service import Service, TheClient, TheService
 
-UNDER_WAY = frozenset({"running", "paused", "stopping", "expiring"})
 _NEEDED = ("kafka-monitor", "redis-monitor", "crawler")
 _DOMAINS_SHOWN = 50
 _PATIENCE_S = 3.0
@@ -46,7 +46,7 @@ async def _overview(service: Service) -> Values:
     sampler = service.sampler
     await sampler.fresh()
     processes = await _processes(service)
-    under_way = [one for one in sampler.crawls if one.state in UNDER_WAY]
+    under_way = [one for one in sampler.crawls if one.is_under_way]
     return {
         "problems": _problems(service, processes),
         "figures": _figures(service),

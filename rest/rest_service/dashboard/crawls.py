@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.state import CrawlState
+from crawlstream.model.request import Steering
+from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
 from crawlstream.stats.domains import read_domains
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.live import Screen, Values, show
@@ -22,9 +23,8 @@ from rest_service.v2.reading import Page, one_record, read_page, start_of, wante
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")
-_STATES = ("running", "paused", "stopping", "finished", "stopped", "expired")
 _BODY_SHOWN = 100_000
-_STEERING: Mapping[str, tuple[tuple[str, str], ...]] = {
+_BUTTONS: Mapping[str, tuple[tuple[Steering, str], ...]] = {
     "running": (
         ("pause", "Hold back what waits in this crawl?"),
         ("reprioritize", "Move what waits in this crawl?"),
@@ -63,7 +63,7 @@ async def crawls(
         )
         problems = ["Redis does not answer."] if service.sampler.is_blind else []
         values = {"total": len(found), "crawls": found[:SHOWN], "problems": problems}
-        return {"appid": appid, "state": state, "states": _STATES, **values}
+        return {"appid": appid, "state": state, "states": (*UNDER_WAY, *ENDED), **values}
 
     return await show(request, service, Screen("crawls.html", "/ui/crawls", fill, every_s=2))
 
@@ -97,7 +97,7 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
         "ledger": [(name, getattr(one, name)) for name in (*_LEDGER, *_WAITS)],
         "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
         "left": len(one.domains) - len(domains),
-        "steering": _STEERING.get(one.state, ()),
+        "steering": _BUTTONS.get(one.state, ()),
     }
 
 

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
+from crawlstream.wire import views
 from rest_service.http.audit import audited
 from rest_service.http.envelope import Refused, success
 from rest_service.service import TheClient, TheService
@@ -45,7 +45,7 @@ async def state(service: TheService) -> Response:
 async def processes(service: TheService) -> Response:
     """Every process that was heard of in the last 20 s."""
     found = await living(service.redis, service.keys)
-    return success([asdict(process) for process in sorted(found, key=lambda p: p.name)])
+    return success([views.process(one) for one in sorted(found, key=lambda p: p.name)])
 
 
 @router.get("/domains", summary="The busiest domains")
@@ -69,7 +69,7 @@ async def domain_state(domain: Domain, service: TheService) -> Response:
 @router.get("/throttle", summary="The rules of politeness")
 async def rules(service: TheService) -> Response:
     """All rules and the blacklist, as they are in ZooKeeper now."""
-    return success(table_as_json(await service.editor.read()))
+    return success(views.throttle_table(await service.editor.read()))
 
 
 @router.put("/throttle/rules/{domain}", summary="Set a rule")
@@ -86,44 +86,25 @@ async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheC
             concurrency=rule.concurrency,
             moderated=rule.moderated,
         )
-    return success(table_as_json(table))
+    return success(views.throttle_table(table))
 
 
 @router.delete("/throttle/rules/{domain}", summary="Remove a rule")
 async def remove_rule(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Let the default rule apply to a domain again."""
     with audited(client, "remove-rule", domain=domain):
-        return success(table_as_json(await service.editor.remove_rule(domain)))
+        return success(views.throttle_table(await service.editor.remove_rule(domain)))
 
 
 @router.put("/throttle/blacklist/{domain}", summary="Block a domain")
 async def block(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Fetch nothing from a domain; what waits for it keeps waiting."""
     with audited(client, "block", domain=domain):
-        return success(table_as_json(await service.editor.block(domain)))
+        return success(views.throttle_table(await service.editor.block(domain)))
 
 
 @router.delete("/throttle/blacklist/{domain}", summary="Unblock a domain")
 async def unblock(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Let a blocked domain be fetched again."""
     with audited(client, "unblock", domain=domain):
-        return success(table_as_json(await service.editor.unblock(domain)))
-
-
-def table_as_json(table: ThrottleTable) -> dict[str, object]:
-    """The rules as programs see them."""
-    return {
-        "default": _rule_as_json(table.default),
-        "domains": {name: _rule_as_json(rule) for name, rule in sorted(table.rules.items())},
-        "blacklist": sorted(table.blacklist),
-    }
-
-
-def _rule_as_json(rule: ThrottleRule) -> dict[str, object]:
-    return {
-        "hits": rule.hits,
-        "window": rule.window_s,
-        "scale": rule.scale,
-        "concurrency": rule.concurrency,
-        "moderated": rule.moderated,
-    }
+        return success(views.throttle_table(await service.editor.unblock(domain)))

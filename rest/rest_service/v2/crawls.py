@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import uuid4
 
 import orjson
@@ -13,9 +13,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.request import ActionRequest
+from crawlstream.model.request import ActionRequest, Steering
 from crawlstream.model.state import CrawlState
-from crawlstream.wire import requests
+from crawlstream.wire import requests, views
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import Refused, success
@@ -120,19 +120,19 @@ async def crawls(
     ]
     fitting = [crawl for crawl in found if state in {None, crawl.state}]
     fitting.sort(key=lambda crawl: crawl.last_activity, reverse=True)
-    page = [as_json(crawl) for crawl in fitting[offset : offset + limit]]
+    page = [views.crawl(one) for one in fitting[offset : offset + limit]]
     return success({"total": len(fitting), "crawls": page})
 
 
 @router.get("/crawl", summary="One crawl")
 async def crawl(service: TheService, key: TheCrawl) -> Response:
     """The ledger of a crawl's latest run, and what waits in each of its domains."""
-    return success(as_json(await crawl_state(service, key)))
+    return success(views.crawl(await crawl_state(service, key)))
 
 
 @router.post("/crawl/{verb}", summary="Steer a crawl")
 async def steer(
-    verb: Literal["stop", "pause", "resume", "reprioritize"],
+    verb: Steering,
     target: Target,
     service: TheService,
     client: TheClient,
@@ -146,7 +146,7 @@ async def steer(
         return await _steer(verb, target, service, client)
 
 
-async def _steer(verb: str, target: Target, service: Service, client: Client) -> Response:
+async def _steer(verb: Steering, target: Target, service: Service, client: Client) -> Response:
     if (verb == "reprioritize") != (target.priority is not None):
         raise Refused(422, "reprioritize, and nothing else, has a priority.", code="invalid")
     uuid = uuid4().hex
@@ -176,19 +176,6 @@ async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
     if state is None:
         raise Refused(404, "No such crawl is remembered.", code="unknown_crawl")
     return state
-
-
-def as_json(state: CrawlState) -> dict[str, object]:
-    """A crawl as programs see it."""
-    fields = asdict(state)
-    return {
-        **fields.pop("crawl"),
-        **fields,
-        "pending": state.pending,
-        "held_back": dict(state.held_back),
-        "domains": [domain._asdict() for domain in state.domains],
-        "residual": state.residual,
-    }
 
 
 def _named(seeds: Sequence[Seed]) -> list[dict[str, str]]:

@@ -316,4 +316,4 @@ async def test_links_handed_to_another_spider_are_parked_and_moved_too(bench: Be
     await bench.feed.say("resume")
     await revisit_all(bench)
     assert await wanderer.urls() == ["b/1", "b/2"]
-    assert not await bench.redis.hexists(KEYS.domains(encode_id(wanderer.spiderid)), "b")
+    assert not await bench.redis.hexists(f"{KEYS.tag}o:{encode_id(wanderer.spiderid)}", "b")

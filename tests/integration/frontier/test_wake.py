@@ -216,7 +216,7 @@ async def test_a_grant_passes_the_watch_on(bench: Bench, sleepers: Sleepers) -> 
     sleeper = await sleepers("w2")
     other = bench.another_worker("w2")
     await bench.redis.zadd("{cs0}z:link", {"w2": 9e15})
-    await bench.redis.zadd(KEYS.workers(), {"w2": 9e15})
+    await bench.redis.zadd(f"{KEYS.tag}workers", {"w2": 9e15})
     await bench.feed.seeds("b/1")
     assert len(await bench.worker.lease(1)) == 1
     assert await is_woken(sleeper)
@@ -252,7 +252,7 @@ async def test_care_makes_up_for_a_lost_wake_up(bench: Bench, sleepers: Sleepers
     await fall_asleep(bench.worker)
     assert not await is_woken(sleeper)
     await bench.advance(2_000_000)
-    await bench.redis.zadd(KEYS.workers(), {"w1": 9e15})
+    await bench.redis.zadd(f"{KEYS.tag}workers", {"w1": 9e15})
     await bench.tend()
     assert await is_woken(sleeper)
 

@@ -191,7 +191,7 @@ async def test_a_retiring_worker_gives_everything_back(bench: Bench) -> None:
     await going.lease(60)
     await going.lease(40)
     assert await going.frontier.retire("going") == 100
-    assert await bench.redis.zscore(KEYS.workers(), "going") is None
+    assert await bench.redis.zscore(f"{KEYS.tag}workers", "going") is None
     assert await bench.worker.urls(150) == [f"a/{i}" for i in range(150)]
     assert await going.frontier.retire("going") == 0
 
@@ -224,7 +224,7 @@ async def test_a_worker_is_dead_until_the_last_of_its_pages_has_returned(bench: 
     steps = await bench.tend()
     assert sum(step.reaped for step in steps) == 1
     assert (await bench.state()).queued == 150
-    assert await bench.redis.zscore(KEYS.workers(), "dead") is None
+    assert await bench.redis.zscore(f"{KEYS.tag}workers", "dead") is None
 
 
 async def test_reconcile_releases_what_the_worker_forgot(bench: Bench) -> None:

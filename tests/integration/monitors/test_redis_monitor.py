@@ -24,7 +24,8 @@ from crawlstream.frontier.streams import GROUP
 from crawlstream.keys import FrontierKeys
 from crawlstream.local.ports import free_block
 from crawlstream.model.effects import Outcome, Settle
-from crawlstream.stats.heartbeat import Heartbeat, Process, living
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from e2e.witness import Witness

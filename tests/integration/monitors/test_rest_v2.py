@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
+from crawlstream.cli.crawls import read_crawls, show_crawls
+from crawlstream.cli.throttle import show_table
+from crawlstream.throttle.edit import ThrottleEditor
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil
@@ -167,6 +170,32 @@ async def test_rules_are_edited(rest: RestProcess) -> None:
         answer = await rest.call("PUT", path, wrong)
         assert answer.status == 422, wrong
     assert (await rest.call("DELETE", "/v2/throttle/rules/default")).status == 422
+
+
+async def test_commands_and_rest_show_the_same(
+    rest: RestProcess, cluster: MonitorCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that reads ``crawls --json`` or ``throttle get --json`` understands REST, too."""
+    await rest.post("/v2/crawls", seed("alike"))
+    await rest.post("/v2/crawl/pause", {"appid": APP, "crawlid": "alike"})
+    await rest.call("PUT", "/v2/throttle/rules/alike.com", {"hits": 3, "window": 1.5})
+    settings = cluster.settings()
+    found = await read_crawls(settings, appid=APP)
+    rules = ThrottleEditor(
+        settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+    )
+    show_crawls(found, as_json=True)
+    show_table(await rules.read(), as_json=True)
+    crawls, table = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "alike" in {one["crawlid"] for one in crawls}
+    assert crawls == (await rest.get(f"/v2/crawls?appid={APP}&limit=1000")).data["crawls"]
+    assert table == (await rest.get("/v2/throttle")).data
+    show_table(await rules.read(), "www.alike.com", as_json=True)
+    assert json.loads(capsys.readouterr().out)["domains"] == {
+        "www.alike.com": table["domains"]["alike.com"]
+    }
+    await rest.call("DELETE", "/v2/throttle/rules/alike.com")
+    await rest.post("/v2/crawl/stop", {"appid": APP, "crawlid": "alike"})
 
 
 async def test_the_cluster_tells_of_itself(rest: RestProcess, wait_until: WaitUntil) -> None:

@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys
-from crawlstream.stats.heartbeat import Heartbeat, Process, living
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat, living
 
 KEYS = FrontierKeys()
 

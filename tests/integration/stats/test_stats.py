@@ -13,10 +13,11 @@ from redis.backoff import NoBackoff
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.absent import absence
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.process import Process
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats import domains as domains_module
 from crawlstream.stats.domains import DomainTally, read_domains
-from crawlstream.stats.heartbeat import Heartbeat, Process, living
+from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from crawlstream.stats.windows import LIFETIME, MINUTE, QUARTER, WINDOWS_S, grain_for

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
-from crawlstream.boot.misspelt import misspelt
+from crawlstream.boot.misspelt import FORMER, misspelt
 from crawlstream.boot.settings import load_settings
+from crawlstream.boot.variables import setting_names
 from crawlstream.bus.connect import Security, common_options, secure
 from crawlstream.errors import ConfigError
 
@@ -43,15 +46,6 @@ def test_the_file_counts_less_than_the_environment(
     assert (settings.REDIS_HOST, settings.REDIS_PORT) == ("from-env", 1234)
 
 
-def test_misspelt_names_are_understood_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that the predecessor spells wrong still counts, and its right spelling is told."""
-    monkeypatch.setenv("SCHEUDLER_ITEM_RETRIES", "5")
-    monkeypatch.setenv("SCHEDULER_ITEM_RETRIES", "")
-    monkeypatch.delenv("SCHEDULER_ITEM_RETRIES")
-    with pytest.warns(UserWarning, match="call it SCHEDULER_ITEM_RETRIES"):
-        load_settings()
-
-
 def test_a_name_that_is_nearly_a_setting_is_told() -> None:
     """Others are no business of ours, and what is set as well needs no hint."""
     names = ["CRAWLSTREAM_ALOW_NETWORKS", "USER_AGNET", "CRAWLSTREAM_REDIS_PORT", "PATH", "USER"]
@@ -60,6 +54,43 @@ def test_a_name_that_is_nearly_a_setting_is_told() -> None:
         "USER_AGNET is no setting: did you mean USER_AGENT?",
     ]
     assert not list(misspelt(["USER_AGNET", "USER_AGENT"]))
+
+
+def test_a_setting_of_the_predecessor_that_is_not_needed_is_told() -> None:
+    """However the predecessor spells it, and never as advice to set what nothing reads."""
+    names = ["DOMAIN_MAX_PAGE_TIMEOUT", "KAFKA_PRODUCER_TOPIC", "KAFKA_PRODUCER_BUFFER_BYTES"]
+    misspellings = ["SCHEUDLER_ITEM_RETRIES", "SCHEDULER_QUEUE_TIEOUT"]
+    assert list(misspelt([*names, *misspellings, "KAFKA_HOSTS"])) == [
+        (
+            "DOMAIN_MAX_PAGE_TIMEOUT is not needed any more:"
+            " page limits last as long as their crawl is remembered"
+        ),
+        (
+            "KAFKA_PRODUCER_BUFFER_BYTES is not needed any more:"
+            " a body is cut at CRAWLSTREAM_MAX_BODY_BYTES"
+        ),
+        "KAFKA_PRODUCER_TOPIC is not needed any more: KAFKA_INCOMING_TOPIC names it",
+        "SCHEDULER_QUEUE_TIEOUT is not needed any more: nothing is polled",
+        "SCHEUDLER_ITEM_RETRIES is not needed any more: a page is tried again RETRY_TIMES times",
+    ]
+
+
+def test_settings_that_are_recommended_exist() -> None:
+    """Nobody is sent to a setting that does nothing, or told so of one that does something."""
+    names = setting_names()
+    told = {word for text in FORMER.values() for word in re.findall(r"[A-Z_]{5,}", text)}
+    assert told
+    assert told <= names
+    assert not [n for n in names for pattern in FORMER if fnmatchcase(n, pattern)]
+
+
+def test_the_guide_to_migration_lists_the_same_settings() -> None:
+    """What is said to be not needed, or has another name, is what a process says so of."""
+    page = (Path(__file__).parents[3] / "docs" / "migrating.md").read_text(encoding="utf-8")
+    table = page.partition("## Settings")[2].partition("## Topics")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    listed = {name.replace("…", "*") for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert listed - setting_names() == set(FORMER)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_crawls_are_listed(
     assert row[:10] == ["[bold]spring", "app", "link", "2", "running", "4", "1", "4", "1", "9"]
     show_crawls([crawl(state="finished")], as_json=True)
     (told,) = orjson.loads(capsys.readouterr().out)
-    assert (told["crawl"]["crawlid"], told["pending"], told["residual"]) == ("[bold]spring", 4, 0)
+    assert (told["crawlid"], told["pending"], told["residual"]) == ("[bold]spring", 4, 0)
     show_crawls([], as_json=False)
     assert capsys.readouterr().out == "No such crawl is remembered.\n"
 

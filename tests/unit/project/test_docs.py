@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,34 @@ def test_metrics_are_named_alike() -> None:
         assert metric._documentation.endswith(".")
         assert metric._type != "histogram" or metric._name.endswith("_seconds")
         assert all(name.startswith("crawlstream_") for name in exported(metric))
+
+
+def test_events_of_the_log_are_listed() -> None:
+    """Each is a verb of a hop, or is on the page that explains logs, which lists no others."""
+    architecture, monitoring = (
+        (DOCS / name).read_text() for name in ("architecture.md", "monitoring.md")
+    )
+    hops = set(re.findall(r"^\| `(\w+)` \|", architecture, re.MULTILINE))
+    (aside,) = re.findall(r"^On the side:(.*?)\n\n", architecture, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| (`.*?) \|", monitoring.partition("## Logs")[2], re.MULTILINE)
+    others = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    logged = {event for path in _sources() for event in _events(path)}
+    assert logged <= hops | set(re.findall(r"`(\w+)`", aside)) | others
+    assert others <= logged
+    assert hops - logged == {"to_scrapy", "fetch"}
+
+
+def _sources() -> list[Path]:
+    return [path for house in HOUSES for path in (ROOT / house).rglob("*.py")]
+
+
+def _events(path: Path) -> Iterator[str]:
+    """What a module logs as events, by itself or by the name that it gives a pulse."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = ast.unparse(node.func)
+            if re.fullmatch(r"Pulse|log\.(debug|info|warning|error|exception)", called):
+                yield str(node.args[0].value)
 
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda path: path.name)

@@ -12,9 +12,9 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
+from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule
-from crawlstream.stats.heartbeat import Process
 from rest_service.dashboard import cluster, crawls
 from rest_service.dashboard.render import (
     crawl_path,
@@ -111,7 +111,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "ledger": [("done", 1)],
             "domains": [(domain, None) for domain in one.domains],
             "left": 1,
-            "steering": crawls._STEERING["running"],
+            "steering": crawls._BUTTONS["running"],
         },
         "crawls.html": {
             "appid": text,

@@ -6,8 +6,6 @@ Settings that change while the cluster runs are not here: they are the throttle 
 
 from __future__ import annotations
 
-import os
-import warnings
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, Literal
 
@@ -27,12 +25,6 @@ from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.throttle import ThrottleRule
-
-_MISSPELT = {
-    "SCHEUDLER_ITEM_RETRIES": "SCHEDULER_ITEM_RETRIES",
-    "SCHEDULER_QUEUE_TIEOUT": "SCHEDULER_QUEUE_TIMEOUT",
-}
-"""Names that the predecessor spells wrong, and the right spelling of each."""
 
 Network = IPv4Network | IPv6Network
 
@@ -314,10 +306,6 @@ class Settings(Scope, Access):
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings of this process once; ConfigError names the variable and what it may be."""
-    for wrong, right in _MISSPELT.items():
-        if wrong in os.environ:
-            warnings.warn(f"{wrong} is misspelt: call it {right}", stacklevel=2)
-            os.environ.setdefault(right, os.environ[wrong])
     try:
         settings = Settings(**overrides)
     except ValidationError as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import orjson
 import typer
@@ -19,8 +18,8 @@ from crawlstream.cli.console import say, stdout_console
 from crawlstream.cli.times import ago
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
+from crawlstream.wire import views
 
-UNDER_WAY = ("running", "paused", "stopping", "expiring")
 _COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
 
 
@@ -47,7 +46,7 @@ def crawls(
     fitting = [
         crawl
         for crawl in found
-        if state in (None, crawl.state) and (not under_way or crawl.state in UNDER_WAY)
+        if state in (None, crawl.state) and (crawl.is_under_way or not under_way)
     ]
     show_crawls(fitting, as_json=as_json)
 
@@ -64,15 +63,11 @@ async def read_crawls(
 def show_crawls(found: Sequence[CrawlState], *, as_json: bool) -> None:
     """A table for people, or a list of objects."""
     if as_json:
-        say(orjson.dumps([_as_json(crawl) for crawl in found]).decode())
+        say(orjson.dumps([views.crawl(crawl) for crawl in found]).decode())
     elif found:
         stdout_console().print(_table(found))
     else:
         say("No such crawl is remembered.")
-
-
-def _as_json(crawl: CrawlState) -> Mapping[str, Any]:
-    return {**asdict(crawl), "pending": crawl.pending, "residual": crawl.residual}
 
 
 def _table(found: Sequence[CrawlState]) -> Table:

@@ -25,6 +25,7 @@ from crawlstream.model.inspection import DomainReport, PageReport, Sighting, Whe
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical, domain_key, seed_url
 from crawlstream.throttle.parse import fold
+from crawlstream.wire import views
 
 MOST_CRAWLS = 200
 """Crawls that are asked about a page where none is named."""
@@ -195,8 +196,7 @@ def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
 
 def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
     if as_json:
-        domains = [domain._asdict() for domain in state.domains]
-        return _write_json({**asdict(state), "domains": domains, "held_back": state.held_back})
+        return _write_json(views.crawl(state))
     rows = {
         "crawl": state.crawl.crawlid,
         "run": f"{state.run}, {state.state}",

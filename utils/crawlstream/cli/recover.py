@@ -19,6 +19,7 @@ from crawlstream.cli.lost_log import recover_partition
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
+from crawlstream.model.state import ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ async def _outlook(settings: Settings) -> Outlook:
     return Outlook(
         partitions=partitions,
         unfinished=unfinished,
-        ended=sum(mark.state in {"finished", "stopped", "expired"} for mark in marks),
+        ended=sum(mark.state in ENDED for mark in marks),
         out_of_reach=frozenset(_out_of_reach(marks, unfinished, partitions)),
     )
 

@@ -27,8 +27,10 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.supervisor import ProcessInfo
+from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
-from crawlstream.stats.heartbeat import Process, living
+from crawlstream.stats.heartbeat import living
+from crawlstream.wire import views
 
 _NOT_RUNNING = 3
 """As service managers say it."""
@@ -141,7 +143,7 @@ def _as_json(
             }
             for process in processes
         ],
-        "heard": [asdict(process) for process in told.heard] if told else [],
+        "heard": [views.process(process) for process in told.heard] if told else [],
         "counters": asdict(told.counters) if told else None,
     }
 

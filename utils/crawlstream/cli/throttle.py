@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import orjson
@@ -23,6 +23,7 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.throttle.parse import fold
+from crawlstream.wire import views
 
 throttle = typer.Typer(
     help="Read and change how hard each domain may be crawled; changes take effect at once.",
@@ -244,10 +245,13 @@ def _run(edit: Coroutine[Any, Any, ThrottleTable]) -> ThrottleTable:
 
 def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool = False) -> None:
     """Print the rules, or the one that applies to a domain."""
-    rules = _chosen(table, domain)
+    asked = _asked(table, domain)
     if as_json:
-        say(orjson.dumps(_as_json(rules, table.blacklist)).decode())
+        say(orjson.dumps(views.throttle_table(asked)).decode())
         return
+    rules = dict(sorted(asked.rules.items()))
+    if domain in {None, DEFAULT}:
+        rules = {DEFAULT: table.default, **rules}
     shown = Table("domain", "hits", "window", "scale", "at a time", "", box=None)
     for name, rule in rules.items():
         blocked = name != DEFAULT and table.block_of(fold(name)) is not None
@@ -273,10 +277,12 @@ def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
     return (f"Counted apart from it: {', '.join(apart)}.",) if apart else ()
 
 
-def _chosen(table: ThrottleTable, domain: str | None) -> dict[str, ThrottleRule]:
+def _asked(table: ThrottleTable, domain: str | None) -> ThrottleTable:
+    """What is asked about: all rules, or beside the default only the one that a domain obeys."""
     if domain is None:
-        return {"default": table.default, **dict(sorted(table.rules.items()))}
-    return {domain: table.default if domain == DEFAULT else table.rule_for(fold(domain))}
+        return table
+    own = {} if domain == DEFAULT else {domain: table.rule_for(fold(domain))}
+    return replace(table, rules=own)
 
 
 def _cells(rule: ThrottleRule) -> tuple[str, ...]:
@@ -287,19 +293,3 @@ def _cells(rule: ThrottleRule) -> tuple[str, ...]:
         f"{rule.scale:g}",
         str(rule.concurrency),
     )
-
-
-def _as_json(rules: dict[str, ThrottleRule], blacklist: frozenset[str]) -> dict[str, object]:
-    return {
-        "domains": {
-            name: {
-                "hits": rule.hits,
-                "window": rule.window_s,
-                "scale": rule.scale,
-                "concurrency": rule.concurrency,
-                "moderated": rule.moderated,
-            }
-            for name, rule in rules.items()
-        },
-        "blacklist": sorted(blacklist),
-    }

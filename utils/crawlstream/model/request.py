@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 from crawlstream.model.crawl import CrawlKey
 
 LATEST = 253_402_300_799
 """The last second of the year 9999: times beyond it mean it."""
+
+Steering = Literal["stop", "pause", "resume", "reprioritize"]
+"""What an action may do to a crawl; the others only ask."""
+STEERING: frozenset[str] = frozenset(get_args(Steering))
 
 
 class Refusal(StrEnum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from crawlstream.model.crawl import CrawlKey
 
 RUNNING, STOP, PAUSE, RESUME = "running", "stop", "pause", "resume"
-STEERING = frozenset({STOP, PAUSE, RESUME})
-"""What a crawl was told, beside the states of its runs."""
+REMEMBERED = frozenset({STOP, PAUSE, RESUME})
+"""The steering that Kafka remembers: what a crawl was told, beside the states of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 from crawlstream.model.crawl import CrawlKey
 
+UNDER_WAY = ("running", "paused", "stopping", "expiring")
+ENDED = ("finished", "stopped", "expired")
+"""The states of a run: it stops and expires until the last page that a worker has is back."""
+
 
 class DomainBacklog(NamedTuple):
     """What one crawl has waiting in one domain; a tuple, as a list may have 100 000 of them."""
@@ -28,8 +32,7 @@ class CrawlState:
     crawl: CrawlKey
     run: int
     state: str
-    """``running`` or ``paused``; ``stopping`` or ``expiring`` until the last held page is back;
-    ``finished``, ``stopped``, ``expired``."""
+    """One of ``UNDER_WAY`` or ``ENDED``."""
     started_at: float
     """Epoch seconds."""
     last_activity: float
@@ -52,6 +55,11 @@ class CrawlState:
     domains: Sequence[DomainBacklog] = ()
     is_cut: bool = False
     """Whether it has more domains than one answer may list."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the run has not ended yet."""
+        return self.state in UNDER_WAY
 
     @property
     def pending(self) -> int:

@@ -1,4 +1,4 @@
-"""Bytes to values and back: the only place of the project that speaks JSON.
+"""Records to values and back; no other package of the main path speaks JSON.
 
 The life of a record
     A request comes in as bytes: ``strict`` makes one object of them, ``requests`` finds the first

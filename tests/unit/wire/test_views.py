@@ -1,0 +1,83 @@
+"""What programs see of a value: its fields, its names, and that all of it can be JSON."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import orjson
+
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.process import Process
+from crawlstream.model.state import CrawlState, DomainBacklog
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.wire import views
+
+_CRAWL = CrawlState(
+    crawl=CrawlKey("link", "app", "spring"),
+    run=2,
+    state="paused",
+    started_at=1.0,
+    last_activity=2.0,
+    expires=0,
+    admitted=10,
+    queued=3,
+    delayed=1,
+    held=1,
+    done=4,
+    failed=1,
+    redirected=0,
+    stopped=0,
+    expired=0,
+    failed_by_reason={"dns": 1},
+    domains=[DomainBacklog("example.com", 4, 90, 70)],
+)
+
+
+def _told(view: views.View) -> dict[str, object]:
+    told: dict[str, object] = orjson.loads(orjson.dumps(view))
+    return told
+
+
+def test_a_crawl_has_its_ids_beside_its_ledger() -> None:
+    """Every field of the state is told once, and what follows from them, too."""
+    told = _told(views.crawl(_CRAWL))
+    ids = {"spiderid": "link", "appid": "app", "crawlid": "spring"}
+    derived = {"pending": 4, "residual": 0, "held_back": {"paused": 4}}
+    assert told.items() >= {**ids, **derived}.items()
+    assert told.keys() == {field.name for field in fields(CrawlState)} - {"crawl"} | {
+        *ids,
+        *derived,
+    }
+    assert told["domains"] == [
+        {
+            "domain": "example.com",
+            "total": 4,
+            "high_priority": 90,
+            "low_priority": 70,
+            "is_blocked": False,
+        }
+    ]
+
+
+def test_a_table_has_its_default_beside_its_domains() -> None:
+    """A domain that is called ``default`` is not to be mistaken for it; names are sorted."""
+    rule = ThrottleRule(hits=3, window_s=1.5, moderated=False)
+    rules = {"b.test": rule, "a.test": rule}
+    table = ThrottleTable(
+        default=ThrottleRule(hits=10, window_s=60), rules=rules, blacklist=frozenset({"z", "y"})
+    )
+    told = _told(views.throttle_table(table))
+    shown = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8, "moderated": False}
+    assert told == {
+        "default": {**shown, "hits": 10, "window": 60, "moderated": True},
+        "domains": {"a.test": shown, "b.test": shown},
+        "blacklist": ["y", "z"],
+    }
+    assert list(told["domains"]) == ["a.test", "b.test"]  # type: ignore[call-overload]
+
+
+def test_a_process_tells_all_that_it_says_of_itself() -> None:
+    """Every field of it, under its own name."""
+    told = _told(views.process(Process(kind="crawler", spider="link", values={"MAX_DEPTH": "9"})))
+    assert told.keys() == {field.name for field in fields(Process)}
+    assert (told["kind"], told["values"]) == ("crawler", {"MAX_DEPTH": "9"})
