@@ -32,4 +32,4 @@ def misspelt(environment: Iterable[str]) -> Iterator[str]:
     for name in sorted(present - settings - _OTHERS):
         candidates = [each for each in settings - present if each[:1] == name[:1]]
         if near := get_close_matches(name, candidates, 1, _ALIKE):
-            yield f"{name} is no setting: did you mean {near[0]}?"
+            yield f"{name} is not a setting; did you mean {near[0]}?"
