@@ -206,8 +206,8 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
         return capsys.readouterr().out
 
     page = await say("http://A.example:80/2#top")
-    assert "crawl, run 1, running: it is queued" in page
-    assert "place 1 of its band" in page
+    assert "crawl, run 1, running: queued" in page
+    assert "position 1 in its queue" in page
     told = json.loads(await say("a.example/1", "--json"))
     assert [one["where"] for one in told["crawls"]] == ["seen"]
     assert "has ever let" in await say("http://a.example/3")
