@@ -49,7 +49,7 @@ def _crawl(name: str) -> int:
     except ImportError as error:
         if error.name is None or not _is_of_user(error.name):
             raise
-        return _refuse(f"CRAWLSTREAM_SPIDER_MODULES: {error}; is its folder on PYTHONPATH?")
+        return _refuse(f"CRAWLSTREAM_SPIDER_MODULES: {error}; is its directory on PYTHONPATH?")
     from crawling.runtime.worker import Worker  # noqa: PLC0415  its imports need the reactor installed
 
     logging.getLogger("scrapy").setLevel(logging.WARNING)
@@ -57,7 +57,7 @@ def _crawl(name: str) -> int:
         crawler = process.create_crawler(name)
     except KeyError:
         known = ", ".join(sorted(process.spider_loader.list()))
-        return _refuse(f"there is no spider {name!r}; there are: {known}")
+        return _refuse(f"unknown spider {name!r}; known spiders: {known}")
     process.crawl(crawler)
     process.start()
     worker = crawler.get_extension(Worker)

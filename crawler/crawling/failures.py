@@ -67,7 +67,9 @@ class Replaced(IgnoreRequest):
     """A middleware wants another request than the one that the page's grant was for."""
 
     def __init__(self, request: Request) -> None:
-        super().__init__(f"a middleware asks for {request.method} {request.url} instead")
+        super().__init__(
+            f"a middleware returned another request instead: {request.method} {request.url}"
+        )
         self.request = request
 
 

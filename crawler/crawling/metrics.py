@@ -10,29 +10,29 @@ from crawling.lease.report import Owed
 from crawlstream.model.effects import Exchanged, Outcome
 from crawlstream.model.throttle import Reaction
 
-LEASES = Counter("crawlstream_leases", "Pages that the frontier granted.", ["spider"])
+LEASES = Counter("crawlstream_leases", "Number of pages leased to workers.", ["spider"])
 PAGES = Counter(
     "crawlstream_pages",
-    "Pages that came to their end: `done`, `failed` or `redirected`.",
+    "Number of completed pages, by outcome: `done`, `failed` or `redirected`.",
     ["spider", "outcome"],
 )
 FAILURES = Counter(
     "crawlstream_page_failures",
-    "Failed pages by the reason that their event `page_failed` gives.",
+    "Number of failed pages, by the reason in their `page_failed` event.",
     ["spider", "reason"],
 )
 RETURNED = Counter(
     "crawlstream_pages_returned",
-    "Pages that went back: `retry` (one more attempt), `release` (unmarked), `stale` (they were "
-    "in other hands by then).",
+    "Number of leases that ended without completing the page: `retry` (requeued for another"
+    " attempt), `release` (requeued, attempt not counted), `stale` (the lease had already been"
+    " revoked).",
     ["spider", "why"],
 )
-PAGE_BYTES = Counter(
-    "crawlstream_page_bytes", "Size of the pages that were delivered, decompressed.", ["spider"]
-)
+PAGE_BYTES = Counter("crawlstream_page_bytes", "Decompressed size of delivered pages.", ["spider"])
 RESPONSES = Counter(
     "crawlstream_responses",
-    "Downloads by HTTP status, retries included; 504 also where no response came.",
+    "Number of downloads by HTTP status, including retries; downloads without a response count"
+    " as 504.",
     ["spider", "status"],
 )
 DOWNLOAD_SECONDS = Histogram(
@@ -43,25 +43,30 @@ DOWNLOAD_SECONDS = Histogram(
 )
 REFUSALS = Counter(
     "crawlstream_refusals",
-    "Requests for which a site is spared: `refusal` (429, 503), `silence` (no connection, or one "
-    "that broke).",
+    "Number of requests that cause back-off: `refusal` (429, 503), `silence` (connection failed"
+    " or broken).",
     ["spider", "kind"],
 )
 ADDRESSES_REFUSED = Counter(
     "crawlstream_addresses_refused",
-    "Requests for which no connection was made, by why: `special` (a private, reserved or metadata "
-    "address), `denied` (`CRAWLSTREAM_DENY_NETWORKS`), `own` (this machine's), `port`.",
+    "Number of requests refused by the address guard: `special` (private, reserved or metadata"
+    " address), `denied` (`CRAWLSTREAM_DENY_NETWORKS`), `own` (address of this machine), `port`"
+    " (port not allowed).",
     ["why"],
 )
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",
-    "Time of one call to the frontier, which settles and leases.",
+    "Duration of one call to the frontier, which reports completed pages and leases new ones.",
     ["spider"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
 )
-HOLDS = Gauge("crawlstream_holds", "Pages in the hands of this worker.", ["spider"])
+HOLDS = Gauge(
+    "crawlstream_holds", "Number of pages in flight at this worker (its leases).", ["spider"]
+)
 SLOTS = Gauge(
-    "crawlstream_download_slots", "Downloads that this worker may have at once.", ["spider"]
+    "crawlstream_download_slots",
+    "Maximum number of concurrent downloads of this worker.",
+    ["spider"],
 )
 
 _STATUSES = frozenset(map(int, HTTPStatus))

@@ -49,7 +49,7 @@ async def feed(settings: Settings, text: str) -> int:
             await sink.start()
         await sink.send([Out(topics.incoming, raw, requests.key_of(raw))])
     except (KafkaUnavailable, TimeoutError) as error:
-        sys.stderr.write(f"kafka-monitor feed: Kafka did not take it: {error}\n")
+        sys.stderr.write(f"kafka-monitor feed: Kafka did not accept the request: {error}\n")
         return EXIT_FAILED
     finally:
         await sink.stop()
@@ -59,11 +59,11 @@ async def feed(settings: Settings, text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="kafka-monitor", description="Requests from Kafka into the frontier."
+        prog="kafka-monitor", description="Move requests from Kafka to the frontier."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     common = [common_options()]
-    commands.add_parser("run", parents=common, help="move requests until stopped")
+    commands.add_parser("run", parents=common, help="run until stopped")
     feeding = commands.add_parser("feed", parents=common, help="send one request")
     feeding.add_argument("json", help="the request, as a JSON object")
     return parser

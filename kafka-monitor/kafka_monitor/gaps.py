@@ -55,12 +55,15 @@ def problem_of(paused: Mapping[int, OutOfRange]) -> str:
 def _sentence(gap: OutOfRange) -> str:
     if gap.has_lost_records:
         return (
-            f"the log ends at offset {gap.log_end}, but records up to {gap.position} have taken "
-            "effect: Kafka has lost records"
-            + (", and has grown since" if gap.position <= gap.log_end else "")
-            + f"; the partition waits for: crawlstream recover --partition {gap.partition}"
+            f"Kafka has lost records: the log ends at offset {gap.log_end}, but records up to"
+            f" {gap.position} have taken effect"
+            + (", and new records were written since" if gap.position <= gap.log_end else "")
+            + (
+                "; the partition is paused until you run: crawlstream recover --partition"
+                f" {gap.partition}"
+            )
         )
     return (
-        f"records from offset {gap.position} to {gap.log_start} were deleted before they took "
-        "effect"
+        f"Kafka deleted the records from offset {gap.position} to {gap.log_start} before they"
+        " took effect"
     )

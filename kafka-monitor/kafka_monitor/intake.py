@@ -79,7 +79,7 @@ class Intake:
         async with self._breaker.watch(batch) as is_poison:
             if not is_poison:
                 return await self._judge_all(batch)
-        problems = [f"$: {DEATHS} monitors have died at it"]
+        problems = [f"$: {DEATHS} kafka-monitor processes died while processing this record"]
         return Judged(batch, (), [Rejected(r, "poison", problems) for r in batch.records], {})
 
     async def _judge_all(self, batch: Batch) -> Judged:
@@ -117,7 +117,7 @@ class Intake:
         except CrawlstreamError:
             raise
         except Exception as error:
-            raise Unavailable(f"nothing can be put: {error}") from error
+            raise Unavailable(f"the frontier cannot accept requests: {error}") from error
 
     def _pack_ahead(self, batch: Batch, effects: Sequence[Effect]) -> bytes | None:
         """Pack while the batch before is put; what fails here fails again when it is put."""

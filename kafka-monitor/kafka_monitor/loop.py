@@ -143,7 +143,9 @@ class Loop:
             except (CrawlstreamError, LostRecords):
                 raise
             except Exception as error:
-                raise Unavailable(f"partition {partition} cannot be located: {error}") from error
+                raise Unavailable(
+                    f"cannot read the position of partition {partition}: {error}"
+                ) from error
 
         try:
             self._source.seek(partition, await self.pulse.patiently(locate))
@@ -221,7 +223,7 @@ class Loop:
         except Exception as error:
             if judged.effects and self._failed_in_a_row < BROKEN_AFTER:
                 raise
-            raise Unavailable(f"nothing can be put: {error}") from error
+            raise Unavailable(f"the frontier cannot accept requests: {error}") from error
         if judged.effects:
             self._failed_in_a_row = 0
         return answer
@@ -247,7 +249,7 @@ class Loop:
 
 def _refused(judged: Judged, answer: IntakeAnswer) -> list[Rejected]:
     return [
-        Rejected(record, reason, [f"$: the frontier did not admit it: {reason}"])
+        Rejected(record, reason, [f"$: not admitted to the frontier: {reason}"])
         for record in judged.batch.records
         if (reason := answer.refused.get(record.offset))
     ]

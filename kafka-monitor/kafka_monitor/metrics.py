@@ -5,19 +5,20 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge
 
 RECORDS = Counter(
-    "crawlstream_intake_records", "Records of `incoming` that were taken, rejected ones included."
+    "crawlstream_intake_records",
+    "Number of records of `incoming` that were processed, including rejected ones.",
 )
 REQUESTS = Counter(
-    "crawlstream_requests", "Requests by the class name of the handler that took them.", ["handler"]
+    "crawlstream_requests", "Number of requests, by class name of their handler.", ["handler"]
 )
 REJECTED = Counter(
     "crawlstream_rejected",
-    "Records that took no effect, by the reason they came back with.",
+    "Number of rejected records, by reason.",
     ["reason"],
 )
 PAUSED = Gauge(
     "crawlstream_partition_paused",
-    "1 for each partition of `incoming` that waits for a person: Kafka has lost records of it that "
-    "had taken effect.",
+    "1 for each partition of `incoming` that is paused until an operator decides, because Kafka"
+    " has lost records that had taken effect.",
     ["partition"],
 )

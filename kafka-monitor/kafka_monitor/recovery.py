@@ -239,8 +239,8 @@ class Recovery:
 
     async def _tell_of_another_topic(self, topic_id: str, partition: int, oldest: int) -> None:
         sentence = (
-            f"the topic is not the one that was read before: it was made anew as {topic_id}. It is"
-            " read from its beginning; what the old one held and had not taken effect is lost"
+            f"the topic was deleted and created again (id {topic_id}). It is read from its"
+            " beginning; records of the deleted topic that had not taken effect are lost"
         )
         log.error("poll", outcome="another_topic", partition=partition, error=sentence)
         await self._rejects.mark(

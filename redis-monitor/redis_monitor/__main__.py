@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code says how it went."""
     parser = argparse.ArgumentParser(
         prog="redis-monitor",
-        description="Answers, endings, and the care of the frontier.",
+        description="Answer actions, end runs and maintain the frontier.",
         parents=[common_options()],
     )
     options = parser.parse_args(arguments)

@@ -83,9 +83,9 @@ class Answers:
         begun = time.monotonic()
         handler, reply = self._actions.get(action.name), None
         if handler is None:
-            failure = f"no such action: {action.name}"
+            failure = f"unknown action: {action.name}"
         elif action.attempts > TAKEN_OVER_TIMES:
-            failure = "the action ended its monitor each time it was tried"
+            failure = "gave up: the redis-monitor process died each time it ran this action"
         else:
             reply, failure = await self._try(handler, action)
             self._tally.count("redis-monitor", "plugins", type(handler).__name__)

@@ -18,9 +18,9 @@ _NOT_A_FIELD = {"seed_url", "site", "uuid"}
 """What a profile has beyond a crawl request."""
 
 _WHY = {
-    "killed_worker": "ended each worker that held it",
-    "hold_timeout": "was brought to its end by none of the crawlers that held it",
-    "no_worker": "waited too long: no crawler of its spider asked for work",
+    "killed_worker": "killed each worker that held it",
+    "hold_timeout": "was completed by none of the crawlers that leased it",
+    "no_worker": "waited too long: no crawler of its spider is running",
     "domain_unreachable": "waited too long: its domain did not answer",
 }
 
@@ -57,7 +57,7 @@ def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
 def lost_spill(owed: Owed, topics: Topics) -> Sequence[Out]:
     """Pages that waited in Kafka and are not there any more: nobody knows which they were."""
     crawl = FrontierKeys.crawl_field(owed.crawl)
-    problem = f"$: {owed.links} pages of run {owed.run} of {crawl} did not come back from Kafka"
+    problem = f"$: {owed.links} spilled pages of run {owed.run} of {crawl} were lost in Kafka"
     rejection = Rejection(reason=owed.reason, errors=[problem], raw=None, topic=topics.overflow)
     key = f"{crawl}:{owed.run}:{owed.spill}".encode()
     return [Out(topics.rejected, rejects.encode(rejection), key)]
@@ -77,7 +77,7 @@ def put_aside(owed: Owed, topics: Topics) -> Sequence[Out]:
 
 def cut(record: Out, topics: Topics) -> Out | None:
     """In place of a record that its topic does not take; None where nothing is left to cut."""
-    problem = f"$: a record of {len(record.value)} bytes is more than {record.topic} takes"
+    problem = f"$: the record has {len(record.value)} bytes, more than topic {record.topic} accepts"
     if record.topic != topics.rejected:
         rejection = Rejection(reason="record_too_large", errors=[problem], raw=None)
     else:

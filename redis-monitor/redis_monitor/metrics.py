@@ -8,67 +8,83 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge
 
 RESIDUAL = Gauge(
-    "crawlstream_ledger_residual", "Pages that the ledgers cannot account for; must be 0."
+    "crawlstream_ledger_residual",
+    "Sum over all runs of admitted pages minus pages accounted for; must be 0.",
 )
 UNBALANCED_ENDINGS = Counter(
-    "crawlstream_unbalanced_endings", "Endings whose counters do not add up; must be 0."
+    "crawlstream_unbalanced_endings",
+    "Number of runs that ended with an unbalanced ledger; must be 0.",
 )
-CRAWLS = Gauge("crawlstream_crawls", "Crawls under way.")
+CRAWLS = Gauge("crawlstream_crawls", "Number of crawls that have not ended.")
 ENTRIES = Gauge(
     "crawlstream_entries",
-    "Pages that are `queued`, `delayed`, `held` by workers, or `spilled` to Kafka.",
+    "Number of pages by state: `queued`, `delayed`, `held` (in flight, leased by a worker),"
+    " `spilled` (to Kafka).",
     ["state"],
 )
 OLDEST_WAIT = Gauge(
     "crawlstream_oldest_wait_seconds",
-    "Time in which nothing has happened in the crawl that waits longest, among those with queued "
-    "pages that are not paused.",
+    "Seconds since the last activity of the most stalled crawl; paused crawls and crawls without"
+    " queued pages are not considered.",
 )
-WORKERS = Gauge("crawlstream_workers", "Workers that Redis knows.")
+WORKERS = Gauge("crawlstream_workers", "Number of workers registered in Redis.")
 OWED = Gauge(
     "crawlstream_records_owed",
-    "Records that wait for a redis-monitor: `outbox` (for Kafka), `actions` (to be answered).",
+    "Number of records that a redis-monitor has yet to process: `outbox` (to publish to Kafka),"
+    " `actions` (to answer).",
     ["stream"],
 )
-DOMAINS = Gauge("crawlstream_domains", "Domains with pages that wait.", ["spider"])
-MEMORY = Gauge("crawlstream_redis_memory_bytes", "Memory that Redis uses.")
+DOMAINS = Gauge("crawlstream_domains", "Number of domains with waiting pages.", ["spider"])
+MEMORY = Gauge("crawlstream_redis_memory_bytes", "Memory used by Redis (`used_memory`).")
 MEMORY_LIMIT = Gauge(
-    "crawlstream_redis_memory_limit_bytes", "`maxmemory` of Redis; 0 where it has none."
+    "crawlstream_redis_memory_limit_bytes", "Memory limit of Redis (`maxmemory`); 0 if unlimited."
 )
-FULL = Gauge("crawlstream_redis_full", "1 while seeds wait in Kafka for memory.")
+FULL = Gauge(
+    "crawlstream_redis_full",
+    "1 while Redis is too full to admit seeds, which stay in Kafka meanwhile.",
+)
 WRITES = Gauge(
     "crawlstream_redis_write_ok",
-    "1 while Redis can write its append-only file and snapshots; 0 after a failure, as on a full "
-    "disk.",
+    "1 while Redis can write its append-only file and snapshots; 0 after a failed write, e.g. on"
+    " a full disk.",
 )
 DISK_FREE = Gauge(
-    "crawlstream_disk_free_bytes", "Free room of the disk that holds CRAWLSTREAM_HOME."
+    "crawlstream_disk_free_bytes", "Free space on the file system of CRAWLSTREAM_HOME."
 )
-DISK_SIZE = Gauge("crawlstream_disk_size_bytes", "Size of the disk that holds CRAWLSTREAM_HOME.")
-PROCESSES = Gauge("crawlstream_processes", "Living processes.", ["kind", "version"])
+DISK_SIZE = Gauge("crawlstream_disk_size_bytes", "Size of the file system of CRAWLSTREAM_HOME.")
+PROCESSES = Gauge(
+    "crawlstream_processes", "Number of processes with a current heartbeat.", ["kind", "version"]
+)
 ZOOKEEPER = Gauge(
     "crawlstream_zookeeper_connected",
-    "1 while this redis-monitor hears of changed rules; the last ones stay in force meanwhile.",
+    "1 while this redis-monitor is connected to ZooKeeper; while 0, the last known rules stay"
+    " active.",
 )
 LAG = Gauge(
     "crawlstream_intake_lag_records",
-    "Records of `incoming` that have not taken effect, by Kafka partition.",
+    "Consumer lag: records of `incoming` that have not taken effect, by Kafka partition.",
     ["partition"],
 )
 DOMAIN_RESPONSES = Gauge(
     "crawlstream_domain_responses",
-    "Downloads in the last hour of the 20 busiest domains; `*` are all that were too many to be "
-    "counted by name.",
+    "Downloads in the last hour, for the 20 busiest domains; `*` sums domains that are not"
+    " counted individually.",
     ["domain"],
 )
 DOMAIN_SUCCESS = Gauge(
-    "crawlstream_domain_success_ratio", "Share of them with a status below 400.", ["domain"]
+    "crawlstream_domain_success_ratio",
+    "Fraction of these downloads with an HTTP status below 400.",
+    ["domain"],
 )
 DOMAIN_LATENCY = Gauge(
-    "crawlstream_domain_latency_seconds", "Mean time of their responses.", ["domain"]
+    "crawlstream_domain_latency_seconds", "Mean response time of these downloads.", ["domain"]
 )
-REAPED = Counter("crawlstream_reaped_workers", "Dead workers whose pages were taken back.")
-RUNS = Counter("crawlstream_runs", "Beginnings and endings of runs that were told.", ["event"])
+REAPED = Counter("crawlstream_reaped_workers", "Number of dead workers whose leases were revoked.")
+RUNS = Counter(
+    "crawlstream_runs", "Number of published run events (starts and endings).", ["event"]
+)
 DEAD_LETTERS = Counter(
-    "crawlstream_dead_letters", "Pages that were given up without a worker.", ["reason"]
+    "crawlstream_dead_letters",
+    "Number of pages that redis-monitors failed as dead letters, by reason.",
+    ["reason"],
 )

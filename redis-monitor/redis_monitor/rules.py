@@ -103,7 +103,7 @@ class Rules:
         log.error(
             "rules",
             outcome="refused",
-            error="these rules are older than those in force, or of a node made anew; if they "
-            "shall rule, say `crawlstream throttle adopt`",
+            error="ZooKeeper's rules are older than the active ones, or the node was recreated;"
+            " ignoring them. To use them: `crawlstream throttle adopt`",
             **versions,
         )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 REQUESTS = Counter(
-    "crawlstream_rest_requests", "HTTP requests answered.", ["method", "route", "status"]
+    "crawlstream_rest_requests", "Number of HTTP requests answered.", ["method", "route", "status"]
 )
-SECONDS = Histogram("crawlstream_rest_seconds", "Time to the end of an answer.", ["route"])
-WAITING = Gauge("crawlstream_rest_waiting", "Requests that wait for the cluster's reply.")
+SECONDS = Histogram(
+    "crawlstream_rest_seconds", "Duration of a request until its response is complete.", ["route"]
+)
+WAITING = Gauge(
+    "crawlstream_rest_waiting", "Number of requests that are waiting for the cluster's reply."
+)

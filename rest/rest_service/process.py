@@ -80,15 +80,14 @@ def _listen(settings: Settings) -> socket.socket:
     host, port = settings.rest_host, settings.rest_port
     if not settings.api_keys and not is_loopback(host):
         raise ConfigError(
-            f"CRAWLSTREAM_REST_HOST: {host} is beyond this machine, and so needs"
-            " CRAWLSTREAM_API_KEYS"
+            f"CRAWLSTREAM_REST_HOST: {host} is not a loopback address: set CRAWLSTREAM_API_KEYS"
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         raise ConfigError(
-            f"CRAWLSTREAM_REST_PORT: {host} port {port} cannot be listened on: {error.strerror}"
+            f"CRAWLSTREAM_REST_PORT: cannot listen on {host} port {port}: {error.strerror}"
         ) from error
 
 

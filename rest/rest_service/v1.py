@@ -55,9 +55,9 @@ _ASKED = body(poll={"poll_id": "c3b6"})
 router = APIRouter(tags=["predecessor"])
 
 
-@router.get("/", summary="How this process is")
+@router.get("/", summary="State of this process")
 async def index(request: Request, service: TheService, client: TheClient) -> Response:
-    """Tell the state of this process: a page for browsers, JSON for programs."""
+    """Return the state of this process: a page for browsers, JSON for programs."""
     if wants_html(request) and client.appids:
         return RedirectResponse("/ui/crawls", 303)
     if wants_html(request):
@@ -100,13 +100,15 @@ async def _feed(service: Service, client: Client, raw: bytes) -> Response:
     except KafkaUnavailable as error:
         raise Refused(500, NO_KAFKA) from error
     except RecordTooLarge as error:
-        raise Refused(413, "The request is too large for Kafka.", code="too_large") from error
+        raise Refused(
+            413, "The request exceeds Kafka's maximum record size.", code="too_large"
+        ) from error
     return success({"poll_id": uuid} if reply is None else orjson.Fragment(reply))
 
 
-@router.post("/poll", summary="Fetch a reply that came late", openapi_extra=_ASKED)
+@router.post("/poll", summary="Fetch a late reply", openapi_extra=_ASKED)
 async def poll(request: Request, service: TheService, client: TheClient) -> Response:
-    """Hand out the reply of a ``poll_id``, once."""
+    """Return the reply of a ``poll_id``, once."""
     _, fields = await _object_in(request)
     problems = [error.message for error in _POLL.iter_errors(fields)]
     if problems:
@@ -127,7 +129,7 @@ async def _object_in(request: Request) -> tuple[bytes, dict[str, Any]]:
         raise Refused(400, NOT_JSON)
     fields = parse_json(raw, NOT_JSON)
     if not isinstance(fields, dict):
-        raise Refused(400, NOT_JSON, cause="it must be an object")
+        raise Refused(400, NOT_JSON, cause="must be an object")
     return raw, fields
 
 

@@ -142,7 +142,7 @@ def _crawl_path(crawlid: str, screen: str = "/ui/crawl") -> str:
 
 async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
     await screens.open("/")
-    await screens.reads("Pages a second", "Latency", "Success", crawlid, "running", "crawler")
+    await screens.reads("Pages per second", "Latency", "Success", crawlid, "running", "crawler")
     await screens.reads("live", selector="#link")
     await screens.moves("Waiting")
     drawn = "document.querySelectorAll('.plot canvas').length"
@@ -156,7 +156,7 @@ async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
 async def _see_the_crawl(screens: Screens, crawlid: str, domain: str) -> None:
     await screens.open("/ui/crawls")
     await screens.follow(crawlid)
-    await screens.reads(f"Crawl {crawlid}", "Never admitted", "adds up", domain, "duplicate")
+    await screens.reads(f"Crawl {crawlid}", "Never admitted", "balanced", domain, "duplicate")
     await screens.tab.run("document.querySelector('[data-key=pause] button').focus()")
     await screens.moves("done")
     assert await screens.tab.run("document.activeElement.innerText") == "Pause"
@@ -195,9 +195,9 @@ async def _feed_again(screens: Screens, crawlid: str) -> None:
     await tab.run(f"{row}.querySelector('input').click()")
     await tab.click("button.main")
     await screens.confirm()
-    await screens.reads("1 fed again")
+    await screens.reads("1 replayed")
     await tab.go(await tab.run(f"{row}.querySelector('a').href"))
-    await screens.reads("A rejected record", crawlid, "What came")
+    await screens.reads("A rejected record", crawlid, "Received record")
 
 
 async def _start_one(screens: Screens) -> None:

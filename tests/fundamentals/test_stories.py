@@ -96,7 +96,7 @@ async def test_a_crawl_can_be_watched_and_stopped(
         table = await cluster.run("info", crawlid, "--appid", "story")
         assert served.web.hosts[0] in table.out
         stopped = await cluster.run("stop", crawlid, "--appid", "story")
-        assert re.search(r"Stopped .*: [1-9]\d* pages were waiting", stopped.out)
+        assert re.search(r"Stopped .*: [1-9]\d* queued pages were dropped", stopped.out)
         assert (await witness.ended(crawlid))["event"] == "crawl_stopped"
 
 
@@ -113,7 +113,7 @@ async def test_interrupting_the_command_stops_the_crawl(
             command.send_signal(signal.SIGINT)
             said = (await command.stderr.read()).decode()
             assert await command.wait() == 130
-    assert re.search(r"Stopped; [1-9]\d* pages were still waiting", said), said
+    assert re.search(r"Stopped; [1-9]\d* queued pages were dropped", said), said
     (stop,) = [seen.value for seen in witness.records("outbound_firehose", action="stop")][-1:]
     assert (await witness.ended(stop["crawlid"]))["event"] == "crawl_stopped"
 
@@ -171,7 +171,7 @@ async def test_a_topic_can_be_looked_at(
     assert "body" not in record["value"]
     missing = await cluster.run("dump", "no-such-topic", "--no-follow")
     assert missing.status == 1
-    assert "there is no topic no-such-topic" in missing.err
+    assert "topic no-such-topic does not exist" in missing.err
 
 
 async def test_without_a_cluster_every_command_says_so(cluster: Cluster, tmp_path: Path) -> None:

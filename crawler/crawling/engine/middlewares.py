@@ -81,7 +81,7 @@ class WatchedCompression:
         if not codings:
             return unpacked(response)
         if len(codings) > MOST_CODINGS:
-            raise BadEncoding(f"{len(codings)} codings on top of each other")
+            raise BadEncoding(f"{len(codings)} nested content encodings")
         await self._body_budget.turn(page)
         with self._recorder.noting(page):
             plain = self._decompress(request, response)
@@ -148,7 +148,9 @@ class OutlinksMiddleware:
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """A page cannot end the process: others would meet it, and end as well."""
         if isinstance(exception, CloseSpider):
-            raise TypeError("CloseSpider ends no spider of a cluster") from exception
+            raise TypeError(
+                "CloseSpider is not supported: a cluster spider ends only with its process"
+            ) from exception
 
     def _take(self, request: Request, response: Response, children: Children) -> None:
         hold = page_of(response).hold
@@ -182,12 +184,12 @@ class ResultPipeline:
             if not self._is_alone:
                 return item
             raise TypeError(
-                f"{type(item).__name__} is no result, and no pipeline of yours takes it:"
+                f"{type(item).__name__} is not a result, and no pipeline of yours handles it:"
                 " yield self.result(response, attrs=...)"
             )
         page = self._holds.by_id(item.id)
         if page is None or not page.is_open:
-            raise DropItem("the page is in other hands")
+            raise DropItem("the lease of this page was revoked")
         with publishing(page):
             await self._publisher.result(item)
         failpoint("after_publish")

@@ -72,7 +72,7 @@ class Outlinks:
     def __post_init__(self) -> None:
         """TypeError for a single URL, whose letters would be followed."""
         if isinstance(self.urls, str):
-            raise TypeError("Outlinks takes a list of URLs, not one")
+            raise TypeError("Outlinks needs a list of URLs, not a single one")
 
 
 class Children:
@@ -151,8 +151,8 @@ class Children:
         stored = encode_entry(entry)
         if most is not None and len(stored) > most:
             raise ValueError(
-                f"the request for {entry.url:.100} is too large to travel: {len(stored)} bytes"
-                f" with its meta and body, of {most}"
+                f"the request for {entry.url:.100} is too large: {len(stored)} bytes with its"
+                f" meta and body; the maximum is {most}"
             )
         domain = domain_key(host_of(entry.url))
         self._put(stored, identity, (domain, priority, spiderid, counts))
@@ -197,7 +197,7 @@ def _spider_of(request: Request) -> str | None:
     if name is None or name == "":
         return None
     if not isinstance(name, str) or len(name) > _LONGEST_NAME or _NOT_IN_NAME.search(name):
-        raise TypeError(f'meta["spiderid"] of {request} is no name of a spider: {name!r:.100}')
+        raise TypeError(f'meta["spiderid"] of {request} is not a valid spider name: {name!r:.100}')
     return name
 
 
@@ -206,9 +206,9 @@ def _name_of(request: Request) -> str | None:
         return None
     name: str | None = getattr(request.callback, "__name__", None)
     if getattr(request.callback, "__self__", None) is None or name is None:
-        raise TypeError(f"the callback of {request} is no method of the spider")
+        raise TypeError(f"the callback of {request} is not a method of the spider")
     if request.cb_kwargs:
-        raise TypeError(f"cb_kwargs of {request} cannot travel: use meta")
+        raise TypeError(f"cb_kwargs of {request} cannot be stored in the frontier: use meta")
     return name
 
 
@@ -233,7 +233,9 @@ def _meta_of(request: Request) -> dict[str, object]:
         if key not in _SCRAPYS and key not in INHERITED_META
     }
     if not _is_json(meta):
-        raise TypeError(f"the meta of {request} holds more than JSON values: {meta!r:.200}")
+        raise TypeError(
+            f"the meta of {request} contains values that JSON cannot represent: {meta!r:.200}"
+        )
     return meta
 
 

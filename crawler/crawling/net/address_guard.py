@@ -96,7 +96,7 @@ class GuardedResolver:
 
     def _vet(self, host: str, found: Sequence[Address], port: int) -> Sequence[Address]:
         if not found:
-            raise CannotResolveHostError(f"no address found for {host!r}")
+            raise CannotResolveHostError(f"no IP address found for {host!r}")
         try:
             return self._guard.vet(found, port)
         except AddressRefused as error:
@@ -108,7 +108,7 @@ class GuardedResolver:
             async with asyncio.timeout(_LOOKUP_S):
                 return await asyncio.shield(self._lookup(host))
         except TimeoutError as error:
-            raise CannotResolveHostError(f"looking up {host!r} took too long") from error
+            raise CannotResolveHostError(f"DNS lookup of {host!r} timed out") from error
 
     def _lookup(self, host: str) -> asyncio.Future[Sequence[Address]]:
         """Ask the system once for a name, however many requests wait for it."""

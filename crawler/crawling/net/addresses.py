@@ -99,7 +99,9 @@ class Guard:
         """
         for each in addresses:
             if self.denied and (_within(each, self.denied) or _within(_meant(each), self.denied)):
-                raise AddressRefused(f"{each} is in a network that is denied here", "denied")
+                raise AddressRefused(
+                    f"{each} is in a denied network (CRAWLSTREAM_DENY_NETWORKS)", "denied"
+                )
         opened = [each for each in addresses if _within(_meant(each), self.opened)]
         if opened:
             return [_target(each) for each in opened]
@@ -110,7 +112,7 @@ class Guard:
             if _meant(each) in own:
                 raise AddressRefused(f"{each} is an address of this machine", "own")
         if port not in WEB_PORTS:
-            raise AddressRefused(f"port {port} is not a web port", "port")
+            raise AddressRefused(f"port {port} is not an allowed web port", "port")
         return [_target(each) for each in addresses]
 
 

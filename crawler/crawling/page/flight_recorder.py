@@ -119,7 +119,7 @@ class Recorder:
                 return
             except SystemExit as error:
                 # It would end the process, and the next one that is given the page.
-                raise RuntimeError(f"the spider has called exit({error.code})") from error
+                raise RuntimeError(f"the spider called exit({error.code})") from error
             yield item
 
     def _write(self, at: int, text: str) -> None:

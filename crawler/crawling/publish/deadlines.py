@@ -113,7 +113,9 @@ class _Stretch:
             # Whoever cancels the task for another reason as well has the last word.
             left = self._task.uncancel()
             if kind is not None and issubclass(kind, asyncio.CancelledError) and not left:
-                raise PageTimeout(f"not over {LONGEST_S:.0f} s after its lease") from error
+                raise PageTimeout(
+                    f"not completed within {LONGEST_S:.0f} s after it was leased"
+                ) from error
 
     def end(self) -> None:
         """Cancel the task, once: what swallows that goes on."""

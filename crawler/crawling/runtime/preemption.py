@@ -158,7 +158,7 @@ class File:
 
 def _expect(status: int, text: str) -> str:
     if status != 200:
-        raise ValueError(f"the metadata service answers {status}")
+        raise ValueError(f"the metadata service responded with status {status}")
     return text
 
 

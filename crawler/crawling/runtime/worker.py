@@ -181,6 +181,6 @@ def _check(spider: Spider) -> None:
     """ConfigError for a spider that would crawl by itself, past the frontier."""
     if not isinstance(spider, ClusterSpider):
         raise ConfigError(
-            f"{type(spider).__name__} is not a spider of the cluster: derive it from"
-            " crawling.ClusterSpider, named before other bases"
+            f"{type(spider).__name__} is not a cluster spider: derive it from"
+            " crawling.ClusterSpider, listed before other base classes"
         )

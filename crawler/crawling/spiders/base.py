@@ -44,10 +44,10 @@ class ClusterSpider(Spider):
         ``links`` are pairs of URL and text; ``attrs`` an object of JSON, by default the crawl's.
         """
         if attrs is not _AS_ASKED and not isinstance(attrs, Mapping | None):
-            raise TypeError(f"attrs of a result are an object or None, not {attrs!r:.100}")
+            raise TypeError(f"attrs of a result must be a dict or None, not {attrs!r:.100}")
         first: Any = links[0] if links else ("", "")
         if isinstance(first, str) or len(first) != 2:
-            raise TypeError("links of a result are pairs of URL and text")
+            raise TypeError("links of a result must be pairs of URL and text")
         page = page_of(response)
         hold, entry, profile = page.hold, page.hold.entry, page.hold.profile
         request = response.request

@@ -106,7 +106,7 @@ class Router:
                 handler.learn(raw or b"", request, self._limits)
                 return handler, request
         requests.decode(raw, limits=self._limits)
-        raise InvalidRequest("bad_request", ["$: no kind of request is installed for it"])
+        raise InvalidRequest("bad_request", ["$: no installed plugin handles this type of request"])
 
 
 def installed() -> Sequence[Handler]:

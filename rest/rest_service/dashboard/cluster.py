@@ -61,18 +61,21 @@ def _problems(service: Service, processes: Sequence[Process] | None) -> list[str
     if not service.reach.kafka:
         problems.append("Kafka does not answer.")
     if processes is None or service.sampler.is_blind or not service.sampler.samples:
-        return [*problems, "Redis does not answer: these figures are old."]
+        return [*problems, "Redis does not answer: these values are out of date."]
     state = service.sampler.samples[-1].state
     there = {one.kind for one in processes}
-    problems += [f"No {kind} is heard of." for kind in _NEEDED if kind not in there]
+    problems += [f"No {kind} is running." for kind in _NEEDED if kind not in there]
     if not state.rules_known:
         problems.append("No throttle rules are known yet, so nothing is fetched.")
     if state.is_full:
-        problems.append("Redis is full: seeds wait in Kafka.")
+        problems.append("Redis is full: seeds stay in Kafka.")
     if state.residual:
-        problems.append(f"The ledgers leave {state.residual} pages over: a defect.")
+        problems.append(
+            f"The ledger does not balance: {state.residual} pages are unaccounted for. Please"
+            " report this bug."
+        )
     if len(versions := sorted({one.version for one in processes})) > 1:
-        problems.append(f"Processes are of different versions: {', '.join(versions)}.")
+        problems.append(f"Processes run different versions: {', '.join(versions)}.")
     return problems
 
 
@@ -89,7 +92,7 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
     hands = f"by {state.workers} worker{'s' * (state.workers != 1)}"
     body_bytes = sum(one.body_bytes for one in service.sampler.crawls)
     return [
-        ("Pages a second", f"{sample.pages_per_s:.1f}", ""),
+        ("Pages per second", f"{sample.pages_per_s:.1f}", ""),
         ("Waiting", f"{waiting:,}", told),
         ("In work", f"{state.held:,}", hands),
         ("Success", "none" if sample.success is None else f"{sample.success:.0%}", "below 400"),
@@ -153,7 +156,7 @@ class DomainRow:
 
 @router.get("/domains")
 async def domains(request: Request, service: TheService, name: str = "") -> Response:
-    """The rules of politeness, what they lead to, and forms that change them."""
+    """The throttle rules, what they lead to, and forms that change them."""
 
     async def fill() -> Values:
         return {"name": name, **await _domains(service, name.strip().lower())}

@@ -26,13 +26,13 @@ _WAITS = ("queued", "delayed", "held", "spilled")
 _BODY_SHOWN = 100_000
 _BUTTONS: Mapping[str, tuple[tuple[Steering, str], ...]] = {
     "running": (
-        ("pause", "Hold back what waits in this crawl?"),
-        ("reprioritize", "Move what waits in this crawl?"),
-        ("stop", "Stop this crawl? What waits is dropped."),
+        ("pause", "Pause this crawl? Its queued pages are kept."),
+        ("reprioritize", "Change the priority of this crawl?"),
+        ("stop", "Stop this crawl? Its queued pages are dropped."),
     ),
     "paused": (
-        ("resume", "Let this crawl go on?"),
-        ("stop", "Stop this crawl? What waits is dropped."),
+        ("resume", "Resume this crawl?"),
+        ("stop", "Stop this crawl? Its queued pages are dropped."),
     ),
 }
 

@@ -62,7 +62,9 @@ async def show(request: Request, service: Service, screen: Screen) -> Response:
     if "text/event-stream" not in request.headers.get("accept", ""):
         return render(screen.template, screen.here, client=client, **await screen.fill())
     if service.sampler.watchers >= MAX_WATCHERS:
-        raise Refused(429, f"{MAX_WATCHERS} watch already.", code="too_many_streams")
+        raise Refused(
+            429, f"Too many open live views: at most {MAX_WATCHERS}.", code="too_many_streams"
+        )
     # What is wrong with the question is said before the stream begins.
     watched = Watched(screen, client, f"{request.url.path}?{request.url.query}")
     await _look(service, watched)

@@ -67,7 +67,9 @@ class Client:
         """Refused (403) unless all of these applications are open to it."""
         if not all(map(self.may_see, appids)):
             named = ", ".join(sorted(self.appids))
-            raise Refused(403, f"This key is for applications {named}.", code="forbidden_appid")
+            raise Refused(
+                403, f"This API key is limited to the applications {named}.", code="forbidden_appid"
+            )
 
 
 _NEEDED: Mapping[tuple[str, str], Role] = {
@@ -130,7 +132,7 @@ class Keyring:
         # Every key is compared, so that time does not tell which one came close.
         fitting = [client for known, client in self._keys if hmac.compare_digest(known, digest)]
         if not fitting:
-            raise Refused(401, "The API key is not known.", code="unauthorized")
+            raise Refused(401, "Unknown API key.", code="unauthorized")
         return replace(max(fitting, key=lambda client: client.role), address=address)
 
 
@@ -169,7 +171,8 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
     if is_keyless and host and not is_loopback_host(host):
         raise Refused(
             403,
-            "Without API keys only names of this machine are answered.",
+            "Host header not allowed: without API keys, REST only accepts host names of this"
+            " machine.",
             code="forbidden_host",
         )
     if request.method in _SAFE_METHODS:
@@ -177,7 +180,7 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
     origin = request.headers.get("origin")
     is_foreign = origin is not None and urlsplit(origin).netloc != host
     if is_foreign or request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise Refused(403, "Another site's page may not do this.", code="forbidden_origin")
+        raise Refused(403, "Cross-site request refused.", code="forbidden_origin")
 
 
 class RateLimiter:
@@ -247,4 +250,4 @@ class Guesses:
 
 
 def _slow_down() -> Refused:
-    return Refused(429, "Too many wrong API keys; wait.", code="too_many_guesses")
+    return Refused(429, "Too many wrong API keys: wait and try again.", code="too_many_guesses")

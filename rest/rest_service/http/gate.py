@@ -103,9 +103,13 @@ class Gate:
         if client.role < needed:
             status = 401 if client.role is Role.ANYONE else 403
             code = "unauthorized" if status == 401 else "forbidden"
-            raise Refused(status, f"This needs the role {needed.name.lower()}.", code=code)
+            raise Refused(status, f"This request needs the role {needed.name.lower()}.", code=code)
         if client.appids and needed is not Role.ANYONE and not is_of_applications(path):
-            raise Refused(403, "This key is not for the whole cluster.", code="forbidden_appid")
+            raise Refused(
+                403,
+                "This API key is limited to applications and cannot access the whole cluster.",
+                code="forbidden_appid",
+            )
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_body_bytes:
             raise _too_large(self._max_body_bytes)
@@ -146,7 +150,7 @@ class _Body:
             async with asyncio.timeout(self._deadline - time.monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            raise Refused(408, "The body did not arrive in time.", code="timeout") from None
+            raise Refused(408, "Timeout while reading the request body.", code="timeout") from None
         self._size += len(message.get("body", b""))
         if self._size > self._max_bytes:
             raise _too_large(self._max_bytes)
@@ -155,7 +159,7 @@ class _Body:
 
 
 def _too_large(limit: int) -> Refused:
-    return Refused(413, f"The body may have {limit} bytes.", code="too_large")
+    return Refused(413, f"The request body exceeds {limit} bytes.", code="too_large")
 
 
 def _secure(message: Message, path: str) -> None:

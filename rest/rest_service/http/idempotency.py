@@ -99,4 +99,6 @@ class Once:
 
 def _check(known: bytes, digest: bytes) -> None:
     if known != digest:
-        raise Refused(422, "This Idempotency-Key came with another body.", code="key_reused")
+        raise Refused(
+            422, "This Idempotency-Key was already used with a different body.", code="key_reused"
+        )

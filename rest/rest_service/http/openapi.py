@@ -7,10 +7,11 @@ from typing import Any
 from fastapi import FastAPI
 
 _ABOUT = (
-    "Every answer in JSON but that of `GET /` is an envelope: `data` has what is asked for, and"
-    " `error` is null; or `data` is null, and `error` says why. A key may be bound to applications:"
-    " it feeds, sees and steers their crawls, and is refused (403, `forbidden_appid`) what is about"
-    " others or about the whole cluster. Keys below the role `operate` see no secrets."
+    "Every JSON response except that of `GET /` is an envelope: on success `data` contains the"
+    " result and `error` is null; on failure `data` is null and `error` contains the reason. An"
+    " API key may be limited to applications: it can only feed, read and control their crawls;"
+    " all other requests are refused (403, `forbidden_appid`). Keys below the role `operate` see"
+    " no secrets."
 )
 _FAILURE = {
     "type": "object",
@@ -24,11 +25,11 @@ _FAILURE = {
             "properties": {
                 "message": {"type": "string", "description": "For people."},
                 "code": {"type": "string", "description": "For programs."},
-                "cause": {"type": "string", "description": "One sentence more."},
+                "cause": {"type": "string", "description": "More detail."},
                 "errors": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Several sentences, each with its JSON path.",
+                    "description": "List of problems, each with its JSON path.",
                 },
             },
         },
@@ -40,7 +41,7 @@ _FAILURE = {
     },
 }
 _REFUSED = {
-    "description": "Refused, by the status and for the reason that docs/rest.md lists.",
+    "description": "Refused; docs/rest.md lists the statuses and codes.",
     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
 }
 _KEYS = {

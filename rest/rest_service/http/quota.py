@@ -40,7 +40,8 @@ class Quota:
         if waiting + seeds > client.waiting:
             raise Refused(
                 429,
-                f"{waiting} pages wait; this key may have {client.waiting}.",
+                f"Quota exceeded: {waiting} pages are waiting; the maximum for this API key is"
+                f" {client.waiting}.",
                 code="too_many_waiting",
             )
         self._lately[client.name].append((self._clock(), seeds))

@@ -67,4 +67,4 @@ class Turns:
 
 
 def _busy() -> Refused:
-    return Refused(503, "Too many records are read just now; try again.", code="busy")
+    return Refused(503, "Too many concurrent reads: try again.", code="busy")

@@ -20,7 +20,7 @@ MAX_SEEDS = 10_000
 NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 CSV = "text/csv"
 _ERRORS_TOLD = 100
-_BAD = "The body cannot be read."
+_BAD = "The request body is not valid."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
     """The seeds of a body of a media type; all of them are good, or Refused names each bad one."""
     raws = list(islice(_split(body, kind), MAX_SEEDS + 1))
     if not raws or len(raws) > MAX_SEEDS:
-        raise Refused(422, f"A request feeds 1 to {MAX_SEEDS} seeds.", code="invalid")
+        raise Refused(422, f"A request must contain 1 to {MAX_SEEDS} seeds.", code="invalid")
     seeds: list[Seed] = []
     problems: list[str] = []
     for number, raw in enumerate(raws, 1):
@@ -45,7 +45,9 @@ def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
             where = f"seed {number}: " if len(raws) > 1 else ""
             problems += [where + problem for problem in error.problems]
     if problems:
-        raise Refused(422, "No seed was fed.", code="bad_request", errors=problems[:_ERRORS_TOLD])
+        raise Refused(
+            422, "No seed was accepted.", code="bad_request", errors=problems[:_ERRORS_TOLD]
+        )
     return seeds
 
 
@@ -56,7 +58,7 @@ def _split(body: bytes, kind: str) -> Iterator[bytes]:
         return (jsontext.dumps(row) for row in _rows(body))
     if kind != "application/json":
         named = ", ".join(["application/json", *sorted(NDJSON), CSV])
-        raise Refused(415, f"A body is one of {named}.", code="bad_media_type")
+        raise Refused(415, f"Unsupported media type; supported: {named}.", code="bad_media_type")
     value = parse_json(body, _BAD)
     return map(jsontext.dumps, value) if isinstance(value, list) else iter([body])
 
@@ -64,7 +66,7 @@ def _split(body: bytes, kind: str) -> Iterator[bytes]:
 def _as_crawl(raw: bytes, limits: RequestLimits) -> CrawlRequest:
     request = requests.decode(raw, limits=limits)
     if not isinstance(request, CrawlRequest):
-        raise InvalidRequest("bad_request", ["$: it is no crawl request: url is missing"])
+        raise InvalidRequest("bad_request", ["$: not a crawl request: url is missing"])
     return request
 
 

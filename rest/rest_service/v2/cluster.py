@@ -35,15 +35,15 @@ class Rule(BaseModel):
     moderated: bool | None = None
 
 
-@router.get("/state", summary="The frontier at a glance")
+@router.get("/state", summary="Counters of the frontier")
 async def state(service: TheService) -> Response:
-    """Crawls under way, entries that wait, are delayed or in work, workers."""
+    """Numbers of running crawls, of queued, delayed and in-flight pages, and of workers."""
     return success(asdict(await service.frontier.state()))
 
 
-@router.get("/processes", summary="Processes that live")
+@router.get("/processes", summary="Running processes")
 async def processes(service: TheService) -> Response:
-    """Every process that was heard of in the last 20 s."""
+    """Every process with a heartbeat in the last 20 s."""
     found = await living(service.redis, service.keys)
     return success([views.process(one) for one in sorted(found, key=lambda p: p.name)])
 
@@ -52,21 +52,21 @@ async def processes(service: TheService) -> Response:
 async def domains(
     service: TheService, limit: Annotated[int, Query(ge=1, le=1000)] = 100
 ) -> Response:
-    """How the busiest domains answered in the last hour; ``*`` is all that are not named."""
+    """Responses of the busiest domains in the last hour; ``*`` sums all other domains."""
     found = await read_domains(service.redis, service.keys, most=limit)
     return success({name: asdict(traffic) for name, traffic in found.items()})
 
 
 @router.get("/domains/{domain}", summary="One domain")
 async def domain_state(domain: Domain, service: TheService) -> Response:
-    """Its rule and where that comes from, how it backs off, when it may be asked next."""
+    """Its rule, where the rule comes from, its back-off, the earliest time of its next request."""
     name = domain_key(domain.lower())
     table = await service.frontier.rules()
     source = table.source_of(name) if table else None
     return success({"source": source, **asdict(await service.inspector.domain(name))})
 
 
-@router.get("/throttle", summary="The rules of politeness")
+@router.get("/throttle", summary="The throttle rules")
 async def rules(service: TheService) -> Response:
     """All rules and the blacklist, as they are in ZooKeeper now."""
     return success(views.throttle_table(await service.editor.read()))
@@ -74,9 +74,9 @@ async def rules(service: TheService) -> Response:
 
 @router.put("/throttle/rules/{domain}", summary="Set a rule")
 async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheClient) -> Response:
-    """Set the rule of a domain, or of ``default``; it is in force within a second or so."""
+    """Set the rule of a domain, or of ``default``; it takes effect within about a second."""
     if not rule.model_fields_set:
-        raise Refused(422, "There is nothing to set.", code="invalid")
+        raise Refused(422, "No field to set was given.", code="invalid")
     with audited(client, "set-rule", domain=domain, **rule.model_dump(exclude_unset=True)):
         table = await service.editor.set_rule(
             domain,
@@ -91,20 +91,20 @@ async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheC
 
 @router.delete("/throttle/rules/{domain}", summary="Remove a rule")
 async def remove_rule(domain: Domain, service: TheService, client: TheClient) -> Response:
-    """Let the default rule apply to a domain again."""
+    """Remove the rule of a domain, so that the default rule applies."""
     with audited(client, "remove-rule", domain=domain):
         return success(views.throttle_table(await service.editor.remove_rule(domain)))
 
 
 @router.put("/throttle/blacklist/{domain}", summary="Block a domain")
 async def block(domain: Domain, service: TheService, client: TheClient) -> Response:
-    """Fetch nothing from a domain; what waits for it keeps waiting."""
+    """Block a domain: nothing is fetched from it, its queued pages are kept."""
     with audited(client, "block", domain=domain):
         return success(views.throttle_table(await service.editor.block(domain)))
 
 
 @router.delete("/throttle/blacklist/{domain}", summary="Unblock a domain")
 async def unblock(domain: Domain, service: TheService, client: TheClient) -> Response:
-    """Let a blocked domain be fetched again."""
+    """Unblock a domain."""
     with audited(client, "unblock", domain=domain):
         return success(views.throttle_table(await service.editor.unblock(domain)))

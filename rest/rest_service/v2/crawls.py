@@ -126,18 +126,18 @@ async def crawls(
 
 @router.get("/crawl", summary="One crawl")
 async def crawl(service: TheService, key: TheCrawl) -> Response:
-    """The ledger of a crawl's latest run, and what waits in each of its domains."""
+    """The ledger of the crawl's latest run, and its waiting pages by domain."""
     return success(views.crawl(await crawl_state(service, key)))
 
 
-@router.post("/crawl/{verb}", summary="Steer a crawl")
+@router.post("/crawl/{verb}", summary="Stop, pause, resume or reprioritize a crawl")
 async def steer(
     verb: Steering,
     target: Target,
     service: TheService,
     client: TheClient,
 ) -> Response:
-    """Stop, pause, resume or move a crawl; takes effect after all that was fed before it.
+    """Stop, pause, resume or reprioritize a crawl, after all requests that were fed before.
 
     ``data`` is the cluster's reply, or ``{"poll_id": …}`` with status 202 when it takes longer.
     """
@@ -148,7 +148,11 @@ async def steer(
 
 async def _steer(verb: Steering, target: Target, service: Service, client: Client) -> Response:
     if (verb == "reprioritize") != (target.priority is not None):
-        raise Refused(422, "reprioritize, and nothing else, has a priority.", code="invalid")
+        raise Refused(
+            422,
+            "`priority` is required for reprioritize and not allowed otherwise.",
+            code="invalid",
+        )
     uuid = uuid4().hex
     asked = requests.encode(
         ActionRequest(
@@ -174,7 +178,7 @@ async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
     """The state of a crawl; Refused (404) if it is not remembered."""
     state = await service.frontier.crawl_state(key)
     if state is None:
-        raise Refused(404, "No such crawl is remembered.", code="unknown_crawl")
+        raise Refused(404, "No such crawl found.", code="unknown_crawl")
     return state
 
 

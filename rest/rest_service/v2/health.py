@@ -1,4 +1,4 @@
-"""How this process is: for load balancers, for Prometheus, for people."""
+"""State of this process: for load balancers, for Prometheus, for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rest_service.service import TheService
 router = APIRouter(tags=["health"])
 
 
-@router.get("/health/live", summary="Whether it answers")
+@router.get("/health/live", summary="Liveness probe")
 async def live() -> Response:
     """200 as long as the process answers at all."""
     return success({"alive": True})
 
 
 @router.get("/health", include_in_schema=False)
-@router.get("/health/ready", summary="Whether it is of use")
+@router.get("/health/ready", summary="Readiness probe")
 async def ready(service: TheService) -> Response:
     """200 when Kafka and Redis answer; 503 names the one that does not."""
     if service.reach.missing:

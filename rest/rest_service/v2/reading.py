@@ -194,7 +194,7 @@ async def records_at(
                 if not missing:
                     return found
     number, offset = min(missing)
-    raise Refused(404, f"There is no record {offset} in partition {number}.", code="no_record")
+    raise Refused(404, f"Partition {number} has no record at offset {offset}.", code="no_record")
 
 
 async def one_record(
@@ -206,7 +206,7 @@ async def one_record(
         (record,) = await records_at(service, name, {partition: {offset}})
     page = Page({})
     if not page.note(record, wanted_by(client, with_bodies=True)):
-        raise Refused(404, "This record cannot be read.", code="no_record")
+        raise Refused(404, "The record cannot be decoded.", code="no_record")
     return page.records[0]
 
 
@@ -236,7 +236,7 @@ def _topic(service: Service, name: Name) -> str:
 def parsed(cursor: str, ends: Mapping[int, int]) -> dict[int, int]:
     """Offsets out of a cursor, none beyond the end; Refused if it is no cursor."""
     if not _CURSOR.fullmatch(cursor):
-        raise Refused(422, "This is no cursor.", code="invalid")
+        raise Refused(422, "The cursor is not valid.", code="invalid")
     pairs = [pair.split(":") for pair in cursor.split(",")]
     return {
         int(number): min(int(offset), ends[int(number)])

@@ -69,7 +69,9 @@ COLUMNS: Mapping[Name, Sequence[str]] = {
 
 router = APIRouter(prefix="/v2", tags=["records"])
 
-Cursor = Annotated[str | None, Query(max_length=100_000, description="As the page before said.")]
+Cursor = Annotated[
+    str | None, Query(max_length=100_000, description="`next` of the previous page.")
+]
 
 
 async def _wanted(
@@ -79,7 +81,7 @@ async def _wanted(
     crawlid: str | None = None,
     spiderid: str | None = None,
     event: str | None = None,
-    bodies: Annotated[bool, Query(description="With the bodies of pages.")] = False,
+    bodies: Annotated[bool, Query(description="Include page bodies.")] = False,
 ) -> Wanted:
     return wanted_by(
         client,
@@ -111,9 +113,12 @@ class Places(BaseModel):
     records: list[Place] = Field(min_length=1, max_length=1000)
 
 
-@router.post("/rejected/replay", summary="Feed rejected records again")
+@router.post("/rejected/replay", summary="Replay rejected records")
 async def replay(places: Places, service: TheService, client: TheClient) -> Response:
-    """Feed the same bytes anew. They are judged like any others; fed twice, they count twice."""
+    """Send the same bytes to the incoming topic again.
+
+    They are validated like new records; replayed twice, they take effect twice.
+    """
     wanted: dict[int, set[int]] = {}
     for place in places.records:
         wanted.setdefault(place.partition, set()).add(place.offset)
@@ -162,7 +167,7 @@ async def page(
     return success({"records": found.records, "cursor": found.cursor, "at_end": is_at_end})
 
 
-@router.get("/{name}/stream", summary="Results, events or rejected records as they come")
+@router.get("/{name}/stream", summary="Stream of results, events or rejected records")
 async def stream(
     name: Name,
     service: TheService,
@@ -263,7 +268,8 @@ def _check_room(service: Service, client: Client) -> None:
     if service.streams.is_full(client.name):
         raise Refused(
             429,
-            f"{MAX_STREAMS} streams are read already, or {MAX_STREAMS_EACH} of yours.",
+            f"Too many open streams: at most {MAX_STREAMS}, of which {MAX_STREAMS_EACH} per"
+            " client.",
             code="too_many_streams",
         )
 

@@ -18,7 +18,7 @@ async def test_a_version_that_lays_out_keys_otherwise_is_refused(redis: Redis) -
     await agree_on_layout(redis, KEYS)
     await agree_on_layout(redis, KEYS)
     await redis.hset(KEYS.meta(), "layout", str(LAYOUT + 1))
-    with pytest.raises(ConfigError, match=f"layout {LAYOUT + 1}, and this version makes"):
+    with pytest.raises(ConfigError, match=f"layout {LAYOUT + 1}, but this version uses"):
         await agree_on_layout(redis, KEYS)
 
 

@@ -75,7 +75,7 @@ def empty_redis(
 def test_a_redis_that_is_empty_is_not_told_to_be_away(capsys: pytest.CaptureFixture[str]) -> None:
     """It says what it lacks, and who will restore it."""
     assert run(["throttle", "show", "example.com"]) == 1
-    assert "holds no crawls: it is new, or was emptied." in capsys.readouterr().err
+    assert "stores no crawls: it is new, or was emptied." in capsys.readouterr().err
 
 
 def test_a_redis_that_refuses_us_is_not_told_to_be_away(
@@ -85,4 +85,4 @@ def test_a_redis_that_refuses_us_is_not_told_to_be_away(
     empty_redis.config_set("requirepass", "right")
     monkeypatch.setenv("REDIS_PASSWORD", "wrong")
     assert run(["throttle", "show", "example.com"]) == 1
-    assert "refuses the password: set REDIS_PASSWORD" in capsys.readouterr().err
+    assert "rejects the credentials: set REDIS_PASSWORD" in capsys.readouterr().err

@@ -95,10 +95,10 @@ def test_what_was_rejected_is_listed_shown_and_fed_again(
 
     assert run(["rejected", "replay"]) == 1
     assert run(["rejected", "show", "in-0-1"]) == 1
-    assert "nothing was rejected as in-0-1" in capsys.readouterr().err
+    assert "no rejected record has the ID in-0-1" in capsys.readouterr().err
     assert cluster.incoming() == []
 
-    assert say("replay", "in-0-7")[0].startswith("Fed 1 record again, with the same bytes, into")
+    assert say("replay", "in-0-7")[0].startswith("Replayed 1 record to")
     (fed,) = cluster.incoming()
     assert (fed.value, fed.key) == (RAW, b"app:one")
     told = json.loads(say("replay", "--all", "--json")[0])

@@ -116,7 +116,7 @@ async def test_a_careless_spider_costs_its_own_page_only(
         "outlinks": "spider_error: TypeError: Outlinks takes a list",
         "raises": "spider_error: ValueError: no price",
         "closes": "spider_error: TypeError: CloseSpider ends no spider",
-        "exits": "spider_error: RuntimeError: the spider has called exit(3)",
+        "exits": "spider_error: RuntimeError: the spider called exit(3)",
     }
     names = [*said, "none", "priority"]
     site.pages |= {f"/{name}": page() for name in (*names, "y")}

@@ -206,12 +206,12 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
         return capsys.readouterr().out
 
     page = await say("http://A.example:80/2#top")
-    assert "crawl, run 1, running: it is queued" in page
-    assert "place 1 of its band" in page
+    assert "crawl, run 1, running: queued" in page
+    assert "position 1 in its queue" in page
     told = json.loads(await say("a.example/1", "--json"))
     assert [one["where"] for one in told["crawls"]] == ["seen"]
-    assert "has ever let" in await say("http://a.example/3")
-    assert "never let in" in await say("http://a.example/3", "--crawlid", "crawl", "--app")
+    assert "No known crawl has admitted" in await say("http://a.example/3")
+    assert "never admitted" in await say("http://a.example/3", "--crawlid", "crawl", "--app")
     assert "at a time" in await say("www.a.example", "--as", "domain")
     assert json.loads(await say("a.example", "--json"))["queues"][0]["bands"] == 1
     assert "1 queued, 0 delayed, 0 held" in await say("crawl", "--app")

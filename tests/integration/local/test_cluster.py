@@ -85,7 +85,7 @@ async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: Loca
         return all(now[name] not in (0, before[name]) for name in ("redis", "crawler-2"))
 
     await wait_until(are_back, timeout_s=20)
-    with pytest.raises(SetupError, match="already runs"):
+    with pytest.raises(SetupError, match="already running"):
         LocalCluster(cluster.home.path, env=cluster.environment()).start()
 
     supervisord = cluster._supervisor.pid()

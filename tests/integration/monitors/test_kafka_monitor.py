@@ -291,7 +291,7 @@ async def test_a_broken_frontier_is_waited_for_too(
         both.set(positions, "no hash")
         await both.execute()
     cluster.feed_in_order("broken", *(seed("broken", number) for number in range(10)))
-    await wait_until(lambda: "nothing can be put" in monitor.logged())
+    await wait_until(lambda: "the frontier cannot accept requests" in monitor.logged())
     await redis.rename("aside", positions)
     await wait_until(lambda: has_admitted(frontier, "broken", 9))
     assert await admitted(frontier, "broken") == 9

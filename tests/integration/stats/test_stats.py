@@ -193,6 +193,6 @@ async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
 
     assert await absence(settings, "link") == ""
     assert await absence(settings, "shop") == (
-        "No crawler of the spider 'shop' runs, the crawl waits for one. There are: link"
+        "No crawler of spider 'shop' is running, so the crawl waits. Running spiders: link"
     )
     assert await absence(load_settings(REDIS_PORT=1), "shop") == ""

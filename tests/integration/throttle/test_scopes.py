@@ -65,7 +65,7 @@ async def test_the_first_word_decides(bench: Bench) -> None:
     await bench.frontier.agree("type")
     with pytest.raises(ConfigError) as refused:
         await bench.frontier.agree("")
-    assert "kept for a domain, but in this cluster they are kept for each spider type" in str(
+    assert "require limits for a domain, but this cluster keeps limits for each spider type" in str(
         refused.value
     )
     assert "throttle rescope" in str(refused.value)
@@ -87,7 +87,7 @@ async def test_a_crawler_that_disagrees_exits_2(
     }
     argv = (sys.executable, "-P", "-m", "crawling", "link")
     for group, sentence in (
-        ("east", "for each egress group, but in this cluster they are kept for each spider type"),
+        ("east", "for each egress group, but this cluster keeps limits for each spider type"),
         ("", "SCHEDULER_IP_ENABLED needs CRAWLSTREAM_EGRESS_GROUP"),
     ):
         crawler = await asyncio.create_subprocess_exec(

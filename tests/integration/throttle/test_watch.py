@@ -120,7 +120,9 @@ async def test_what_cannot_be_read_keeps_the_last_table(
         tool.delete(path)
         await wait_until(lambda: len(listener.alarms) == 3)
         assert watch.table is good
-    for alarm, sentence in zip(listener.alarms, ("not YAML", "empty", "no node"), strict=True):
+    for alarm, sentence in zip(
+        listener.alarms, ("not YAML", "empty", "does not exist"), strict=True
+    ):
         assert sentence in alarm
     assert len(listener.tables) == 1
 

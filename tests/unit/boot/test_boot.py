@@ -138,7 +138,9 @@ async def test_a_taken_port_is_one_sentence() -> None:
     """The second process on a port is told the variable and the port."""
     port = free_block(1)
     async with health.serve(port, Health):
-        with pytest.raises(ConfigError, match=f"CRAWLSTREAM_METRICS_PORT: port {port} is taken"):
+        with pytest.raises(
+            ConfigError, match=f"CRAWLSTREAM_METRICS_PORT: port {port} is already in use"
+        ):
             async with health.serve(port, Health):
                 pass
 

@@ -127,7 +127,7 @@ def test_a_batch_that_swells_is_read_in_bounds(codec: int, sizes: list[int]) -> 
     small = [-1 if size > MAX_RECORD_BYTES else size for size in sizes]
     if sum(sizes) > 128 << 20:
         assert list(records.values()) == [-1, 5, -1, -1]
-        assert "and the 1 records behind it" in told
+        assert "and the 1 records after it" in told
         return
     assert list(records.values()) == small
 

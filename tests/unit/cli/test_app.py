@@ -114,5 +114,5 @@ def test_the_env_file_of_somebody_else_is_not_read(
     if (tmp_path / ".env").stat().st_uid == 0:
         os.chown(tmp_path / ".env", 4712, -1)
     assert run(["--version"]) == 2
-    assert "belongs to somebody else" in capsys.readouterr().err
+    assert "is owned by another user" in capsys.readouterr().err
     assert os.environ.get("KAFKA_TOPIC_PREFIX") != "theirs"

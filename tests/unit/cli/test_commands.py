@@ -37,8 +37,8 @@ def test_requests_are_read_from_lines_and_documents(text: str) -> None:
     ("text", "sentence"),
     [
         ("{}\n{broken\n", "line 2 is not JSON"),
-        ("{broken\n{}\n", "neither JSON nor one JSON object a line"),
-        ("[1]", "line 1 holds something else than a JSON object"),
+        ("{broken\n{}\n", "neither a JSON document nor one JSON object per line"),
+        ("[1]", "line 1 is not a JSON object"),
     ],
 )
 def test_what_is_no_request_is_named_by_its_line(text: str, sentence: str) -> None:

@@ -29,8 +29,8 @@ def warned(*, first: int, oldest: int, age_days: float, kept_days: float = 14) -
     ("first", "oldest", "age_days", "words"),
     [
         (99, 100, 1, "has deleted records"),
-        (150, 100, 1, "among the oldest"),
-        (900, 100, 8, "for 8.0 days, and Kafka keeps its seeds for 14.0"),
+        (150, 100, 1, "will soon delete"),
+        (900, 100, 8, "for 8.0 days, and Kafka deletes its seeds after 14.0 days"),
     ],
 )
 def test_a_crawl_in_danger_is_named(first: int, oldest: int, age_days: float, words: str) -> None:

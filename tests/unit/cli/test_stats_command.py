@@ -118,7 +118,7 @@ def test_crawls_are_listed(
     (told,) = orjson.loads(capsys.readouterr().out)
     assert (told["crawlid"], told["pending"], told["residual"]) == ("[bold]spring", 4, 0)
     show_crawls([], as_json=False)
-    assert capsys.readouterr().out == "No such crawl is remembered.\n"
+    assert capsys.readouterr().out == "No such crawl found.\n"
 
 
 @pytest.mark.parametrize(

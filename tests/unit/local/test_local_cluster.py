@@ -81,7 +81,7 @@ def test_homes_that_kafka_cannot_bear_are_refused(tmp_path: Path, mark: str) -> 
 
 def test_a_home_that_cannot_be_made_is_one_sentence() -> None:
     """A place where nothing can be written is refused with its remedy."""
-    with pytest.raises(SetupError, match="point CRAWLSTREAM_HOME at a folder"):
+    with pytest.raises(SetupError, match="set CRAWLSTREAM_HOME to a writable directory"):
         Home(Path("/proc/nowhere")).prepare()
 
 
@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_before_anything_starts(
     """Less than 1 GiB of free disk is refused, in MiB."""
     usage = shutil.disk_usage(tmp_path)._replace(free=300 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
-    with pytest.raises(SetupError, match="300 MiB of free disk, a cluster needs 1024"):
+    with pytest.raises(SetupError, match="300 MiB of free disk space, but a cluster needs 1024"):
         Home(tmp_path / "home").prepare()
 
 
@@ -169,7 +169,7 @@ def test_java_of_java_home_comes_first() -> None:
 def test_a_missing_program_is_named_with_its_remedy() -> None:
     """Without Java there is no Kafka, and the sentence says what else would do."""
     given = {"PATH": "/nowhere", "REDIS_HOST": "somewhere", **_free_ports()}
-    with pytest.raises(SetupError, match=r"java is missing, which kafka needs.*KAFKA_HOSTS"):
+    with pytest.raises(SetupError, match=r"java is not installed, but kafka needs it.*KAFKA_HOSTS"):
         _layout(given).check()
 
 

@@ -79,7 +79,7 @@ def test_a_mark_comes_back_as_it_was() -> None:
         b"link:app%3A1:one:stop",
     ]
     for garbage in (b"[]", b"{}", b'{"run": null}'):
-        with pytest.raises(ValueError, match="no state of a run"):
+        with pytest.raises(ValueError, match="not a run state"):
             decode(garbage)
 
 

@@ -124,7 +124,7 @@ async def test_the_probes_ask_what_is_answered() -> None:
 def test_crawlers_scale_by_a_metric_that_there_is() -> None:
     """The autoscalers' metric is one of redis-monitor's, by its labels."""
     source = (ROOT / "redis-monitor" / "redis_monitor" / "metrics.py").read_text()
-    assert re.search(r'"crawlstream_entries",[^)]*\["state"\]', source)
+    assert re.search(r'"crawlstream_entries",[^\[]*\["state"\]', source)
     assert "name: crawlstream_entries" in TEMPLATES["autoscaling.yaml"]
     assert 'crawlstream_entries{state="queued"' in TEMPLATES["autoscaling.yaml"]
     assert VALUES["crawlerDefaults"]["autoscaling"]["queuePerWorker"] == 1000

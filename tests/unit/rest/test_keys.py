@@ -131,13 +131,13 @@ async def test_a_key_may_have_so_many_pages_waiting() -> None:
     quota = _quota(pending, clock)
     bound = Client("bound", Role.SUBMIT, appids=frozenset({"shop"}), waiting=10)
     await quota.admit(bound, 3)
-    with pytest.raises(Refused, match="8 pages wait") as refused:
+    with pytest.raises(Refused, match="8 pages are waiting") as refused:
         await quota.admit(bound, 3)
     assert refused.value.status == 429
     await quota.admit(bound, 2)
     clock.now = 6
     await quota.admit(bound, 5)
-    with pytest.raises(Refused, match="105 pages wait"):
+    with pytest.raises(Refused, match="105 pages are waiting"):
         await quota.admit(Client("all", Role.SUBMIT, waiting=10), 1)
     await quota.admit(Client("free", Role.SUBMIT), 10**6)
 
@@ -215,7 +215,7 @@ def test_secrets_are_for_operators() -> None:
         assert wanted_by(Client("a", role)).is_hiding
     bound = Client("a", Role.OPERATE, appids=frozenset({"shop"}))
     assert wanted_by(bound, appid="shop").appids == {"shop"}
-    with pytest.raises(Refused, match="for applications shop"):
+    with pytest.raises(Refused, match="to the applications shop"):
         wanted_by(bound, appid="news")
 
 

@@ -45,9 +45,9 @@ def test_a_calm_domain_is_told_in_six_lines() -> None:
     """Rule, source, and that nothing holds it back."""
     assert said(CALM) == {
         "domain": "example.com",
-        "rule": "10 in 60 s, evenly, 8 at a time",
+        "rule": "10 per 60 s, evenly, 8 at a time",
         "source": "the default",
-        "Crawl-delay": "none is known",
+        "Crawl-delay": "none known",
         "back-off": "none",
         "in flight": "0",
         "next request": "now",
@@ -65,16 +65,16 @@ def test_whatever_holds_a_domain_back_is_named() -> None:
     assert rows["back-off"].startswith("it refused 3 times in a row, for 4 s now")
     assert rows["Crawl-delay"] == "2.5 s between requests"
     assert rows["next request"] == "in 1.2 s at the earliest"
-    assert rows["in flight"] == "2, 1 of them not reported as sent"
+    assert rows["in flight"] == "2, 1 of them not yet confirmed as sent"
     silent = said(replace(CALM, strikes=1, silences=5))
     assert "did not answer" in silent["back-off"]
-    assert "2 requests in a row" in said(replace(CALM, silences=2))["back-off"]
+    assert "2 connections in a row" in said(replace(CALM, silences=2))["back-off"]
 
 
 def test_what_is_not_allowed_has_no_next_request() -> None:
     """A blocked domain, and a cluster that no rules have reached."""
     blocked = said(replace(CALM, hits=0))
-    assert blocked["rule"] == "nothing is allowed"
+    assert blocked["rule"] == "blocked"
     assert "next request" not in blocked
     assert "nothing is fetched" in why(None, "example.com")
 
@@ -112,13 +112,12 @@ def test_the_most_specific_rule_wins(host: str, site: str, named: str | None, re
 def test_a_rule_for_a_part_of_a_domain_is_explained() -> None:
     """What is counted apart from what, from either side; nothing where there is nothing to say."""
     (below,) = explanations(TABLE, "Shop.Example.com.")
-    assert (
-        below
-        == "shop.example.com and what is below it are counted apart from the rest of example.com."
+    assert below == (
+        "shop.example.com and its subdomains are counted separately from the rest of example.com."
     )
     (above,) = explanations(TABLE, "example.com")
-    assert above == "Counted apart from it: evil.example.com, shop.example.com."
+    assert above == "Counted separately: evil.example.com, shop.example.com."
     (other,) = explanations(TABLE, "www.example.com")
-    assert other.startswith("www.example.com is counted under example.com; its rule: that of")
+    assert other.startswith("www.example.com is counted as part of example.com; its rule: that of")
     assert not [*explanations(TABLE, "default"), *explanations(TABLE, None)]
     assert not explanations(TABLE, "example.org")

@@ -224,7 +224,7 @@ def test_the_explanation_is_that_of_the_likeliest_kind(
 ) -> None:
     """A client is told what is wrong with the request that it meant to make."""
     problems = refusal(raw(record)).problems
-    assert f"$: {missing!r} is missing (read as {kind} request)" in problems
+    assert f"$: required field {missing!r} is missing (read as {kind} request)" in problems
 
 
 def test_ids_may_be_any_printable_text() -> None:
@@ -240,7 +240,9 @@ def test_the_depth_is_bounded_by_the_operator() -> None:
     assert isinstance(decode(raw(CRAWL, maxdepth=3), limits=limits), CrawlRequest)
     error = refusal(raw(CRAWL, maxdepth=4), limits)
     assert error.reason == "bad_request"
-    assert error.problems == ["$.maxdepth: it is more than 3, the most this cluster allows"]
+    assert error.problems == [
+        "$.maxdepth: must be at most 3 in this cluster (CRAWLSTREAM_MAX_DEPTH)"
+    ]
 
 
 @pytest.mark.parametrize("value", [10**30, -(10**30), -1])
@@ -265,7 +267,7 @@ def test_any_whole_number_is_a_time(value: int) -> None:
         ("http://", "no host"),
         ("http://2130706433/", "number"),
         ("http://user:pw@example.com/", "user names"),
-        ("http://exa mple.com/", "not a host"),
+        ("http://exa mple.com/", "not a valid host"),
         ("a.example/" + "x" * 3000, "longer"),
     ],
 )

@@ -82,9 +82,9 @@ def test_text_stays_text(name: str) -> None:
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        (b"url,crawlid\nu,1\nu,2,3\n", "line 3: it has more cells than the first"),
-        (b"url,crawlid\nu,1\nu,\xff\n", "line 3: it is not UTF-8"),
-        (b"url,url\nu,v\n", "line 1: url is there twice"),
+        (b"url,crawlid\nu,1\nu,2,3\n", "line 3: the row has more cells than the header"),
+        (b"url,crawlid\nu,1\nu,\xff\n", "line 3: not UTF-8"),
+        (b"url,url\nu,v\n", "line 1: column url occurs twice"),
         (b'url,crawlid\n"u"x,1\n', "line 2: ',' expected"),
         (b'url,crawlid\nu,"1\nu,2\n', "line 3: unexpected end of data"),
         (b"url\ru\r", "line 1: new-line character"),

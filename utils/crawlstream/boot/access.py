@@ -1,7 +1,7 @@
-"""How the three servers are talked to: who we are to each, and how we know that it is the one.
+"""TLS and authentication of the connections to Kafka, Redis and ZooKeeper.
 
-A process has one way to talk to each. That of Kafka and of ZooKeeper is set when the settings are
-read, for every client from then on; Redis' clients are made from the settings themselves.
+A process uses one security configuration per server. For Kafka and ZooKeeper it is set once, when
+the settings are read, for every client that is created later; Redis clients read the settings.
 """
 
 from __future__ import annotations
@@ -17,105 +17,106 @@ from crawlstream.throttle import connect as zookeeper
 
 
 def new(name: str) -> AliasChoices:
-    """A setting of our own: only the prefixed variable sets it."""
+    """A setting that only the variable with our prefix sets."""
     return AliasChoices(f"CRAWLSTREAM_{name}")
 
 
 class KafkaAccess(BaseSettings):
-    """Kafka: who we are to it, and it to us."""
+    """Kafka: TLS and authentication."""
 
     kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", validation_alias=new("KAFKA_SECURITY_PROTOCOL")
     )
-    """How brokers are talked to."""
+    """Security protocol of connections to Kafka."""
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         "PLAIN", validation_alias=new("KAFKA_SASL_MECHANISM")
     )
-    """How we say who we are."""
+    """SASL mechanism."""
     kafka_username: str | None = Field(None, validation_alias=new("KAFKA_SASL_USERNAME"))
-    """Who we are."""
+    """SASL user name."""
     kafka_password: SecretStr | None = Field(None, validation_alias=new("KAFKA_SASL_PASSWORD"))
-    """How we prove it."""
+    """SASL password."""
     kafka_ca_file: str | None = Field(None, validation_alias=new("KAFKA_SSL_CAFILE"))
-    """Certificates that Kafka's is checked against; default: those of the machine."""
+    """File of CA certificates (PEM) that verify the brokers; default: the system's."""
     kafka_certificate_file: str | None = Field(None, validation_alias=new("KAFKA_SSL_CERTFILE"))
-    """Our own certificate, where Kafka asks for one."""
+    """File of the client certificate (PEM), if the brokers require one."""
     kafka_key_file: str | None = Field(None, validation_alias=new("KAFKA_SSL_KEYFILE"))
-    """The private key of our certificate."""
+    """File of the client certificate's private key (PEM)."""
     kafka_key_password: SecretStr | None = Field(
         None, validation_alias=new("KAFKA_SSL_KEY_PASSWORD")
     )
-    """The password of that key."""
+    """Password of the private key."""
     kafka_check_hostname: bool = Field(
         default=True, validation_alias=new("KAFKA_SSL_CHECK_HOSTNAME")
     )
-    """Whether a broker's certificate must name its host."""
+    """Verify that the broker's certificate matches its host name."""
 
 
 class RedisAccess(BaseSettings):
-    """Redis: who we are to it, and it to us."""
+    """Redis: TLS and authentication."""
 
     redis_username: str | None = Field(
         None, validation_alias=AliasChoices("CRAWLSTREAM_REDIS_USERNAME", "REDIS_USERNAME")
     )
-    """Who we are by its access list; default: its ``default`` user."""
+    """ACL user name; default: the user ``default``."""
     REDIS_PASSWORD: SecretStr | None = None
-    """How we prove it, where it asks."""
+    """Password, if Redis requires one."""
     redis_tls: bool = Field(
         default=False, validation_alias=AliasChoices("CRAWLSTREAM_REDIS_TLS", "REDIS_TLS")
     )
-    """Whether it is talked to through TLS."""
+    """Connect with TLS."""
     redis_ca_file: str | None = Field(None, validation_alias=new("REDIS_SSL_CAFILE"))
-    """Certificates that its own is checked against; default: those of the machine."""
+    """File of CA certificates (PEM) that verify Redis; default: the system's."""
     redis_certificate_file: str | None = Field(None, validation_alias=new("REDIS_SSL_CERTFILE"))
-    """Our own certificate, where it asks for one."""
+    """File of the client certificate (PEM), if Redis requires one."""
     redis_key_file: str | None = Field(None, validation_alias=new("REDIS_SSL_KEYFILE"))
-    """The private key of our certificate."""
+    """File of the client certificate's private key (PEM)."""
     redis_key_password: SecretStr | None = Field(
         None, validation_alias=new("REDIS_SSL_KEY_PASSWORD")
     )
-    """The password of that key."""
+    """Password of the private key."""
     redis_check_hostname: bool = Field(
         default=True, validation_alias=new("REDIS_SSL_CHECK_HOSTNAME")
     )
-    """Whether its certificate must name its host."""
+    """Verify that the certificate of Redis matches its host name."""
 
 
 class ZooKeeperAccess(BaseSettings):
-    """ZooKeeper: who we are to it, and it to us."""
+    """ZooKeeper: TLS and authentication."""
 
     zookeeper_username: str | None = Field(None, validation_alias=new("ZOOKEEPER_USERNAME"))
-    """Who we are, by the scheme ``digest``; nodes that we make are then for this user alone."""
+    """User name of the ``digest`` scheme. Nodes that crawlstream creates are then accessible to
+    this user only."""
     zookeeper_password: SecretStr | None = Field(None, validation_alias=new("ZOOKEEPER_PASSWORD"))
-    """How we prove it."""
+    """Password of that user."""
     zookeeper_tls: bool = Field(default=False, validation_alias=new("ZOOKEEPER_TLS"))
-    """Whether it is talked to through TLS, on its secure port."""
+    """Connect with TLS, to ZooKeeper's secure client port."""
     zookeeper_ca_file: str | None = Field(None, validation_alias=new("ZOOKEEPER_SSL_CAFILE"))
-    """Certificates that its own is checked against; default: those of the machine."""
+    """File of CA certificates (PEM) that verify ZooKeeper; default: the system's."""
     zookeeper_certificate_file: str | None = Field(
         None, validation_alias=new("ZOOKEEPER_SSL_CERTFILE")
     )
-    """Our own certificate, where it asks for one."""
+    """File of the client certificate (PEM), if ZooKeeper requires one."""
     zookeeper_key_file: str | None = Field(None, validation_alias=new("ZOOKEEPER_SSL_KEYFILE"))
-    """The private key of our certificate."""
+    """File of the client certificate's private key (PEM)."""
     zookeeper_key_password: SecretStr | None = Field(
         None, validation_alias=new("ZOOKEEPER_SSL_KEY_PASSWORD")
     )
-    """The password of that key."""
+    """Password of the private key."""
     zookeeper_check_hostname: bool = Field(
         default=True, validation_alias=new("ZOOKEEPER_SSL_CHECK_HOSTNAME")
     )
-    """Whether its certificate must name its host."""
+    """Verify that the certificate of ZooKeeper matches its host name."""
 
 
 class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
-    """All three."""
+    """TLS and authentication for Kafka, Redis and ZooKeeper."""
 
     def apply(self) -> None:
-        """Have every client from now on talk so; ConfigError where a part is missing.
+        """Configure all clients that are created from now on; ConfigError if a part is missing.
 
-        What only makes sense with TLS is refused without it: nobody means to be protected and
-        talks in the clear.
+        Options that only make sense with TLS are refused without it, so that nobody believes that
+        an unencrypted connection is protected.
         """
         self._apply_to_kafka()
         self._check_redis()
@@ -125,7 +126,7 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
         is_sasl = self.kafka_security.startswith("SASL")
         if is_sasl and not (self.kafka_username and self.kafka_password):
             raise ConfigError(
-                f"CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL: {self.kafka_security} needs"
+                f"CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL: {self.kafka_security} needs a user: set"
                 " CRAWLSTREAM_KAFKA_SASL_USERNAME and CRAWLSTREAM_KAFKA_SASL_PASSWORD"
             )
         kafka.secure(
@@ -144,7 +145,9 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
 
     def _check_redis(self) -> None:
         if self.redis_username and not revealed(self.REDIS_PASSWORD):
-            raise ConfigError("CRAWLSTREAM_REDIS_USERNAME: needs REDIS_PASSWORD")
+            raise ConfigError(
+                "CRAWLSTREAM_REDIS_USERNAME is set without a password: set REDIS_PASSWORD"
+            )
         files = (self.redis_ca_file, self.redis_certificate_file, self.redis_key_file)
         _refuse_half("REDIS", is_tls=self.redis_tls, files=files)
 
@@ -152,8 +155,8 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
         password = revealed(self.zookeeper_password)
         if bool(self.zookeeper_username) != bool(password):
             raise ConfigError(
-                "CRAWLSTREAM_ZOOKEEPER_USERNAME and CRAWLSTREAM_ZOOKEEPER_PASSWORD: one needs"
-                " the other"
+                "CRAWLSTREAM_ZOOKEEPER_USERNAME and CRAWLSTREAM_ZOOKEEPER_PASSWORD: set both or"
+                " neither"
             )
         ca, certificate, key = (
             self.zookeeper_ca_file,
@@ -183,9 +186,12 @@ def _refuse_half(server: str, *, is_tls: bool, files: tuple[str | None, ...]) ->
     """``files`` are those of the authority, of our certificate and of its key."""
     _, certificate, key = files
     if any(files) and not is_tls:
-        raise ConfigError(f"CRAWLSTREAM_{server}_SSL_…: needs CRAWLSTREAM_{server}_TLS=true")
+        raise ConfigError(
+            f"CRAWLSTREAM_{server}_SSL_… has no effect without TLS:"
+            f" set CRAWLSTREAM_{server}_TLS=true"
+        )
     if bool(certificate) != bool(key):
         raise ConfigError(
-            f"CRAWLSTREAM_{server}_SSL_CERTFILE and CRAWLSTREAM_{server}_SSL_KEYFILE: one needs"
-            " the other"
+            f"CRAWLSTREAM_{server}_SSL_CERTFILE and CRAWLSTREAM_{server}_SSL_KEYFILE: set"
+            " both or neither"
         )

@@ -44,7 +44,9 @@ def read_keys(value: Any) -> Any:
 def _fields(number: int, text: str) -> Mapping[str, object]:
     found = _FORM.fullmatch(text)
     if found is None:
-        raise ValueError(f"key {number} is not role[@appid+appid…][/option=value…]:secret")
+        raise ValueError(
+            f"key {number} does not have the form role[@appid+appid…][/option=value…]:secret"
+        )
     role, appids, options, secret = found.groups()
     fields: dict[str, object] = {"role": role, "secret": secret}
     if appids is not None:
@@ -52,7 +54,10 @@ def _fields(number: int, text: str) -> Mapping[str, object]:
     for option in options.split("/")[1:]:
         name, _, told = option.partition("=")
         if name not in _OPTIONS or name in fields:
-            raise ValueError(f"key {number}: options are name, rate and waiting, each once")
+            raise ValueError(
+                f"key {number}: unknown or repeated option; allowed are name, rate and waiting,"
+                " each once"
+            )
         fields[name] = told
     return fields
 
@@ -60,5 +65,5 @@ def _fields(number: int, text: str) -> Mapping[str, object]:
 def _appids(number: int, texts: Sequence[str]) -> frozenset[str]:
     appids = frozenset(map(unquote, texts))
     if not all(3 <= len(appid) <= 40 for appid in appids):
-        raise ValueError(f"key {number}: an appid has 3 to 40 characters")
+        raise ValueError(f"key {number}: an appid must have 3 to 40 characters")
     return appids

@@ -89,7 +89,7 @@ async def serve(
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise ConfigError(f"CRAWLSTREAM_METRICS_HOST: {host}: {error.strerror}") from error
-        raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is taken") from error
+        raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is already in use") from error
     async with server:
         yield
 

@@ -22,7 +22,7 @@ async def agree_on_layout(redis: Redis, keys: FrontierKeys) -> None:
     layout = await found(redis, keys)
     if layout != LAYOUT:
         raise ConfigError(
-            f"Redis holds keys of layout {layout}, and this version makes layout {LAYOUT}:"
-            " end all processes of the one version before any of the other is started"
-            " (docs/deploying.md, Upgrading)"
+            f"Redis stores data of layout {layout}, but this version uses layout {LAYOUT}: stop"
+            " all processes of one version before you start the other (docs/deploying.md,"
+            " Upgrading)"
         )

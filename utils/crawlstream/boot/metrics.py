@@ -9,5 +9,5 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 PROCESS_WAITING = Gauge(
     "crawlstream_process_waiting",
-    "1 while the process waits for Redis, Kafka or ZooKeeper; /health names which.",
+    "1 while the process waits for Redis, Kafka or ZooKeeper; /health names the server.",
 )

@@ -38,14 +38,14 @@ async def redis_warnings(redis: Redis) -> Sequence[str]:
         warnings.append(_evicts(memory["maxmemory_policy"]))
     if not persistence["aof_enabled"]:
         warnings.append(
-            "Redis keeps no append-only file (appendonly no): whenever it restarts, crawls under"
-            " way begin again from their seeds, or from its last snapshot"
+            "Redis has no append-only file (appendonly no): after each restart, running crawls"
+            " start again from their seeds or from its last snapshot; set appendonly yes"
         )
     return warnings
 
 
 def _evicts(policy: str) -> str:
     return (
-        f"Redis drops keys when its memory is full (maxmemory-policy {policy}), and pages would be"
-        f" lost with them: set maxmemory-policy {KEEPS_ALL}"
+        f"Redis evicts keys when its memory is full (maxmemory-policy {policy}), and pages would"
+        f" be lost with them: set maxmemory-policy {KEEPS_ALL}"
     )

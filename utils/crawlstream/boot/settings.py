@@ -48,16 +48,17 @@ def _upper_case(value: Any) -> Any:
 
 
 class Scope(BaseSettings):
-    """Whom the limits of a domain are for; the same in every process of a cluster."""
+    """Scope of rate limits: must be the same in every process of a cluster."""
 
     SCHEDULER_TYPE_ENABLED: bool = False
-    """Whether each spider type has limits of its own; a site then sees those of all together."""
+    """Keep separate limits for each spider type. A site then receives the sum of their rates."""
     SCHEDULER_IP_ENABLED: bool = False
-    """Whether each egress group has, as the site sees each from an address of its own."""
+    """Keep separate limits for each egress group (crawlers that share a public IP address or
+    pool)."""
     egress_group: str = Field(
         "", validation_alias=new("EGRESS_GROUP"), pattern=r"^[A-Za-z0-9._-]{0,64}$"
     )
-    """The address, or the pool of addresses, from which this crawler asks."""
+    """Name of the egress group of this crawler: crawlers that share a public IP address or pool."""
 
     @property
     def throttle_scope(self) -> str:
@@ -76,190 +77,204 @@ class Settings(Scope, Access):
         env_file=".env", extra="ignore", frozen=True, populate_by_name=True, case_sensitive=True
     )
 
-    # Redis: the frontier.
+    # Redis: stores the frontier.
     REDIS_HOST: str = "localhost"
-    """Name or address."""
+    """Host name or IP address of Redis."""
     REDIS_PORT: int = Field(6379, ge=1, le=65535)
-    """Its port."""
+    """Port of Redis."""
     REDIS_DB: int = Field(0, ge=0)
-    """Number of the database."""
+    """Redis database number."""
     REDIS_SOCKET_TIMEOUT: float = Field(10, gt=0)
-    """Seconds that Redis may take for an answer."""
+    """Timeout of one Redis call, in seconds."""
     namespace: str = Field("cs", validation_alias=new("NAMESPACE"), pattern=r"^[a-z][a-z0-9_]*$")
-    """First part of every Redis key, so that clusters can share a Redis."""
+    """Prefix of every Redis key. Clusters with different prefixes can share one Redis."""
 
-    # Kafka: the way in and the way out.
+    # Kafka: incoming requests and outgoing records.
     KAFKA_HOSTS: Hosts = ("localhost:9092",)
-    """``host:port`` of some brokers, separated by commas."""
+    """Bootstrap brokers, as comma-separated ``host:port``."""
     KAFKA_TOPIC_PREFIX: str = "demo"
-    """First part of every topic's name."""
+    """Prefix of every topic name."""
     KAFKA_INCOMING_TOPIC: str | None = None
-    """Default: ``<KAFKA_TOPIC_PREFIX>.incoming``."""
+    """Topic of incoming requests; default: ``<KAFKA_TOPIC_PREFIX>.incoming``."""
     KAFKA_GROUP: str = "demo-group"
     """Consumer group of the kafka-monitors."""
     KAFKA_APPID_TOPICS: bool = False
-    """Also send each record to the topic of its appid."""
+    """Also send each outgoing record to a topic per appid."""
     KAFKA_FEED_TIMEOUT: float = Field(10, gt=0)
-    """Seconds a producer waits for Kafka's acknowledgement before it says so."""
+    """Seconds that a producer waits for Kafka's acknowledgement before it reports an error."""
     KAFKA_COMPRESSION: Codec = "gzip"
-    """How records are packed. Any client reads `gzip` and `none`; `lz4`, `zstd` and `snappy` cost
-    less, and want a package of their own in some clients."""
+    """Compression codec of produced records. Every Kafka client reads `gzip` and `none`; `lz4`,
+    `zstd` and `snappy` use less CPU, but some clients need an extra package to read them."""
     KAFKA_BASE_64_ENCODE: bool = False
-    """Send every body as base64, text too."""
+    """Encode every body as base64, text bodies included."""
     incoming_partitions: int = Field(4, validation_alias=new("INCOMING_PARTITIONS"), ge=1)
-    """Partitions a topic is created with; existing topics are left alone."""
+    """Number of partitions of newly created topics; existing topics are not changed."""
     replication: int = Field(1, validation_alias=new("REPLICATION"), ge=1)
-    """Copies that a topic is created with."""
+    """Replication factor of newly created topics."""
     max_record_bytes: int = Field(
         8 * 1024 * 1024, validation_alias=new("MAX_RECORD_BYTES"), ge=1024 * 1024
     )
-    """Largest record that topics are created for."""
+    """``max.message.bytes`` of newly created topics."""
     max_topics: int = Field(1_000, validation_alias=new("MAX_TOPICS"), ge=10)
-    """Topics under the prefix: where there are so many, no application gets one of its own."""
+    """Maximum number of topics with this prefix. When it is reached, no more topics are created for
+    single appids."""
 
-    # ZooKeeper: the rules of politeness.
+    # ZooKeeper: the throttle rules.
     ZOOKEEPER_HOSTS: Hosts = ("localhost:2181",)
-    """``host:port`` of its servers, separated by commas."""
+    """ZooKeeper servers, as comma-separated ``host:port``."""
     ZOOKEEPER_ASSIGN_PATH: str = "/scrapy-cluster/crawler/"
-    """Folder of the node that holds the rules."""
+    """Parent path of the ZooKeeper node that stores the throttle rules."""
     ZOOKEEPER_ID: str = "all"
-    """Name of the node in it."""
+    """Name of that node."""
 
-    # The default rule: written once into the node's ``default``, changed there from then on.
+    # The default rule: only the initial value of the node's ``default``; change it there.
     QUEUE_HITS: int = Field(10, ge=0)
-    """Requests in any window."""
+    """Maximum number of requests per window and domain; 0 blocks."""
     QUEUE_WINDOW: float = Field(60, gt=0)
-    """Its length in seconds."""
+    """Length of the window, in seconds."""
     QUEUE_MODERATED: bool = True
-    """Whether requests are spread evenly over the window."""
+    """Space requests evenly over the window instead of sending them in bursts."""
 
     # Crawling.
     DUPEFILTER_TIMEOUT: int = Field(600, ge=0)
-    """Seconds that a crawl's dedupe outlives its last ending."""
+    """Seconds to keep a crawl's dedupe set after its last run has ended."""
     RETRY_TIMES: int = Field(3, ge=0, le=20)
-    """Attempts at a page after the first one."""
+    """Number of retries after the first attempt at a page."""
     DOWNLOAD_TIMEOUT: float = Field(10, gt=0)
-    """Seconds that a response may take."""
+    """Timeout of one download, in seconds."""
     DOWNLOAD_VERIFY_CERTIFICATES: bool | None = None
-    """Whether certificates of sites must hold; default: where a request carries cookies, headers of
-    a client's own, or a body."""
+    """Verify the TLS certificates of sites. Default: only for requests that carry cookies, custom
+    headers or a body."""
     ROBOTSTXT_OBEY: bool = True
-    """Whether robots.txt is obeyed."""
+    """Obey robots.txt."""
     SCHEDULER_BACKLOG_BLACKLIST: bool = True
-    """Whether links into blocked domains wait until these are unblocked; else they are filtered."""
+    """Queue links to blocked domains until the domain is unblocked. If false, such links are
+    filtered."""
     METAREFRESH_ENABLED: bool = True
-    """Whether a page that refreshes to another one is a redirect, as Scrapy has it."""
+    """Follow meta refreshes as redirects, as Scrapy does."""
     METAREFRESH_MAXDELAY: float = Field(100, ge=0)
-    """Seconds; a page that is to be read for longer is a page."""
+    """Follow a meta refresh only if its delay is at most this many seconds."""
     USER_AGENT: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-a-contact-page)"
-    """What sites see; put your contact page into it."""
+    """User-Agent header sent to sites; include the URL of your contact page."""
     CONCURRENT_REQUESTS: int = Field(64, ge=1, le=1000)
-    """Downloads at once in one crawler process, beside up to three times as many that take long."""
+    """Maximum number of concurrent downloads per crawler process. Slow downloads are counted
+    separately: up to three times as many again."""
     max_depth: int = Field(
         100, validation_alias=AliasChoices("CRAWLSTREAM_MAX_DEPTH", "MAX_DEPTH"), ge=0, le=300
     )
-    """Largest ``maxdepth`` that a request may ask for."""
+    """Largest ``maxdepth`` that a request may set."""
     max_attrs_bytes: int = Field(65_536, validation_alias=new("MAX_ATTRS_BYTES"), ge=2)
-    """Size of a request's ``attrs``, which every page and every result of the crawl carries."""
+    """Maximum size of a request's ``attrs``, in bytes; every page and result of the crawl carries
+    them."""
     allow_ignore_robots: bool = Field(default=False, validation_alias=new("ALLOW_IGNORE_ROBOTS"))
-    """Whether a request may say ``"obey_robots": false``."""
+    """Allow requests to set ``"obey_robots": false``."""
     allow_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
         (), validation_alias=new("ALLOW_NETWORKS")
     )
-    """Internal address ranges (CIDR, comma-separated) that may be crawled all the same, on every
-    port, by every client and from every link."""
+    """Internal address ranges (CIDR, comma-separated) that may be crawled. This allows every port,
+    every client and links from every page."""
     deny_networks: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)] = Field(
         (), validation_alias=new("DENY_NETWORKS")
     )
-    """Address ranges that are never connected to, whatever is allowed besides."""
+    """Address ranges (CIDR, comma-separated) that crawlers never connect to, even if they are
+    allowed elsewhere."""
     finish_grace: float = Field(
         3, validation_alias=AliasChoices("CRAWLSTREAM_FINISH_GRACE", "FINISH_GRACE"), ge=0
     )
-    """Seconds that a crawl stays idle before it is finished."""
+    """Seconds that a crawl must be idle before it is marked as finished."""
     max_wait: float = Field(
         86_400, validation_alias=AliasChoices("CRAWLSTREAM_MAX_WAIT", "MAX_WAIT"), ge=0
     )
-    """Seconds without any progress after which what waits in a run fails by name; 0: never."""
+    """Fail a run's waiting pages (reason `no_worker` or `domain_unreachable`) after this many
+    seconds without progress; 0 disables."""
     max_queued_crawl: int = Field(0, validation_alias=new("MAX_QUEUED_CRAWL"), ge=0)
-    """Pages of a crawl that may wait; links beyond are filtered, seeds rejected. 0: any number."""
+    """Maximum number of waiting pages per crawl. Above it, links are filtered and seeds are
+    rejected; 0: unlimited."""
     max_queued: int = Field(0, validation_alias=new("MAX_QUEUED"), ge=0)
-    """Pages that may wait in all crawls together; 0: any number."""
+    """Maximum number of waiting pages in all crawls together; 0: unlimited."""
     max_body_bytes: int = Field(4 * 1024 * 1024, validation_alias=new("MAX_BODY_BYTES"), ge=1024)
-    """A body is cut at this size in its record."""
+    """Maximum size of a body in its result record, in bytes; longer bodies are truncated."""
     body_store: str | None = Field(None, validation_alias=new("BODY_STORE"))
-    """Folder for whole bodies that are cut in their records (``file:///…``, ``s3://…``)."""
+    """Storage URL for the full bodies of truncated results (``file:///…``, ``s3://…``)."""
     download_max_bytes: int = Field(
         16 * 1024 * 1024,
         validation_alias=AliasChoices("CRAWLSTREAM_DOWNLOAD_MAX_BYTES", "DOWNLOAD_MAXSIZE"),
         ge=1024,
     )
-    """A response larger than this, decompressed, is given up as ``too_large``."""
+    """Maximum size of a decompressed response, in bytes; larger ones fail with reason
+    ``too_large``."""
     memory_limit_mb: int = Field(
         1024,
         validation_alias=AliasChoices("CRAWLSTREAM_MEMORY_LIMIT_MB", "MEMUSAGE_LIMIT_MB"),
         ge=0,
     )
-    """A crawler process with more MiB in RAM drains and ends with 0, for a supervisor to start it
-    anew; set it below the container's limit. 0: none."""
+    """Memory limit of a crawler process, in MiB. Above it, the process drains and exits with 0, so
+    that its supervisor restarts it. Set it below the container's limit; 0 disables."""
     max_age_s: float = Field(24 * 3600, validation_alias=new("MAX_AGE"), ge=0)
-    """The same for a process of about so many seconds; 0: none."""
+    """Maximum lifetime of a crawler process, in seconds; after about that time it drains and exits
+    as above. 0 disables."""
     notice: str = Field(
         "",
         validation_alias=new("NOTICE"),
         pattern=r"^(aws|gcp|azure|file:.+|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+)?$",
     )
-    """Where a crawler looks for the end of its machine: aws, gcp, azure, file:PATH, or a function
-    package.module.name; on a notice it drains, as on SIGTERM. Empty: nowhere."""
+    """Source of termination notices for the crawler's machine: aws, gcp, azure, file:PATH, or a
+    function package.module.name. On a notice the crawler drains, as on SIGTERM. Empty disables."""
     notice_s: float = Field(0, validation_alias=new("NOTICE_S"), ge=0)
-    """Seconds from a notice to the end, before which unfinished pages are given back; 0: the
-    cloud's (aws 120, others 30)."""
+    """Seconds between a termination notice and the termination; unfinished pages are released
+    before. 0: the cloud provider's value (aws 120, others 30)."""
     notice_url: str = Field(
         "http://169.254.169.254", validation_alias=new("NOTICE_URL"), pattern=r"^http://[^/@]+$"
     )
-    """The machine's metadata service."""
+    """Base URL of the cloud's instance metadata service."""
     max_path_segments: int = Field(20, validation_alias=new("MAX_PATH_SEGMENTS"), ge=0)
-    """Links with a longer path are not followed (``path_depth``); 0: any."""
+    """Maximum number of path segments of a followed link; others are filtered (``path_depth``). 0:
+    unlimited."""
     max_path_repeats: int = Field(3, validation_alias=new("MAX_PATH_REPEATS"), ge=0)
-    """Links in whose path a segment occurs more often are not followed (``path_repeats``)."""
+    """Maximum number of occurrences of one segment in a link's path; links above that are filtered
+    (``path_repeats``)."""
 
-    # REST.
+    # REST API.
     rest_host: str = Field("127.0.0.1", validation_alias=new("REST_HOST"))
-    """The address that REST listens on; beyond loopback only with ``api_keys``."""
+    """Address that REST listens on. Addresses other than loopback need ``CRAWLSTREAM_API_KEYS``."""
     rest_port: int = Field(
         5343, validation_alias=AliasChoices("CRAWLSTREAM_REST_PORT", "FLASK_PORT"), ge=1, le=65535
     )
-    """Its port."""
+    """Port that REST listens on."""
     api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_keys)] = Field(
         (), validation_alias=new("API_KEYS"), repr=False
     )
-    """``role:secret`` each, separated by commas; for some applications, and within quotas,
-    ``role@appid+appid/name=…/rate=…/waiting=…:secret``. None: whoever reaches REST may do all."""
+    """API keys, comma-separated ``role:secret``. To limit a key to applications and quotas:
+    ``role@appid+appid/name=…/rate=…/waiting=…:secret``. Empty: every client that reaches REST has
+    all rights."""
     rest_max_body_bytes: int = Field(
         16 * 1024 * 1024, validation_alias=new("REST_MAX_BODY_BYTES"), ge=1024
     )
-    """Largest body of a request."""
+    """Maximum size of an HTTP request body, in bytes."""
     rest_rate: float = Field(2000, validation_alias=new("REST_RATE"), ge=0)
-    """HTTP requests a second and client, twice as many at once; 0: any number."""
+    """Maximum rate of HTTP requests per second and client; bursts of twice as many are allowed. 0:
+    unlimited."""
     rest_peer_connections: int = Field(500, validation_alias=new("REST_PEER_CONNECTIONS"), ge=1)
-    """Connections of one address to REST; raise it where a proxy in front has more."""
+    """Maximum number of connections per client address. Raise it if REST is behind a proxy that
+    opens more."""
     WAIT_FOR_RESPONSE_TIME: float = Field(5, gt=0)
-    """Seconds that REST holds a request back for the cluster's reply."""
+    """Seconds that REST waits for the cluster's reply before it answers with a ``poll_id``."""
 
-    # Logs, metrics, files.
+    # Logs, metrics and files.
     LOG_LEVEL: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
     ] = "INFO"
-    """The least that is said."""
+    """Minimum level of log messages."""
     LOG_JSON: bool | None = None
-    """Default: JSON unless standard error is a terminal."""
+    """Log as JSON lines; default: yes, unless standard error is a terminal."""
     metrics_base: int = Field(0, validation_alias=new("METRICS_PORT"), ge=0, le=65535)
-    """First port of the health and metrics pages of a machine's processes; 0: none."""
+    """First port of the health and metrics endpoints on this machine; 0 disables them."""
     metrics_host: str = Field("127.0.0.1", validation_alias=new("METRICS_HOST"))
-    """The address that they are served on; whoever reaches it may read them."""
+    """Address of these endpoints. They need no authentication."""
     metrics_offset: int = Field(0, validation_alias=new("METRICS_OFFSET"), ge=0)
-    """This process' place in that row of ports."""
+    """Offset of this process's port from the first one."""
     home: str = Field(".crawlstream", validation_alias=new("HOME"))
-    """Folder for data, logs, jars and results of a local cluster."""
+    """Directory for data, logs, jars and results of a local cluster."""
 
     @property
     def metrics_port(self) -> int:

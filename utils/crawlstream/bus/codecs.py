@@ -58,16 +58,16 @@ def pieces(codec: int, data: bytes) -> Iterator[bytes]:
     """
     unpack = _UNPACKERS.get(codec)
     if unpack is None:
-        raise CorruptRecordError(f"codec {codec} is not known")
+        raise CorruptRecordError(f"unknown compression codec {codec}")
     try:
         yield from unpack(data)
     except zstandard.ZstdError as error:
         # The library has no code for it.
-        if "too much memory" in str(error):
+        if "its decompression needs too much memory" in str(error):
             raise TooLarge from error
-        raise CorruptRecordError(f"a batch cannot be unpacked: {error}") from error
+        raise CorruptRecordError(f"cannot decompress a record batch: {error}") from error
     except (zlib.error, RuntimeError, EOFError, snappy.UncompressError, struct.error) as error:
-        raise CorruptRecordError(f"a batch cannot be unpacked: {error}") from error
+        raise CorruptRecordError(f"cannot decompress a record batch: {error}") from error
 
 
 def _gunzip(data: bytes) -> Iterator[bytes]:
@@ -77,7 +77,7 @@ def _gunzip(data: bytes) -> Iterator[bytes]:
             piece = member.decompress(data, PIECE_BYTES)
             data = member.unconsumed_tail
             if not piece and not data and not member.eof:
-                raise EOFError("gzip ends too early")
+                raise EOFError("truncated gzip data")
             yield piece
         data = member.unused_data
 
@@ -87,7 +87,7 @@ def _unlz4(data: bytes) -> Iterator[bytes]:
     piece = frame.decompress(data, PIECE_BYTES)
     while piece or not frame.eof:
         if not piece and frame.needs_input:
-            raise EOFError("lz4 ends too early")
+            raise EOFError("truncated lz4 data")
         yield piece
         piece = b"" if frame.eof else frame.decompress(b"", PIECE_BYTES)
 
@@ -107,7 +107,7 @@ def _unsnappy(data: bytes) -> Iterator[bytes]:
         (size,) = struct.unpack_from("!i", data, pos)
         pos += 4
         if size < 0:
-            raise EOFError("a snappy block has less than no bytes")
+            raise EOFError("a snappy block has a negative size")
         yield _unsnappy_block(data[pos : pos + size])
         pos += size
 
@@ -116,7 +116,7 @@ def _unsnappy_block(block: bytes) -> bytes:
     """It is had as a whole or not at all; its beginning says how large it is."""
     size = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(_varint(block)))
     if size > _SNAPPY_SWELLS * len(block):
-        raise EOFError(f"a snappy block of {len(block)} bytes cannot hold {size}")
+        raise EOFError(f"a snappy block of {len(block)} bytes cannot contain {size} bytes")
     if size > _SNAPPY_BLOCK_BYTES:
         raise TooLarge
     return bytes(snappy.uncompress(block))
@@ -126,7 +126,7 @@ def _varint(block: bytes) -> bytes:
     for place, byte in enumerate(block[:5]):
         if byte < 0x80:
             return block[: place + 1]
-    raise EOFError("a snappy block without a size")
+    raise EOFError("a snappy block has no size")
 
 
 _UNPACKERS = {1: _gunzip, 2: _unsnappy, 3: _unlz4, 4: _unzstd}

@@ -111,6 +111,6 @@ def admin(hosts: Sequence[str], client_id: str) -> Iterator[KafkaAdminClient]:
     try:
         yield client
     except KafkaError as error:
-        raise KafkaUnavailable(f"Kafka refuses: {error}") from error
+        raise KafkaUnavailable(f"Kafka rejected the request: {error}") from error
     finally:
         client.close()

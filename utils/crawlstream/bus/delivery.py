@@ -59,5 +59,8 @@ class Delivery:
                 return NotAcknowledged(f"Kafka did not acknowledge: {topic}: {error}", records)
         if errors:
             topic = records[0].topic
-            return RecordTooLarge(f"Kafka refuses for its size: {topic}: {errors[0][1]}", records)
+            return RecordTooLarge(
+                f"Kafka rejected a record of topic {topic} because of its size: {errors[0][1]}",
+                records,
+            )
         return None

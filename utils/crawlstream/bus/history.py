@@ -65,8 +65,8 @@ async def commit_again(
     error = await asyncio.to_thread(_commit_again, hosts, group, key, offset)
     if error is not NoError:
         raise CrawlstreamError(
-            f"Kafka does not move the group {group} ({error.__name__}): stop all kafka-monitors"
-            " first, and wait some seconds"
+            f"Kafka did not change the offsets of consumer group {group} ({error.__name__}):"
+            " stop all kafka-monitors, wait some seconds and retry"
         )
 
 
@@ -109,7 +109,7 @@ async def _ask_epoch_end(client: KafkaAdminClient, key: TopicPartition, epoch: i
     found = answer.topics[0].partitions[0]
     error = for_code(found.error_code)
     if error is not NoError:
-        raise error(f"no end of leader epoch {epoch} of {key}")
+        raise error(f"Kafka reports no end offset for leader epoch {epoch} of {key}")
     return max(int(found.end_offset), 0)
 
 

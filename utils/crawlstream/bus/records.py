@@ -105,7 +105,10 @@ class LostRecords(Exception):
     """Asked where a partition goes on: nowhere, for Kafka has lost what was read of it."""
 
     def __init__(self, where: OutOfRange) -> None:
-        super().__init__(f"partition {where.partition} is not what it was")
+        super().__init__(
+            f"partition {where.partition} has changed: its offsets no longer match the known"
+            " position"
+        )
         self.where = where
 
 

@@ -289,7 +289,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         if self._network.cluster.ttl() > 0:
             self._heard_at = time.monotonic()
         elif time.monotonic() - self._heard_at > DEAF_AFTER_S:
-            raise KafkaUnavailable("the consumer's metadata is not refreshed any more")
+            raise KafkaUnavailable("the Kafka consumer has stopped refreshing its metadata")
 
     def _keep_joining(self) -> None:
         """Have a join that was begun brought to its end.

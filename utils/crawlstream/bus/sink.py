@@ -101,7 +101,9 @@ class KafkaSink:
         # The last verdicts were handed to the loop before the thread ended: let them arrive.
         await asyncio.sleep(0)
         for delivery in list(self._under_way):
-            self._settle(delivery, NotAcknowledged("the sink was stopped", delivery.records))
+            self._settle(
+                delivery, NotAcknowledged("the Kafka producer was stopped", delivery.records)
+            )
 
     async def send(self, records: Sequence[Out]) -> None:
         """Return when Kafka has acknowledged all ``records``; wait for room before.
@@ -117,7 +119,7 @@ class KafkaSink:
         await self._room.enter(delivery)
         if self._writer is None:
             self._room.leave(delivery)
-            raise NotAcknowledged("the sink is not running", wanted)
+            raise NotAcknowledged("the Kafka producer is not running", wanted)
         verdict: asyncio.Future[None] = self._loop.create_future()
         self._under_way[delivery] = verdict, self._loop.time() + _VERDICT_TIMEOUT_S
         if not self._is_watched:
@@ -171,7 +173,7 @@ class KafkaSink:
     def _give_up(self, delivery: Delivery) -> None:
         if self._writer is not None:
             self._writer.distrust()
-        error = NotAcknowledged("Kafka's client does not answer", delivery.records)
+        error = NotAcknowledged("the Kafka client does not respond", delivery.records)
         self._settle(delivery, error)
 
     def _settle(self, delivery: Delivery, error: Exception | None) -> None:

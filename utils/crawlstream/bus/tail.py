@@ -91,12 +91,12 @@ class _Tail:
         try:
             self._seek(from_beginning=from_beginning, offsets=offsets)
         except KafkaError as error:
-            raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
+            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
 
     def _seek(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
         partitions = self._consumer.partitions_for_topic(self._topic)
         if not partitions:
-            raise KafkaUnavailable(f"there is no topic {self._topic}")
+            raise KafkaUnavailable(f"topic {self._topic} does not exist")
         keys = [TopicPartition(self._topic, partition) for partition in sorted(partitions)]
         self._consumer.assign(keys)
         self._ends = self._consumer.end_offsets(keys)
@@ -113,7 +113,7 @@ class _Tail:
         try:
             found = self._consumer.offsets_for_times(dict.fromkeys(self._ends, at_ms))
         except KafkaError as error:
-            raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
+            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
         # A partition without such a record has nothing but its end.
         return {
             key.partition: found[key].offset if found.get(key) else end
@@ -127,7 +127,7 @@ class _Tail:
             time.sleep(POLL_MS / 1000)
             return ()
         except KafkaError as error:
-            raise KafkaUnavailable(f"topic {self._topic} cannot be read: {error}") from error
+            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
         return [record for records in polled.values() for record in records]
 
     def has_ended(self) -> bool:

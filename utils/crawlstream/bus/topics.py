@@ -127,32 +127,34 @@ def _too_few(name: str, replicas: int, acknowledging: int) -> Iterator[str]:
     """With all others away, the last replica would acknowledge what it alone has."""
     if replicas > _FEW_REPLICAS and acknowledging < _FEW_REPLICAS:
         yield (
-            f"topic {name} has {replicas} replicas, and one may acknowledge for all, so what it"
-            f" alone has can be lost: set its min.insync.replicas to {replicas - 1}"
+            f"topic {name} has {replicas} replicas, but a single one may acknowledge a write,"
+            " which is lost if that replica fails: set min.insync.replicas of the topic to"
+            f" {replicas - 1}"
         )
 
 
 def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: int) -> Iterator[str]:
     if int(told["max.message.bytes"]) < most:
         yield (
-            f"topic {name} holds records of {told['max.message.bytes']} bytes at most, but they"
-            f" may have {most}: raise its max.message.bytes,"
-            " or lower CRAWLSTREAM_MAX_BODY_BYTES"
+            f"topic {name} accepts records of at most {told['max.message.bytes']} bytes, but"
+            f" records can have up to {most} bytes: raise max.message.bytes of the topic or"
+            " lower CRAWLSTREAM_MAX_BODY_BYTES"
         )
     if name == topics.incoming and told["message.timestamp.type"] != "LogAppendTime":
         yield (
-            f"topic {name} takes its clients' clocks for when a request came, so one that is wrong"
-            " has a stop end later seeds, or none: set its message.timestamp.type to LogAppendTime"
+            f"topic {name} uses the clocks of its producers for record timestamps, so with a"
+            " wrong clock a stop request may affect later seeds or miss earlier ones: set"
+            " message.timestamp.type of the topic to LogAppendTime"
         )
     if name == topics.overflow and (told["retention.ms"], told["retention.bytes"]) != ("-1", "-1"):
         yield (
-            f"topic {name} deletes links that are still to be crawled: set its retention.ms and"
-            " its retention.bytes to -1"
+            f"topic {name} can delete spilled links before they are crawled: set retention.ms"
+            " and retention.bytes of the topic to -1"
         )
     if name == topics.runs and "compact" not in told["cleanup.policy"]:
         yield (
-            f"topic {name} forgets what became of runs, so that a Redis that was lost crawls them"
-            " anew: set its cleanup.policy to compact,delete"
+            f"topic {name} deletes the endings of runs, so after a loss of Redis ended runs"
+            " would be crawled again: set cleanup.policy of the topic to compact,delete"
         )
 
 
@@ -163,7 +165,7 @@ async def retention_ms(hosts: Sequence[str], topic: str) -> int:
     """
     kept = await asyncio.to_thread(_settings, hosts, [topic], ["retention.ms"])
     if topic not in kept:
-        raise KafkaUnavailable(f"there is no topic {topic}")
+        raise KafkaUnavailable(f"topic {topic} does not exist")
     return int(kept[topic]["retention.ms"])
 
 
@@ -233,7 +235,10 @@ class TopicMaker:
         self._known.update(names)
         self._full_until = time.monotonic() + _RETRY_AFTER_S
         if topic not in self._known:
-            told = f"there are {len(names)} topics: raise CRAWLSTREAM_MAX_TOPICS, or delete some"
+            told = (
+                f"the maximum number of topics is reached ({len(names)}): raise"
+                " CRAWLSTREAM_MAX_TOPICS or delete unused topics"
+            )
             log.warning("publish", outcome="topic_left_out", topic=topic, error=told)
         return False
 
@@ -263,7 +268,7 @@ def _create(
     elif error is not TopicAlreadyExistsError:
         kind = ConfigError if error in _DENIED else KafkaUnavailable
         reason = answer["error_message"] or error.__name__
-        raise kind(f"Kafka does not create topic {name}: {reason}")
+        raise kind(f"Kafka did not create topic {name}: {reason}")
     return True
 
 

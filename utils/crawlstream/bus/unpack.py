@@ -87,7 +87,7 @@ class _Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]
         while records.has_next():
             batch = records.next_batch()
             if self.check_crcs and not batch.validate_crc():
-                raise CorruptRecordError(f"a batch of {tp} fails its checksum")
+                raise CorruptRecordError(f"a record batch of {tp} has a wrong checksum")
             for record in self._records_of(tp, batch):
                 self.next_fetch_offset = record.offset + 1
                 yield record
@@ -151,12 +151,12 @@ def _read(tp: TopicPartition, batch: Any, buffer: bytes) -> Iterator[Record]:
             key, pos = _field(buffer, pos)
             value, pos = _field(buffer, pos)
             if not pos < end <= len(buffer):
-                raise CorruptRecordError(f"a record of {tp} has another size than it says")
+                raise CorruptRecordError(f"a record of {tp} does not have the size in its header")
             pos = end
             at_ms = first_ms + delta_ms if appended_ms is None else appended_ms
             yield Record(topic, partition, base_offset + delta, at_ms, key, value)
     except (IndexError, ValueError) as error:
-        raise CorruptRecordError(f"a record of {tp} cannot be read: {error}") from error
+        raise CorruptRecordError(f"cannot read a record of {tp}: {error}") from error
 
 
 def _field(buffer: bytes, pos: int) -> tuple[bytes | None, int]:
@@ -195,22 +195,24 @@ class _Window:
             left = self._batch.records_count - done
             yield self._unread(
                 next_offset,
-                f"its batch unpacks to more than {_MAX_BATCH_BYTES >> 20} MiB: it, and the"
-                f" {left - 1} records behind it, were not read",
+                f"its batch is larger than {_MAX_BATCH_BYTES >> 20} MiB when decompressed: this"
+                f" record and the {left - 1} records after it were not read",
             )
         except (IndexError, ValueError) as error:
-            raise CorruptRecordError(f"a record of {self._tp} cannot be read: {error}") from error
+            raise CorruptRecordError(f"cannot read a record of {self._tp}: {error}") from error
 
     def _next(self) -> Iterator[Record]:
         self._fill(_HEAD_BYTES)
         size, pos = decode_varint(self._bytes, 0)
         if size < 0:
-            raise ValueError("it has less than no bytes")
+            raise ValueError("negative size")
         if size > MAX_RECORD_BYTES:
             _, behind = decode_varint(self._bytes, pos + 1)
             delta, _ = decode_varint(self._bytes, behind)
             offset = self._batch.base_offset + delta
-            yield self._unread(offset, f"it has {size} bytes, {MAX_RECORD_BYTES} are read")
+            yield self._unread(
+                offset, f"its size is {size} bytes; the maximum is {MAX_RECORD_BYTES}"
+            )
             self._pass(pos + size)
             return
         self._fill(pos + size)

@@ -111,7 +111,7 @@ class Writer(threading.Thread):
         producer = self._producer
         for position, record in enumerate(delivery.records):
             if delivery.since + QUEUE_TIMEOUT_S < time.monotonic():
-                delivery.lost_from(position, KafkaUnavailable("Kafka is too slow"))
+                delivery.lost_from(position, KafkaUnavailable("Kafka did not acknowledge in time"))
                 return
             try:
                 future = producer.send(

@@ -27,7 +27,8 @@ async def absence(settings: Settings, spiderid: str) -> str:
     spiders = {process.spider for process in heard if process.kind == "crawler"}
     if spiderid in spiders:
         return ""
-    there = ", ".join(sorted(filter(None, spiders))) or "none at all"
+    there = ", ".join(sorted(filter(None, spiders))) or "none"
     return (
-        f"No crawler of the spider {spiderid!r} runs, the crawl waits for one. There are: {there}"
+        f"No crawler of spider {spiderid!r} is running, so the crawl waits. Running spiders:"
+        f" {there}"
     )

@@ -36,35 +36,40 @@ class Verb:
 VERBS = {
     "demo": Verb("demo:demo", "Crawl the bundled site, from Kafka to Kafka.", joins_cluster=False),
     "up": Verb("up:up", "Start a cluster on this machine.", joins_cluster=False),
-    "down": Verb("down:down", "Stop it."),
-    "status": Verb("status:status", "Show its processes and counters."),
-    "logs": Verb("logs:logs", "Show what its processes say."),
-    "crawl": Verb("crawl:crawl", "Crawl from URLs, write the results, end with the crawl."),
-    "feed": Verb("feed:feed", "Send requests to Kafka as they are."),
+    "down": Verb("down:down", "Stop the cluster on this machine."),
+    "status": Verb("status:status", "Show the cluster's processes and counters."),
+    "logs": Verb("logs:logs", "Show the logs of the cluster's processes."),
+    "crawl": Verb("crawl:crawl", "Crawl from URLs, write the results and wait for the end."),
+    "feed": Verb("feed:feed", "Send requests to Kafka."),
     "dump": Verb("dump:dump", "Show the records of a topic."),
-    "rejected": Verb("rejected:rejected", "Show what took no effect, and feed it again."),
-    "recover": Verb("recover:recover", "Say what a loss of Redis would cost; mend a lost log."),
-    "info": Verb("info:info", "Tell what is being crawled, or how far one crawl is."),
-    "crawls": Verb("crawls:crawls", "List the crawls that are remembered."),
-    "stats": Verb("stats:stats", "Tell what the cluster has done."),
-    "cost": Verb("cost:cost", "Tell what a million pages cost."),
-    "stop": Verb("stop:stop", "End a crawl."),
-    "pause": Verb("steer:pause", "Hold a crawl back."),
-    "resume": Verb("steer:resume", "Let a paused crawl go on."),
-    "reprioritize": Verb("steer:reprioritize", "Move a crawl before or behind others."),
-    "frontier": Verb("inspect:frontier", "Look for a page, a domain or a crawl in the frontier."),
-    "throttle": Verb("throttle:throttle", "Show and change how hard sites may be asked."),
+    "rejected": Verb("rejected:rejected", "Show rejected records and replay them."),
+    "recover": Verb(
+        "recover:recover",
+        "Estimate the cost of losing Redis; repair a truncated Kafka partition.",
+    ),
+    "info": Verb("info:info", "Show all crawls, or the progress of one crawl."),
+    "crawls": Verb("crawls:crawls", "List current and recent crawls."),
+    "stats": Verb("stats:stats", "Show the cluster's statistics."),
+    "cost": Verb("cost:cost", "Estimate the cost of a million pages."),
+    "stop": Verb("stop:stop", "Stop a crawl and drop its queued pages."),
+    "pause": Verb("steer:pause", "Pause a crawl."),
+    "resume": Verb("steer:resume", "Resume a paused crawl."),
+    "reprioritize": Verb("steer:reprioritize", "Change a crawl's priority."),
+    "frontier": Verb("inspect:frontier", "Look up a page, a domain or a crawl in the frontier."),
+    "throttle": Verb("throttle:throttle", "Show and change the throttle rules."),
     "test": Verb(
         "dev:run_tests",
-        "Run the tests; they start servers of their own.",
+        "Run the tests; they start their own servers.",
         joins_cluster=False,
         passes_options=True,
     ),
-    "check": Verb("dev:run_checks", "Check lint, types, borders and sizes.", joins_cluster=False),
+    "check": Verb("dev:run_checks", "Run the static checks.", joins_cluster=False),
     "chaos": Verb(
-        "chaos:chaos", "Strike a cluster with faults, and audit it.", joins_cluster=False
+        "chaos:chaos",
+        "Inject faults into a test cluster and audit the result.",
+        joins_cluster=False,
     ),
-    "bench": Verb("bench:bench", "Measure what must be fast and small.", joins_cluster=False),
+    "bench": Verb("bench:bench", "Run a benchmark.", joins_cluster=False),
 }
 
 
@@ -135,7 +140,7 @@ _Version = Annotated[
 
 @app.callback()
 def _root(version: _Version = False) -> None:
-    """A Kafka-fed crawl cluster that loses nothing and never overruns a site."""
+    """A Kafka-fed crawl cluster that loses no page and never exceeds a site's rate limit."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -161,12 +166,15 @@ def _load_env_file() -> None:
     if not file.is_file():
         return
     if file.stat().st_uid not in (os.getuid(), 0):
-        raise ConfigError(f"{file.resolve()} belongs to somebody else, and is not read: remove it")
+        raise ConfigError(
+            f"{file.resolve()} is owned by another user and was not read: remove it or run the"
+            " command in another directory"
+        )
     from dotenv import load_dotenv
 
     load_dotenv(file, override=False)
     if sys.stderr.isatty():
-        sys.stderr.write(f"crawlstream: settings are read from {file.resolve()}, too\n")
+        sys.stderr.write(f"crawlstream: also reading settings from {file.resolve()}\n")
 
 
 def _refuse(sentence: str, status: int) -> int:

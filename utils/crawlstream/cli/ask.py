@@ -93,7 +93,7 @@ async def ask(
     except TimeoutError:
         pass
     raise CrawlstreamError(
-        f"no answer within {timeout_s:g} s: `crawlstream status` tells whether a kafka-monitor"
+        f"no reply within {timeout_s:g} s: check with `crawlstream status` that a kafka-monitor"
         " and a redis-monitor are running"
     )
 

@@ -37,16 +37,18 @@ class Name(StrEnum):
 
 
 def bench(
-    name: Annotated[Name, typer.Argument(help="What to measure.")],
-    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    name: Annotated[Name, typer.Argument(help="Benchmark to run.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one line of JSON at the end.")
+    ] = False,
     repetitions: Annotated[
-        int | None, typer.Option("-n", min=1, help="Measure so often; medians are reported.")
+        int | None, typer.Option("-n", min=1, help="Number of repetitions; medians are reported.")
     ] = None,
     domains: Annotated[
-        int | None, typer.Option(min=1, help="Of polite: how many domains to ask.")
+        int | None, typer.Option(min=1, help="Only for `polite`: number of domains.")
     ] = None,
 ) -> None:
-    """Measure one thing on servers of its own, and compare it with its floor and its goal.
+    """Run one benchmark on its own servers and compare the result with its baseline and its goal.
 
     Example: crawlstream bench frontier --json
     """

@@ -16,33 +16,42 @@ def chaos(
     *,
     faults: Annotated[
         str,
-        typer.Option(help="Faults or scenarios by name, with commas; table: every scenario once."),
+        typer.Option(
+            help="Comma-separated names of faults or scenarios; `table` runs every scenario once."
+        ),
     ] = "combined",
     seconds: Annotated[
-        float, typer.Option(min=1, help="Begin no round after this; each is played to its end.")
+        float,
+        typer.Option(
+            min=1,
+            help="Start no new round after this many seconds; the current one still finishes.",
+        ),
     ] = 120,
     round_seconds: Annotated[
-        float, typer.Option(min=5, help="How long faults strike in a round, one crawl.")
+        float, typer.Option(min=5, help="Seconds of fault injection per round (one crawl).")
     ] = 30,
-    seed: Annotated[int, typer.Option(help="All chance comes from it; each round adds one.")] = 1,
-    pages: Annotated[int, typer.Option(min=50, help="How large the web is.")] = 1000,
-    report: Annotated[Path, typer.Option(help="Where to write what happened.")] = Path(
+    seed: Annotated[int, typer.Option(help="Random seed; round n uses seed + n - 1.")] = 1,
+    pages: Annotated[int, typer.Option(min=50, help="Number of pages of the test website.")] = 1000,
+    report: Annotated[Path, typer.Option(help="File to write the report to.")] = Path(
         "chaos-report.json"
     ),
     is_long: Annotated[
-        bool, typer.Option("--long", help="Let faults last as long as they must be outlived.")
+        bool,
+        typer.Option(
+            "--long",
+            help="Use full-length faults (e.g. Kafka frozen for 30 s) instead of short ones.",
+        ),
     ] = False,
-    is_list: Annotated[
-        bool, typer.Option("--list", help="Tell which scenarios and faults there are.")
-    ] = False,
+    is_list: Annotated[bool, typer.Option("--list", help="List all scenarios and faults.")] = False,
 ) -> None:
-    """Kill, freeze, cut and empty what a cluster is made of, while it crawls, and audit it.
+    """Inject faults into a crawling test cluster, then audit what it delivered.
 
-    Starts a cluster of its own and a website on 127.0.0.0/8 that knows what a crawl of it must
-    bring. In each round a crawl is fed, faults strike while its pages wait, and when it has ended
-    the site's access log, the topics and the ledger are held against the laws: nothing is lost,
-    repeats are few and recognisable, the books balance, one ending, no window overrun, complete
-    only after Kafka. Exit code 0 only if all are kept. Ctrl-C stops everything.
+    Starts its own cluster and a test website on 127.0.0.0/8. Each round feeds one crawl and kills,
+    freezes, disconnects or empties servers and processes while its pages are queued. After the
+    crawl has ended, the round checks the site's access log, the topics and the ledger: no page is
+    lost, duplicates are few and recognisable, the ledger balances, the run ended once, no rate
+    limit was exceeded, and no page was completed before Kafka acknowledged it. Exit code 0 only if
+    all checks pass. Ctrl-C stops everything.
 
     Example: crawlstream chaos --faults kill-crawler,kill-redis --seconds 60 --seed 7
     """

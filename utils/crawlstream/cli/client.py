@@ -22,8 +22,8 @@ async def cluster_redis(settings: Settings) -> AsyncIterator[Redis]:
         yield redis
     except NoFrontier as error:
         raise NoFrontier(
-            f"Redis at {at} holds no crawls: it is new, or was emptied. A running kafka-monitor"
-            " restores what was under way: see `./crawlstream status`"
+            f"Redis at {at} stores no crawls: it is new, or was emptied. A running kafka-monitor"
+            " restores the unfinished crawls: see `./crawlstream status`"
         ) from error
     except (RedisError, RedisUnavailable) as error:
         raise RedisUnavailable(_why(error, at)) from error
@@ -34,8 +34,8 @@ async def cluster_redis(settings: Settings) -> AsyncIterator[Redis]:
 def _why(error: Exception, at: str) -> str:
     if isinstance(error.__cause__ or error, AuthenticationError):
         return (
-            f"Redis at {at} refuses the password: set REDIS_PASSWORD, and REDIS_USERNAME if it has"
-            " users"
+            f"Redis at {at} rejects the credentials: set REDIS_PASSWORD, and REDIS_USERNAME if"
+            " Redis uses ACLs"
         )
     return (
         f"Redis does not answer at {at}: start a cluster with `./crawlstream up -d`, or set"

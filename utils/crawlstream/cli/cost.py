@@ -1,4 +1,4 @@
-"""``crawlstream cost``: what a million pages cost, by your prices and what the cluster has done."""
+"""``crawlstream cost``: what a million pages cost, by your prices and the crawl rate."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Cost:
     per_hour: Mapping[str, float]
     """What runs now, by kind or name."""
     per_million_pages: Mapping[str, float]
-    """The same by what it costs a million pages, and what pages bring along."""
+    """The same per million pages, and the costs per page."""
     total: float
 
 
@@ -106,15 +106,18 @@ def read_prices(path: Path) -> Prices:
 
 
 def cost(
-    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="Table of prices, in YAML.")],
+    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="YAML file with the prices.")],
     *,
-    over: Annotated[Over, typer.Option(help="The time whose pages are counted.")] = Over.HOUR,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    over: Annotated[
+        Over, typer.Option(help="Period over which the crawl rate is measured.")
+    ] = Over.HOUR,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell what a million pages cost, at the pace of the last hour and with what runs now.
+    """Estimate the cost of a million pages from the running processes and the crawl rate.
 
-    The table names prices: ``hourly`` of a process by kind (crawler, kafka-monitor, redis-monitor,
-    rest), ``monthly`` of whatever else there is, ``per_million_pages`` of what pages bring along.
+    The table has prices ``hourly`` per process by kind (crawler, kafka-monitor, redis-monitor,
+    rest), ``monthly`` for fixed costs such as Redis and Kafka, and ``per_million_pages`` for
+    traffic and the like.
 
     Example: crawlstream cost prices.yaml --over 1d
     """
@@ -124,7 +127,10 @@ def cost(
         raise CrawlstreamError(why)
     running, pages_per_hour = counted(reply, _SECONDS[over])
     if not pages_per_hour:
-        raise CrawlstreamError(f"no page was crawled within {over.value}: there is no pace to tell")
+        raise CrawlstreamError(
+            f"no page was crawled in the last {over.value}, so the crawl rate is unknown: choose"
+            " a longer period with --over"
+        )
     found = cost_of(table, running, pages_per_hour)
     if as_json:
         say(orjson.dumps(asdict(found)).decode())
@@ -133,11 +139,11 @@ def cost(
 
 
 def _shown(found: Cost) -> Table:
-    title = f"{found.currency}, at {found.pages_per_hour:,.0f} pages an hour"
+    title = f"{found.currency}, at {found.pages_per_hour:,.0f} pages per hour"
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     table.add_column("")
     table.add_column("an hour", justify="right")
-    table.add_column("a million pages", justify="right")
+    table.add_column("per million pages", justify="right")
     for name, price in found.per_million_pages.items():
         hourly = found.per_hour.get(name)
         table.add_row(name, "" if hourly is None else f"{hourly:,.3f}", f"{price:,.2f}")

@@ -31,28 +31,30 @@ INTERRUPTED = 130
 
 
 def crawl(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Where to begin.")],
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Seed URLs.")],
     *,
     depth: Annotated[
-        int, typer.Option("--depth", "-d", min=0, help="Links to follow from a seed.")
+        int, typer.Option("--depth", "-d", min=0, help="Maximum link depth below a seed.")
     ] = 0,
     max_pages: Annotated[
-        int | None, typer.Option(min=1, help="Pages of the whole crawl at most.")
+        int | None, typer.Option(min=1, help="Maximum number of pages of the crawl.")
     ] = None,
-    spider: Annotated[str, typer.Option("--spider", "-s", help="Which spider crawls.")] = "link",
+    spider: Annotated[str, typer.Option("--spider", "-s", help="Spider to use.")] = "link",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File for the results, one JSON a line; - for stdout."),
+        typer.Option(
+            "--output", "-o", help="File for the results, one JSON object per line; - for stdout."
+        ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="End with one line of JSON instead of a sentence.")
+        bool, typer.Option("--json", help="Print the summary as one line of JSON.")
     ] = False,
 ) -> None:
     """Crawl from one or more URLs and wait for the end.
 
-    Pages are listed as they come, or written to a file as the records they are on the result
-    topic, each once. Exit code 0: the crawl finished; 1: it did not, or a seed was refused.
-    Ctrl-C stops the crawl in the cluster too.
+    Lists pages as they arrive, or writes the records of the result topic to a file, each once. Exit
+    code 0: the crawl finished; 1: it did not, or a seed was rejected. Ctrl-C also stops the crawl
+    in the cluster.
 
     Example: crawlstream crawl https://example.com/ --depth 2 -o pages.jsonl
     """
@@ -119,7 +121,7 @@ def open_results(path: Path) -> BinaryIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("wb")
     except OSError as error:
-        raise CrawlstreamError(f"results cannot be written to {path}: {error.strerror}") from error
+        raise CrawlstreamError(f"cannot write results to {path}: {error.strerror}") from error
 
 
 def _writer(file: BinaryIO) -> OnResult:
@@ -177,11 +179,11 @@ async def _tick(bar: Bar, task: TaskID, progress: Progress) -> None:
 def state_of(progress: Progress) -> str:
     """How far a crawl is, in one line."""
     if not progress.results and not progress.accepted:
-        return "waiting for a kafka-monitor to take the request"
+        return "waiting for a kafka-monitor to process the request"
     failed = sum(progress.failed.values())
     parts = [f"{progress.results} pages"]
     if failed:
-        parts.append(f"{failed} without a result")
+        parts.append(f"{failed} failed")
     return ", ".join(parts) + f"  {printable(progress.last_url[:70])}"
 
 
@@ -196,9 +198,9 @@ async def _stop(settings: Settings, name: CrawlKey, console: Console) -> None:
     try:
         reply = await ask(settings, request)
     except CrawlstreamError as error:
-        console.print(f"The crawl may go on: {error}", markup=False)
+        console.print(f"The crawl may still be running: {error}", markup=False)
     else:
-        console.print(f"Stopped; {reply.get('total_purged', 0)} pages were still waiting.")
+        console.print(f"Stopped; {reply.get('total_purged', 0)} queued pages were dropped.")
 
 
 def _report(name: CrawlKey, progress: Progress, *, as_json: bool) -> None:
@@ -216,13 +218,16 @@ def _report(name: CrawlKey, progress: Progress, *, as_json: bool) -> None:
         return
     console = stderr_console()
     for why in progress.refused.values():
-        console.print(f"Refused: {why}", style="red", markup=False)
+        console.print(f"Rejected: {why}", style="red", markup=False)
     for reason, count in sorted(progress.failed.items()):
         said = f": {detail}" if (detail := progress.details.get(reason)) else ""
-        sentence = f"Without a result ({reason}): {count}{said}"
+        sentence = f"Failed ({reason}): {count}{said}"
         console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     if progress.silent:
-        sentence = f"Done, but without a record: {progress.silent}. Their spider has yielded none."
+        sentence = (
+            f"Done without a result record: {progress.silent}. The spider yielded no result for"
+            " them."
+        )
         console.print(sentence, style="yellow")
     words = ending.removeprefix("crawl_")
     console.print(f"Crawl {name.crawlid} {words}: {progress.results} pages.", highlight=False)

@@ -24,21 +24,22 @@ _COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expir
 
 
 def crawls(
-    appid: Annotated[str | None, typer.Option(help="Only those of one application.")] = None,
+    appid: Annotated[str | None, typer.Option(help="Only crawls of this application.")] = None,
     spider: Annotated[
-        str | None, typer.Option("--spider", "-s", help="Only those of one spider.")
+        str | None, typer.Option("--spider", "-s", help="Only crawls of this spider.")
     ] = None,
     state: Annotated[
-        str | None, typer.Option(help="Only those in one state: running, paused, finished ...")
+        str | None, typer.Option(help="Only crawls in this state: running, paused, finished ...")
     ] = None,
     under_way: Annotated[
-        bool, typer.Option("--under-way", "-u", help="Only those that have not ended.")
+        bool, typer.Option("--under-way", "-u", help="Only crawls that have not ended.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the crawls that are remembered: those under way, and those that ended lately.
+    """List current crawls and those that ended recently.
 
-    They are read from the frontier; counters only, so that it takes no longer for large ones.
+    The command reads only counters from the frontier, so large crawls take no longer than small
+    ones.
 
     Example: crawlstream crawls --under-way
     """
@@ -67,7 +68,7 @@ def show_crawls(found: Sequence[CrawlState], *, as_json: bool) -> None:
     elif found:
         stdout_console().print(_table(found))
     else:
-        say("No such crawl is remembered.")
+        say("No such crawl found.")
 
 
 def _table(found: Sequence[CrawlState]) -> Table:

@@ -50,18 +50,18 @@ _SITE_START_S = 10.0
 
 def demo(
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the cluster and the site up afterwards.")
+        bool, typer.Option("--keep", help="Keep the cluster and the site running afterwards.")
     ] = False,
 ) -> None:
     """Crawl the bundled site, from Kafka to Kafka, and check every page.
 
-    Starts a website on 127.0.0.x and a whole cluster in a folder and on ports of its own, sets the
-    sites' rates through ZooKeeper, feeds one crawl request, and compares what comes back with what
-    the site knows about itself. Exit code 0 only if every page came, none was fetched twice and no
-    rate was exceeded. Ctrl-C stops everything.
+    Starts a website on 127.0.0.x and a complete cluster in its own directory and on its own ports,
+    sets rate limits through ZooKeeper, feeds one crawl request, and compares the results with the
+    pages and the access log of the site. Exit code 0 only if every page was delivered, none was
+    fetched twice and no rate limit was exceeded. Ctrl-C stops everything.
 
-    The last line is JSON: pages delivered, pages failed (0 if all is right), seconds of the whole
-    demo, file of the results.
+    The last line is JSON: number of delivered pages, number of missing pages (0 on success),
+    duration of the demo in seconds, path of the results.
     """
     try:
         is_right = _Demo(keep=keep).run()
@@ -125,7 +125,8 @@ class _Demo:
         check_addresses(self._web)
         if self._cluster.is_running:
             raise SetupError(
-                f"a demo is still up: CRAWLSTREAM_HOME={self._home} ./crawlstream down stops it"
+                f"a demo is still running: stop it with CRAWLSTREAM_HOME={self._home}"
+                " ./crawlstream down"
             )
         shutil.rmtree(self._home / "data", ignore_errors=True)
         self._log.unlink(missing_ok=True)
@@ -261,11 +262,11 @@ class _Demo:
         console.print("[bold]4[/] Some of the results")
         for result in self._samples:
             console.print("  ", describe(result), sep="")
-        console.print("[bold]5[/] Asking the site itself")
+        console.print("[bold]5[/] Checking against the site's own access log")
         facts = {
-            "pages it serves within the crawl's rules": len(self._truth.delivered),
+            "pages that the crawl must deliver": len(self._truth.delivered),
             "pages delivered on the result topic": len(self._delivered),
-            "pages that robots.txt asks to leave alone": len(self._truth.forbidden),
+            "pages that robots.txt disallows": len(self._truth.forbidden),
             f"busiest second at {slow}, whose rule is {SLOW_HITS}": verdict.busiest.get(slow, 0),
         }
         for fact, count in facts.items():
@@ -273,12 +274,15 @@ class _Demo:
         for problem in problems[:20]:
             console.print(f"  {problem}", style="red", markup=False, soft_wrap=True)
         if not problems:
-            console.print("  [green]Every page came, none was fetched twice, no rate was exceeded.")
+            console.print(
+                "  [green]Every page was delivered, none was fetched twice, no rate limit was"
+                " exceeded."
+            )
 
     def _say_how_to_use_it(self) -> None:
         slow = self._web.hosts[-1]
         self._console.print(
-            "[bold]6[/] The cluster and the site are still up. In this folder:\n"
+            "[bold]6[/] The cluster and the site are still running. In this directory:\n"
             f"  export CRAWLSTREAM_HOME={self._home}\n"
             "  ./crawlstream status\n"
             f"  ./crawlstream crawl {self._web.seed_url} --depth 2\n"

@@ -30,12 +30,12 @@ CHECKS = {
 
 def run_tests(
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="Options and arguments of pytest.")
+        list[str] | None, typer.Argument(help="Options and arguments for pytest.")
     ] = None,
 ) -> None:
-    """Run the tests of all tiers, or what pytest's arguments choose.
+    """Run all tests, or those that pytest's arguments select.
 
-    They start servers of their own, on free ports, three files at a time (-n 0: one).
+    Tests start their own servers on free ports. Three test files run in parallel (-n 0: one).
 
     Example: crawlstream test tests/unit -x
     """
@@ -46,7 +46,7 @@ def run_tests(
 
 
 def run_checks() -> None:
-    """Check lint, format, types, import borders, sizes and documentation, whatever fails."""
+    """Run every check (lint, format, types, imports, sizes, docs), even after a failure."""
     failed = []
     for name, argv in CHECKS.items():
         started_at = time.monotonic()

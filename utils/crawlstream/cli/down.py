@@ -7,9 +7,9 @@ from crawlstream.local.cluster import LocalCluster
 
 
 def down() -> None:
-    """Stop the cluster in CRAWLSTREAM_HOME and return when nothing of it runs any more.
+    """Stop the cluster in CRAWLSTREAM_HOME and wait until all its processes have ended.
 
-    Crawlers finish what they are downloading; all that waits stays for the next `up`.
+    Crawlers finish their current downloads. Queued pages are kept for the next `up`.
     """
     console = stderr_console()
     cluster = LocalCluster()
@@ -19,6 +19,6 @@ def down() -> None:
     if was_running:
         console.print("stopped")
     elif left:
-        console.print(f"stopped {left} processes that an earlier cluster had left behind")
+        console.print(f"stopped {left} leftover processes of an earlier cluster")
     else:
-        console.print(f"no cluster runs in {cluster.home.path}", highlight=False)
+        console.print(f"no cluster is running in {cluster.home.path}", highlight=False)

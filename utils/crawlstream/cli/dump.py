@@ -43,26 +43,26 @@ def dump(
     topic: Annotated[
         str,
         typer.Argument(
-            help="incoming, crawled, outbound, events, rejected, or the whole name of a topic."
+            help="incoming, crawled, outbound, events, rejected, or the full name of a topic."
         ),
     ],
     *,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", "-b", help="Begin with the oldest record.")
+        bool, typer.Option("--from-beginning", "-b", help="Start with the oldest record.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option(help="Wait for records to come, rather than end with the last.")
+        bool, typer.Option(help="Wait for new records instead of exiting after the last one.")
     ] = True,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="End after so many records.")
+        int | None, typer.Option("--limit", "-n", min=1, help="Exit after this many records.")
     ] = None,
-    body: Annotated[bool, typer.Option(help="Show the bodies of pages.")] = True,
+    body: Annotated[bool, typer.Option(help="Include the page bodies.")] = True,
     pretty: Annotated[bool, typer.Option("--pretty", "-p", help="Indent the JSON.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Add partition, offset, timestamp and key.")
+        bool, typer.Option("--json", help="Print JSON with partition, offset, timestamp and key.")
     ] = False,
 ) -> None:
-    """Show the records of a topic, one a line, until Ctrl-C.
+    """Show the records of a topic, one per line, until Ctrl-C.
 
     Example: crawlstream dump crawled --from-beginning --no-body --pretty
     """
@@ -99,7 +99,7 @@ async def _dump(
 ) -> int:
     """Write records to stdout; return how many."""
     if topic not in await _topics(settings):
-        raise CrawlstreamError(f"there is no topic {topic}: `kafkadump list` shows those there are")
+        raise CrawlstreamError(f"topic {topic} does not exist: `kafkadump list` lists the topics")
     numbers = count(1) if limit is None else range(1, limit + 1)
     shown = 0
     for shown in numbers:
@@ -190,19 +190,25 @@ _COMMANDS: dict[str, Callable[[Settings, argparse.Namespace], Any]] = {
 
 
 def _kafkadump_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kafkadump", description="What is on Kafka's topics.")
+    parser = argparse.ArgumentParser(
+        prog="kafkadump", description="Show Kafka topics and their records."
+    )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("-kh", "--kafka-host", help="host:port, instead of KAFKA_HOSTS")
-    common.add_argument("-s", "--settings", help="accepted for compatibility, without effect")
-    common.add_argument("-ll", "--log-level", help="accepted for compatibility, without effect")
+    common.add_argument("-s", "--settings", help="accepted for compatibility; has no effect")
+    common.add_argument("-ll", "--log-level", help="accepted for compatibility; has no effect")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", parents=[common], help="name all topics")
+    commands.add_parser("list", parents=[common], help="list all topics")
     dumper = commands.add_parser("dump", parents=[common], help="show a topic's records")
     dumper.add_argument("-t", "--topic", required=True)
-    dumper.add_argument("-c", "--consumer", help="accepted for compatibility: reads groupless")
+    dumper.add_argument(
+        "-c",
+        "--consumer",
+        help="accepted for compatibility; has no effect (reads without a consumer group)",
+    )
     dumper.add_argument("-b", "--from-beginning", action="store_true")
-    dumper.add_argument("-nb", "--no-body", action="store_true", help="leave the bodies out")
-    dumper.add_argument("-jb", "--just-body", action="store_true", help="show the bodies only")
+    dumper.add_argument("-nb", "--no-body", action="store_true", help="omit the bodies")
+    dumper.add_argument("-jb", "--just-body", action="store_true", help="show only the bodies")
     dumper.add_argument("-p", "--pretty", action="store_true", help="indent the JSON")
     dumper.add_argument("-d", "--decode-base64", action="store_true", help="decode the bodies")
     return parser.parse_args()

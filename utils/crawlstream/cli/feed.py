@@ -29,25 +29,29 @@ Request = Mapping[str, Any]
 
 def feed(
     source: Annotated[
-        str, typer.Argument(metavar="JSON|FILE|-", help="A request, a file of them, or stdin.")
+        str,
+        typer.Argument(
+            metavar="JSON|FILE|-", help="A request, a file of requests, or - for stdin."
+        ),
     ],
     *,
     is_csv: Annotated[
-        bool, typer.Option("--csv", help="It is a table; files that end in .csv are anyway.")
+        bool, typer.Option("--csv", help="Read the input as CSV; implied for files named *.csv.")
     ] = False,
     skip: Annotated[
-        int, typer.Option(min=0, help="Leave out so many requests: they were fed before.")
+        int, typer.Option(min=0, help="Skip this many requests at the start (already fed).")
     ] = 0,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say how many were fed as one line of JSON.")
+        bool, typer.Option("--json", help="Print the summary as one line of JSON.")
     ] = False,
 ) -> None:
-    """Feed requests: crawls, actions, stats, zookeeper.
+    """Send crawl, action, stats or zookeeper requests to the cluster.
 
-    A file holds one JSON object a line, or one JSON document: an object, or an array of them; or
-    it is a table (CSV) of crawl requests whose first row names the fields: lists are separated by
-    spaces or JSON, objects are JSON. A feed that is interrupted says with which --skip it goes on.
-    What the cluster refuses comes back on the rejected topic: crawlstream rejected list
+    A file contains one JSON object per line, or one JSON document (an object or an array of
+    objects), or a CSV table of crawl requests. The first row of a table names the fields; lists are
+    separated by spaces or written as JSON, objects are written as JSON. If interrupted, the command
+    prints the --skip value to resume with. Requests that the cluster rejects are shown by:
+    crawlstream rejected list
 
     Example: crawlstream feed '{"url": "https://example.com", "appid": "my-app", "crawlid": "1"}'
     """
@@ -60,7 +64,7 @@ def feed(
     if as_json:
         told = orjson.dumps({"fed": fed, "topic": topic, "seconds": round(took_s, 3)}).decode()
     else:
-        rate = f" ({fed / took_s:,.0f} a second)" if fed > _BATCH else ""
+        rate = f" ({fed / took_s:,.0f} per second)" if fed > _BATCH else ""
         told = f"Fed {fed} request{'s' * (fed != 1)} into {topic}{rate}."
     say(told)
 
@@ -76,7 +80,7 @@ def _progress() -> Iterator[Callable[[int], object]]:
 
         def show(fed: int) -> None:
             rate = fed / (time.monotonic() - began)
-            status.update(f"Fed {fed:,} requests, {rate:,.0f} a second …")
+            status.update(f"Fed {fed:,} requests, {rate:,.0f} per second …")
 
         yield show
 
@@ -115,7 +119,7 @@ async def _feed(
 def _go_on(fed: int, skip: int) -> str:
     if not fed + skip:
         return ""
-    return f"; {fed} requests before it were fed: go on with --skip {fed + skip}"
+    return f"; {fed} requests were fed before that: resume with --skip {fed + skip}"
 
 
 def read_requests(lines: Iterable[bytes]) -> Iterator[Request]:
@@ -135,7 +139,9 @@ def _whole(text: bytes) -> object:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _not_json(f"this is neither JSON nor one JSON object a line: {error}") from error
+        raise _not_json(
+            f"the input is neither a JSON document nor one JSON object per line: {error}"
+        ) from error
 
 
 def _not_json(problem: str) -> InvalidRequest:
@@ -146,6 +152,6 @@ def _objects(document: object, line: int) -> Iterator[Request]:
     """The requests of one document."""
     for request in document if isinstance(document, list) else [document]:
         if not isinstance(request, dict):
-            problem = f"line {line} holds something else than a JSON object"
+            problem = f"line {line} is not a JSON object"
             raise InvalidRequest(Refusal.NOT_AN_OBJECT, [problem])
         yield request

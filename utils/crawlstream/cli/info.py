@@ -22,16 +22,16 @@ from crawlstream.errors import CrawlstreamError
 
 def info(
     crawlid: Annotated[
-        str | None, typer.Argument(help="The crawl to tell about; without it, all of them.")
+        str | None, typer.Argument(help="Crawl to show; default: all crawls.")
     ] = None,
-    appid: Annotated[str, typer.Option(help="Whose crawl it is.")] = APPID,
-    spider: Annotated[str, typer.Option("--spider", "-s", help="Which spider crawls it.")] = "link",
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    appid: Annotated[str, typer.Option(help="Application id (appid) of the crawl.")] = APPID,
+    spider: Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")] = "link",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell what is being crawled, or how far one crawl is.
+    """Show all crawls, or the progress of one crawl.
 
-    One crawl is asked about through Kafka, as any client would; all crawls are read from the
-    frontier.
+    For one crawl the command sends a request through Kafka, as any client would. The list of all
+    crawls is read from the frontier.
 
     Example: crawlstream info 7f3a9c0b12de --json
     """
@@ -58,7 +58,7 @@ def _show_one(reply: Mapping[str, Any]) -> None:
         if name not in ("domains", "uuid"):
             table.add_row(name, _text(value))
     for domain, backlog in reply.get("domains", {}).items():
-        table.add_row(f"waiting at {escape(domain)}", _text(backlog))
+        table.add_row(f"queued at {escape(domain)}", _text(backlog))
     stdout_console().print(table)
 
 

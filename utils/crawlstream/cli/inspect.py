@@ -31,7 +31,7 @@ MOST_CRAWLS = 200
 """Crawls that are asked about a page where none is named."""
 
 frontier = typer.Typer(
-    help="Look into the frontier: what waits, where, and why.",
+    help="Inspect the frontier: queued and in-flight pages, domains, crawls.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -52,23 +52,31 @@ class Kind(StrEnum):
 
 @frontier.command("inspect")
 def inspect(
-    what: Annotated[str, typer.Argument(metavar="URL|DOMAIN|CRAWL", help="What to look for.")],
+    what: Annotated[
+        str, typer.Argument(metavar="URL|DOMAIN|CRAWL", help="URL, domain or crawl to look up.")
+    ],
     *,
     kind: Annotated[
         Kind | None,
-        typer.Option("--as", help="What it is; without it: a slash is a URL, a dot a domain."),
+        typer.Option(
+            "--as",
+            help=(
+                "Type of the argument. Default: with a slash a URL, with a dot a domain, else a"
+                " crawl."
+            ),
+        ),
     ] = None,
     crawlid: Annotated[
-        str | None, typer.Option(help="The crawl to look for a URL in; without it, all of them.")
+        str | None, typer.Option(help="Only look for the URL in this crawl; default: all crawls.")
     ] = None,
-    appid: Annotated[str, typer.Option(help="Whose crawl it is.")] = APPID,
-    spider: Annotated[str, typer.Option("--spider", "-s", help="Which spider crawls it.")] = "link",
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    appid: Annotated[str, typer.Option(help="Application id (appid) of the crawl.")] = APPID,
+    spider: Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")] = "link",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell where a page is, what a domain is doing, or how far a crawl is.
+    """Show where a page is, the state of a domain, or the progress of a crawl.
 
-    The frontier knows what waits, and whether a page was ever let in. What became of a page that
-    is over is on the topics of results and events only.
+    The frontier stores queued and in-flight pages, and for finished pages only that they were seen.
+    Outcomes of finished pages are on the result and event topics.
 
     Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
     """
@@ -99,7 +107,7 @@ async def _pages(url: str, crawl: CrawlKey | None) -> Sequence[PageReport]:
     if crawl and not found[0]:
         raise _unknown(crawl)
     if len(crawls) == MOST_CRAWLS:
-        sys.stderr.write(f"Only {MOST_CRAWLS} crawls were looked at: name one with --crawlid.\n")
+        sys.stderr.write(f"Only {MOST_CRAWLS} crawls were searched: choose one with --crawlid.\n")
     return [one for one in found if one and (crawl or one.where is not Where.NEVER)]
 
 
@@ -124,8 +132,8 @@ async def _crawl(crawl: CrawlKey) -> CrawlState:
 
 def _unknown(crawl: CrawlKey) -> CrawlstreamError:
     return CrawlstreamError(
-        f"no crawl {crawl.crawlid} of application {crawl.appid} and spider {crawl.spiderid} is"
-        " remembered: `crawlstream info` lists those that are"
+        f"unknown crawl {crawl.crawlid} of application {crawl.appid} and spider"
+        f" {crawl.spiderid}: `crawlstream info` lists the known ones"
     )
 
 
@@ -133,7 +141,7 @@ def _show_pages(what: str, pages: Sequence[PageReport], *, as_json: bool) -> Non
     if as_json:
         _write_json({"url": what, "crawls": [asdict(page) for page in pages]})
     elif not pages:
-        say(f"No crawl that is remembered has ever let {what} in.")
+        say(f"No known crawl has admitted {what}.")
     for page in () if as_json else pages:
         say(f"{page.crawl.crawlid}, run {page.run}, {page.state}: {sentence_of(page)}")
         for sighting in page.sightings:
@@ -144,12 +152,14 @@ def sentence_of(page: PageReport) -> str:
     """What is known of a page, in a sentence."""
     failed, filtered = map(_counted, (page.failed_by_reason, page.filtered_by_reason))
     return {
-        Where.HELD: "a worker has it",
-        Where.QUEUED: "it is queued",
-        Where.DELAYED: "it waits for its time",
+        Where.HELD: "in flight (leased by a worker)",
+        Where.QUEUED: "queued",
+        Where.DELAYED: "delayed (scheduled for later)",
         Where.SEEN: f"seen, no longer queued: done, redirected or failed (in this run: {failed})",
-        Where.NEVER: f"never let in: not asked for, or filtered (in this run: {filtered})",
-        Where.SPILLED: "not seen; links of its crawl wait in Kafka for room, it may be one of them",
+        Where.NEVER: f"never admitted: never requested, or filtered (in this run: {filtered})",
+        Where.SPILLED: (
+            "not seen, but links of its crawl are spilled to Kafka; it may be one of them"
+        ),
         Where.UNSURE: f"seen; not among the first {page.looked_at} entries of its domain",
     }[page.where]
 
@@ -161,7 +171,10 @@ def _line_of(sighting: Sighting) -> str:
         return f"held by {sighting.worker} for {held_s:.1f} s, {sighting.phase}; {attempt}"
     if sighting.where is Where.DELAYED:
         return f"due in {(sighting.due_ms or 0) / 1000:.1f} s; {attempt}"
-    return f"place {sighting.place} of its band, {sighting.ahead} of its crawl before it; {attempt}"
+    return (
+        f"position {sighting.place} in its queue, {sighting.ahead} pages of its crawl before it;"
+        f" {attempt}"
+    )
 
 
 def _show_domain(report: DomainReport, *, as_json: bool) -> None:
@@ -177,19 +190,22 @@ def _show_domain(report: DomainReport, *, as_json: bool) -> None:
             crawl = (band.crawl.crawlid, band.crawl.appid) if band.crawl else ("(ended)", "")
             counts = (str(band.standing), str(band.queued))
             table.add_row(queue.spiderid, queue.place, *crawl, *counts)
-    stdout_console().print(table if report.queues else "Nothing is queued in it.")
+    stdout_console().print(table if report.queues else "No pages are queued for this domain.")
     return None
 
 
 def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
-    rule = "none known yet: nothing is fetched"
+    rule = "no rule is known yet, so nothing is fetched"
     if report.hits is not None:
         manner = "evenly" if report.is_moderated else "in bursts"
-        rule = f"{report.hits} in {report.window_s:g} s, {manner}, {report.concurrency} at a time"
+        rule = f"{report.hits} per {report.window_s:g} s, {manner}, {report.concurrency} at a time"
     return [
         ("domain", report.domain),
         ("rule", rule if report.hits != 0 else "blocked"),
-        ("under way", f"{report.under_way}, of which {report.unreported} not reported as sent"),
+        (
+            "under way",
+            f"{report.under_way}, of which {report.unreported} not yet confirmed as sent",
+        ),
         ("next request", f"in {report.next_ms / 1000:.1f} s at the earliest"),
     ]
 

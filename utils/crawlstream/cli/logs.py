@@ -21,12 +21,17 @@ _TAIL_BYTES = 1 << 20
 
 def logs(
     name: Annotated[
-        str | None, typer.Argument(help="A process, as `status` names it; without it, all.")
+        str | None,
+        typer.Argument(help="Process name as shown by `status`; default: all processes."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Last lines of each.")] = 20,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="Number of last lines per process.")
+    ] = 20,
 ) -> None:
-    """Show what the processes of the cluster in CRAWLSTREAM_HOME have said lately.
+    """Show the latest log lines of the processes of the cluster in CRAWLSTREAM_HOME.
 
     Example: crawlstream logs crawler-1 -f
     """
@@ -44,12 +49,12 @@ def logs(
 def _chosen(folder: Path, name: str | None) -> Sequence[Path]:
     known = sorted(folder.glob("*.log"))
     if not known:
-        raise SetupError(f"there are no logs in {folder}: ./crawlstream up starts a cluster")
+        raise SetupError(f"no logs found in {folder}: start a cluster with ./crawlstream up")
     if name is None:
         return known
     chosen = [path for path in known if path.stem == name]
     if not chosen:
-        raise SetupError(f"no process is called {name}: {', '.join(p.stem for p in known)}")
+        raise SetupError(f"unknown process {name}; known: {', '.join(p.stem for p in known)}")
     return chosen
 
 

@@ -32,14 +32,14 @@ class LogState:
     def sentence(self) -> str:
         """For people."""
         holds = (
-            f"partition {self.partition} holds offsets {self.oldest} to {self.end};"
-            f" what is before {self.position} has taken effect"
+            f"partition {self.partition} contains offsets {self.oldest} to {self.end}; records"
+            f" before {self.position} have taken effect"
         )
         if self.loss is None:
-            return f"{holds}, and nothing of that is known to be lost"
+            return f"{holds}, and no records are known to be lost"
         return (
-            f"{holds}, but from {self.loss} on that is lost, and what stands there now is new:"
-            f" stop all kafka-monitors, then --from loss"
+            f"{holds}; those from {self.loss} on are lost, and the records now at these offsets"
+            " are new: stop all kafka-monitors, then use --from loss"
         )
 
     def offset(self, begin: str) -> int:
@@ -47,9 +47,14 @@ class LogState:
         named = {"begin": self.oldest, "end": self.end, "loss": self.loss}
         offset = named[begin] if begin in named else int(begin) if begin.isdecimal() else None
         if offset is None:
-            raise CrawlstreamError(f"--from {begin}: an offset, begin, end; loss if one is known")
+            raise CrawlstreamError(
+                f"--from {begin} is not valid: use an offset, begin, end, or loss (only if a"
+                " loss is known)"
+            )
         if not self.oldest <= offset <= self.end:
-            raise CrawlstreamError(f"the partition holds offsets {self.oldest} to {self.end} only")
+            raise CrawlstreamError(
+                f"the partition only contains offsets {self.oldest} to {self.end}"
+            )
         return offset
 
 
@@ -62,14 +67,16 @@ async def recover_partition(
         positions = Positions(redis, settings.keys)
         state = (await _look(settings, positions)).get(partition)
         if state is None:
-            raise CrawlstreamError("nothing of it has taken effect: it needs no decision")
+            raise CrawlstreamError(
+                "no record of this partition has taken effect, so no decision is needed"
+            )
         if not begin:
             say(orjson.dumps(asdict(state)).decode() if as_json else state.sentence())
             return
         offset = state.offset(begin)
         await _go_on(settings, positions, state, offset)
     told = {"partition": partition, "was": state.position, "position": offset}
-    sentence = f"partition {partition} goes on from offset {offset}, instead of {state.position}"
+    sentence = f"partition {partition} continues at offset {offset} instead of {state.position}"
     say(orjson.dumps(told).decode() if as_json else sentence)
 
 
@@ -78,9 +85,9 @@ async def lost_logs(settings: Settings) -> Sequence[str]:
     async with redis_client(settings) as redis:
         states = await _look(settings, Positions(redis, settings.keys))
     return [
-        f"partition {partition} of {settings.topics.incoming} is paused, for Kafka has lost records"
-        f" that had taken effect, from {state.loss} to {state.position}; what to do:"
-        f" ./crawlstream recover --partition {partition}"
+        f"partition {partition} of {settings.topics.incoming} is paused: Kafka has lost records"
+        f" {state.loss} to {state.position}, which had taken effect; to continue: ./crawlstream"
+        f" recover --partition {partition}"
         for partition, state in sorted(states.items())
         if state.loss is not None
     ]
@@ -125,4 +132,6 @@ async def _go_on(settings: Settings, positions: Positions, state: LogState, offs
     if not await positions.reposition(
         state.topic_id, state.partition, shown=state.position, offset=offset
     ):
-        raise CrawlstreamError("the position has moved meanwhile: stop all kafka-monitors")
+        raise CrawlstreamError(
+            "the position changed during this command: stop all kafka-monitors and retry"
+        )

@@ -42,26 +42,33 @@ class Outlook:
 
 def recover(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done without doing it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     partition: Annotated[
         int | None,
-        typer.Option(min=0, help="A partition of incoming whose log lost its end: say what it is."),
+        typer.Option(
+            min=0,
+            help=(
+                "Partition of the incoming topic that lost records; without --from, only show its"
+                " state."
+            ),
+        ),
     ] = None,
     begin: Annotated[
         str,
         typer.Option(
             "--from",
             metavar="OFFSET|begin|end|loss",
-            help="With --partition: have it go on from there, while no kafka-monitor runs."
-            " loss: where the lost part began, so that all that is new takes effect, once.",
+            help="Offset at which --partition continues; all kafka-monitors must be stopped."
+            " loss: the first lost offset, so that every new record takes effect once.",
         ),
     ] = "",
 ) -> None:
-    """Say what a loss of Redis would cost, or have a partition go on whose log lost its end.
+    """Estimate the cost of losing Redis, or resume a Kafka partition that lost records.
 
-    A loss of Redis needs no command: a kafka-monitor that finds Redis empty recovers by itself.
+    A loss of Redis needs no command: a kafka-monitor that finds Redis empty restores the crawls
+    from Kafka.
 
     Example: crawlstream recover --dry-run
     """
@@ -69,11 +76,11 @@ def recover(
         asyncio.run(recover_partition(load_settings(), partition, begin, as_json=as_json))
         return
     if begin:
-        raise CrawlstreamError("--from needs --partition")
+        raise CrawlstreamError("--from has no effect alone: add --partition")
     if not dry_run:
         raise CrawlstreamError(
-            "a kafka-monitor that finds Redis empty recovers by itself:"
-            " --dry-run tells what it would do"
+            "nothing to do: a kafka-monitor that finds Redis empty restores the crawls by"
+            " itself; use --dry-run to see what it would do"
         )
     outlook = asyncio.run(_outlook(load_settings()))
     if as_json:
@@ -124,18 +131,18 @@ def _as_json(outlook: Outlook) -> Mapping[str, object]:
 def _show(outlook: Outlook) -> None:
     console = stdout_console(markup=False, highlight=False)
     console.print(
-        f"Were Redis lost now, {outlook.to_read} records would be read again."
-        f" {len(outlook.unfinished)} crawls would begin again from their seeds;"
-        f" {outlook.ended} runs that are over would stay so."
+        f"If Redis were lost now, {outlook.to_read} records would be read again."
+        f" {len(outlook.unfinished)} crawls would restart from their seeds; {outlook.ended}"
+        " ended runs would stay ended."
     )
     if outlook.unfinished:
         table = Table("crawl", "app", "spider", "run", "", box=None, header_style="bold")
         for crawl, run in outlook.unfinished.items():
-            warning = "older than what Kafka keeps" if crawl in outlook.out_of_reach else ""
+            warning = "older than Kafka's retention" if crawl in outlook.out_of_reach else ""
             table.add_row(crawl.crawlid, crawl.appid, crawl.spiderid, str(run), warning)
         console.print(table)
     if outlook.out_of_reach:
         console.print(
-            f"Kafka has deleted seeds of {len(outlook.out_of_reach)} of them:"
+            f"Kafka has already deleted seeds of {len(outlook.out_of_reach)} of these crawls:"
             " raise retention.ms of the incoming topic."
         )

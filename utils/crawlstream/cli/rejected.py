@@ -43,7 +43,7 @@ log = structlog.get_logger()
 rejected = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Show what took no effect, and feed it again.",
+    help="Show rejected records and replay them.",
 )
 
 
@@ -68,19 +68,20 @@ class _Fed:
     without_bytes: int = 0
 
 
-Reason = Annotated[str | None, typer.Option(help="Only those that were rejected for this.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, one object a line.")]
+Reason = Annotated[str | None, typer.Option(help="Only records with this rejection reason.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 @rejected.command("list")
 def list_(
     reason: Reason = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="Show so many of the latest.")
+        int,
+        typer.Option("--limit", "-n", min=1, help="Show at most this many, the latest ones."),
     ] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List what was rejected, the latest last, and how many there are of each reason.
+    """List rejected records, the latest last, and their number per reason.
 
     Example: crawlstream rejected list --reason bad_url
     """
@@ -94,10 +95,10 @@ def list_(
 
 @rejected.command("show")
 def show(
-    name: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    name: Annotated[str, typer.Argument(metavar="ID", help="ID as shown by `list`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show one rejection with everything that is known of it, its text included."""
+    """Show all details of one rejected record, including its content."""
     (item,) = asyncio.run(_named(load_settings(), [name]))
     fields = _as_json(item, with_text=True)
     if as_json:
@@ -112,23 +113,21 @@ def show(
 @rejected.command("replay")
 def replay(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="ID…", help="As `list` shows them.")
+        list[str] | None, typer.Argument(metavar="ID…", help="IDs as shown by `list`.")
     ] = None,
     reason: Reason = None,
-    every: Annotated[bool, typer.Option("--all", help="Whatever the reason.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Replay all rejected records.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Feed rejected records again: the same bytes, as new records of the incoming topic.
+    """Replay rejected records: send the same bytes to the incoming topic again.
 
-    They are judged like any others, so what is still wrong is rejected again; what is replayed
-    twice takes effect twice. They come in the order in which each partition has them.
+    Replayed records are validated like new ones, so invalid ones are rejected again. A record that
+    is replayed twice takes effect twice. Records keep their order within each partition.
 
     Example: crawlstream rejected replay --reason put_failed
     """
     if not (names or reason or every):
-        raise CrawlstreamError(
-            "say what to feed again: an ID of `rejected list`, --reason or --all"
-        )
+        raise CrawlstreamError("choose what to replay: IDs from `rejected list`, --reason or --all")
     settings = load_settings()
     fed = asyncio.run(_replay(settings, names or (), reason))
     _tell(fed, settings, as_json=as_json)
@@ -160,7 +159,7 @@ async def _named(settings: Settings, names: Sequence[str]) -> Sequence[Item]:
                 found[item.id] = item
     for name in wanted:
         if name not in found:
-            raise CrawlstreamError(f"nothing was rejected as {name}: see `rejected list`")
+            raise CrawlstreamError(f"no rejected record has the ID {name}: see `rejected list`")
     return [found[name] for name in wanted]
 
 
@@ -245,14 +244,14 @@ def _tell(fed: _Fed, settings: Settings, *, as_json: bool) -> None:
         _write_json({**asdict(fed), "topic": topic})
         return
     records = f"{fed.replayed} record{'s' * (fed.replayed != 1)}"
-    say(f"Fed {records} again, with the same bytes, into {topic}.")
+    say(f"Replayed {records} to {topic}.")
     if fed.without_bytes:
-        say(f"{fed.without_bytes} cannot be fed again: their bytes were not kept.")
+        say(f"{fed.without_bytes} cannot be replayed: their content was not stored.")
 
 
 def _show_table(counts: Counter[str], latest: Sequence[Item]) -> None:
     if not latest:
-        say("Nothing was rejected.")
+        say("No rejected records.")
         return
     table = Table(box=None, header_style="bold")
     table.add_column("id", overflow="fold")

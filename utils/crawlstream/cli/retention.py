@@ -63,13 +63,19 @@ def warnings_of(known: Known, *, now_ms: int) -> Iterator[str]:
         age_ms = now_ms - known.begun_ms[crawl]
         distances = [_distance(known.partitions, place, at) for place, at in mark.positions.items()]
         if min(distances, default=1.0) < 0:
-            yield f"{name}: Kafka has deleted records that may be seeds of it: do not lose Redis"
+            yield (
+                f"{name}: Kafka has deleted records that may include its seeds, so it could not"
+                " be restored if Redis were lost: back up Redis"
+            )
         elif min(distances, default=1.0) < NEAR:
-            yield f"{name}: its seeds are among the oldest that Kafka keeps; {_REMEDY}"
+            yield (
+                f"{name}: Kafka will soon delete its seeds, and then it could not be restored if"
+                f" Redis were lost; {_REMEDY}"
+            )
         elif 0 <= known.retention_ms < 2 * age_ms:
             yield (
-                f"{name} has been under way for {age_ms / DAY_MS:.1f} days, and Kafka keeps its"
-                f" seeds for {known.retention_ms / DAY_MS:.1f}; {_REMEDY}"
+                f"{name} has been running for {age_ms / DAY_MS:.1f} days, and Kafka deletes its"
+                f" seeds after {known.retention_ms / DAY_MS:.1f} days; {_REMEDY}"
             )
 
 

@@ -46,13 +46,13 @@ class Kind(StrEnum):
 
 
 def stats(
-    kind: Annotated[Kind, typer.Argument(help="Whose counters.")] = Kind.ALL,
-    appid: Annotated[str, typer.Option(help="Who asks.")] = APPID,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    kind: Annotated[Kind, typer.Argument(help="Which statistics to show.")] = Kind.ALL,
+    appid: Annotated[str, typer.Option(help="Application id (appid) of the request.")] = APPID,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell what was counted: requests, responses by status, what waits by domain.
+    """Show counters: requests, responses by status, queued pages by domain.
 
-    Asked through Kafka, as any client would.
+    The command sends a request through Kafka, as any client would.
 
     Example: crawlstream stats spider
     """

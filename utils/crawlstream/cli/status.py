@@ -65,13 +65,13 @@ class _Says:
 
 
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the processes of the cluster in CRAWLSTREAM_HOME, and what the frontier holds.
+    """Show the processes of the cluster in CRAWLSTREAM_HOME and the counters of the frontier.
 
-    Each is asked how it is: `waiting for kafka` runs, and goes on as soon as that answers.
-    Processes of other machines that work with the same Redis are shown too, as they tell of
-    themselves. Exits 3 if no cluster runs here.
+    Each process reports its own state. `waiting for kafka` means that it is running and continues
+    as soon as Kafka answers. Processes on other machines that use the same Redis are shown from
+    their heartbeats (state `heard`). Exit code 3 if no cluster is running here.
     """
     cluster = LocalCluster()
     processes = cluster.processes()
@@ -180,9 +180,13 @@ def _absence(cluster: LocalCluster) -> str:
     """Why there is nothing to show."""
     left, home = cluster.leftovers(), cluster.home.path
     if cluster.is_stopping:
-        return f"the cluster in {home} is being stopped; {left} of its processes still run"
-    more = f"\n{left} processes are left of an earlier one: ./crawlstream down" if left else ""
-    return f"no cluster runs in {home}{more}"
+        return f"the cluster in {home} is stopping; {left} of its processes are still running"
+    more = (
+        f"\n{left} leftover processes of an earlier cluster: stop them with ./crawlstream down"
+        if left
+        else ""
+    )
+    return f"no cluster is running in {home}{more}"
 
 
 def _state(process: ProcessInfo, condition: str | None) -> Text:
@@ -207,9 +211,13 @@ def _in_words(counters: FrontierState | None) -> str:
     if counters is None:
         return "Redis does not answer"
     return (
-        f"{counters.crawls} crawls under way, {counters.queued} pages queued, "
-        f"{counters.delayed} delayed, {counters.held} in work by {counters.workers} workers"
-        + (f", {counters.spilled} in Kafka for lack of memory" if counters.spilled else "")
+        f"{counters.crawls} running crawls, {counters.queued} pages queued, {counters.delayed}"
+        f" delayed, {counters.held} in flight at {counters.workers} workers"
+        + (
+            f", {counters.spilled} spilled to Kafka because Redis is full"
+            if counters.spilled
+            else ""
+        )
         + (f"; {_fullness(counters)}" if counters.is_full else "")
         + (f"; {_imbalance(counters)}" if counters.residual else "")
     )
@@ -217,8 +225,11 @@ def _in_words(counters: FrontierState | None) -> str:
 
 def _fullness(counters: FrontierState) -> str:
     share = counters.memory_used / counters.memory_limit
-    return f"Redis is {share:.0%} full, seeds wait in Kafka until it is below 75%"
+    return f"Redis memory is {share:.0%} used; seeds stay in Kafka until it is below 75%"
 
 
 def _imbalance(counters: FrontierState) -> str:
-    return f"THE LEDGERS DO NOT ADD UP by {counters.residual} pages: please report this as a defect"
+    return (
+        f"THE LEDGER DOES NOT BALANCE: {counters.residual} pages are unaccounted for; please"
+        " report this bug"
+    )

@@ -14,34 +14,35 @@ from crawlstream.cli.ask import APPID, ask, refusal
 from crawlstream.cli.console import say
 from crawlstream.errors import CrawlstreamError
 
-AppId = Annotated[str, typer.Option("--appid", help="Whose crawl it is.")]
-Spider = Annotated[str, typer.Option("--spider", "-s", help="Which spider crawls it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+AppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the crawl.")]
+Spider = Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def pause(
-    crawlid: Annotated[str, typer.Argument(help="The crawl to hold back.")],
+    crawlid: Annotated[str, typer.Argument(help="Crawl to pause.")],
     appid: AppId = APPID,
     spider: Spider = "link",
     as_json: AsJson = False,
 ) -> None:
-    """Hold a crawl back: pages under way come to their end, nothing more is fetched.
+    """Pause a crawl: pages in flight are finished, no further pages are fetched.
 
-    It keeps what waits, takes in what is fed, and does not finish until it is resumed.
+    A paused crawl keeps its queued pages, accepts new seeds, and does not finish until it is
+    resumed.
 
     Example: crawlstream pause 7f3a9c0b12de
     """
     reply = _ask("pause", crawlid, appid=appid, spiderid=spider)
-    _show(reply, f"Paused {crawlid}; `crawlstream resume {crawlid}` lets it go on.", as_json)
+    _show(reply, f"Paused {crawlid}; resume it with `crawlstream resume {crawlid}`.", as_json)
 
 
 def resume(
-    crawlid: Annotated[str, typer.Argument(help="The crawl that was paused.")],
+    crawlid: Annotated[str, typer.Argument(help="Crawl to resume.")],
     appid: AppId = APPID,
     spider: Spider = "link",
     as_json: AsJson = False,
 ) -> None:
-    """Let a paused crawl go on, in its old order.
+    """Resume a paused crawl; queued pages keep their order.
 
     Example: crawlstream resume 7f3a9c0b12de
     """
@@ -50,22 +51,29 @@ def resume(
 
 
 def reprioritize(
-    crawlid: Annotated[str, typer.Argument(help="The crawl to move.")],
+    crawlid: Annotated[str, typer.Argument(help="Crawl to reprioritize.")],
     priority: Annotated[
-        int, typer.Argument(min=1, max=100, help="Where its best seed stands from now on.")
+        int,
+        typer.Argument(
+            min=1,
+            max=100,
+            help=(
+                "New priority of its highest-priority seed; other pages keep their distance to it."
+            ),
+        ),
     ],
     appid: AppId = APPID,
     spider: Spider = "link",
     as_json: AsJson = False,
 ) -> None:
-    """Move a crawl before or behind others: all that waits, and all that comes.
+    """Change a crawl's priority, for queued and future pages.
 
-    Distances within the crawl stay as they are.
+    Priority differences within the crawl do not change.
 
     Example: crawlstream reprioritize 7f3a9c0b12de 90
     """
     reply = _ask("reprioritize", crawlid, appid=appid, spiderid=spider, priority=priority)
-    _show(reply, f"{crawlid} stands at priority {priority} now.", as_json)
+    _show(reply, f"{crawlid} now has priority {priority}.", as_json)
 
 
 def _ask(action: str, crawlid: str, **fields: object) -> Mapping[str, Any]:

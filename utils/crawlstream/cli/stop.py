@@ -15,14 +15,14 @@ from crawlstream.errors import CrawlstreamError
 
 
 def stop(
-    crawlid: Annotated[str, typer.Argument(help="The crawl to end.")],
-    appid: Annotated[str, typer.Option(help="Whose crawl it is.")] = APPID,
-    spider: Annotated[str, typer.Option("--spider", "-s", help="Which spider crawls it.")] = "link",
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    crawlid: Annotated[str, typer.Argument(help="Crawl to stop.")],
+    appid: Annotated[str, typer.Option(help="Application id (appid) of the crawl.")] = APPID,
+    spider: Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")] = "link",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Stop a crawl: what waits is dropped, what is being fetched comes to its end.
+    """Stop a crawl: queued pages are dropped, pages in flight are finished.
 
-    A later feed of the same crawl begins a new run.
+    Feeding the same crawl later starts a new run.
 
     Example: crawlstream stop 7f3a9c0b12de
     """
@@ -33,4 +33,4 @@ def stop(
     if as_json:
         say(orjson.dumps(reply).decode())
     else:
-        say(f"Stopped {crawlid}: {reply['total_purged']} pages were waiting.")
+        say(f"Stopped {crawlid}: {reply['total_purged']} queued pages were dropped.")

@@ -26,7 +26,7 @@ from crawlstream.throttle.parse import fold
 from crawlstream.wire import views
 
 throttle = typer.Typer(
-    help="Read and change how hard each domain may be crawled; changes take effect at once.",
+    help="Show and change the rate limit of each domain; changes take effect immediately.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -34,20 +34,22 @@ throttle = typer.Typer(
 Domain = Annotated[
     str,
     typer.Argument(
-        metavar="DOMAIN|default", help="A registrable domain, or a host of it and all below that."
+        metavar="DOMAIN|default",
+        help="A registrable domain, or a host name (applies to its subdomains too).",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Show the rules as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the rules as JSON.")]
 
 
 @throttle.command("get")
 def get_rules(
     domain: Annotated[
-        str | None, typer.Argument(metavar="[DOMAIN|default]", help="Only this rule.")
+        str | None,
+        typer.Argument(metavar="[DOMAIN|default]", help="Show only this rule; default: all rules."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the rules: one, or all of them.
+    """Show one rule or all rules.
 
     Example: crawlstream throttle get example.com
     """
@@ -58,22 +60,30 @@ def get_rules(
 def set_rule(
     domain: Domain,
     *,
-    hits: Annotated[int | None, typer.Option(min=0, help="Requests in a window.")] = None,
-    window: Annotated[float | None, typer.Option(min=0.001, help="Seconds of a window.")] = None,
-    scale: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Share of the hits to use.")
+    hits: Annotated[
+        int | None, typer.Option(min=0, help="Maximum number of requests per window.")
     ] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, help="Requests at a time.")] = None,
+    window: Annotated[
+        float | None, typer.Option(min=0.001, help="Length of the window, in seconds.")
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Fraction of the hits to use.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of concurrent requests.")
+    ] = None,
     burst: Annotated[
         bool | None,
-        typer.Option("--burst/--even", help="Hits of a window at once, or evenly spaced."),
+        typer.Option(
+            "--burst/--even", help="Send the requests of a window in a burst or evenly spaced."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the rule of a domain, or of "default"; what is not given stays as it is.
+    """Set the rule of a domain, or of "default"; options that are not given keep their values.
 
-    The most specific rule wins: one for shop.example.com is for that host and all below it, which
-    are then counted apart from the rest of example.com.
+    The most specific rule wins. A rule for shop.example.com applies to that host and its
+    subdomains, whose requests are then counted separately from the rest of example.com.
 
     Example: crawlstream throttle set example.com --hits 2 --window 1
     """
@@ -90,36 +100,40 @@ def set_rule(
 
 @throttle.command("rm")
 def remove_rule(domain: Domain, as_json: AsJson = False) -> None:
-    """Let the default rule apply to a domain again."""
+    """Remove the rule of a domain, so that the default rule applies."""
     show_table(_run(_editor().remove_rule(domain)), domain, as_json=as_json)
 
 
 @throttle.command("block")
 def block(domain: Domain, as_json: AsJson = False) -> None:
-    """Fetch nothing from a domain; what waits for it keeps waiting."""
+    """Block a domain: nothing is fetched from it, its queued pages are kept."""
     show_table(_run(_editor().block(domain)), domain, as_json=as_json)
 
 
 @throttle.command("unblock")
 def unblock(domain: Domain, as_json: AsJson = False) -> None:
-    """Let a blocked domain be fetched again."""
+    """Unblock a domain."""
     show_table(_run(_editor().unblock(domain)), domain, as_json=as_json)
 
 
 @throttle.command("show")
 def show(
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="A domain, or a host.")],
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="A domain or host name.")],
     kept_for: Annotated[
         str,
         typer.Option(
-            "--for", help="Whose limits, where they are kept apart.", metavar="SPIDER[@GROUP]"
+            "--for",
+            help=(
+                "Scope of the limits, if the cluster keeps them per spider type or egress group."
+            ),
+            metavar="SPIDER[@GROUP]",
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what holds a domain back just now: its rule, its own wishes, what is under way.
+    """Show why a domain is throttled now: its rule, back-off, Crawl-delay, requests in flight.
 
-    This is what the frontier goes by; ZooKeeper need not be up.
+    The command reads the rules that the frontier applies; it works without ZooKeeper.
 
     Example: crawlstream throttle show example.com
     """
@@ -137,10 +151,11 @@ def show(
 
 @throttle.command("adopt")
 def adopt(as_json: AsJson = False) -> None:
-    """Let the rules of a ZooKeeper that was replaced rule, whatever their version.
+    """Accept the rules of a replaced ZooKeeper even though their version is older.
 
-    Rules are copied into Redis by their version, so that an old copy never replaces a newer one. A
-    node that was made anew counts from the beginning: its rules wait for this word.
+    Redis-monitors copy rules to Redis only if their version is newer than the active one. A
+    recreated node starts with a low version again, so its rules are ignored until this command
+    accepts them.
     """
     table = _run(_editor().read())
     asyncio.run(_copy(table))
@@ -149,14 +164,14 @@ def adopt(as_json: AsJson = False) -> None:
 
 @throttle.command("rescope")
 def rescope() -> None:
-    """Let limits be kept for what SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED say from now on.
+    """Apply changed values of SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED to the cluster.
 
-    Processes that were started with other values must be stopped before. Each domain is treated as
-    if its allowance had just been used up.
+    First stop all processes that were started with other values. Each domain starts with a used-up
+    window, so that no limit is exceeded.
     """
     scope = load_settings().throttle_scope
     asyncio.run(_rescope(scope))
-    say(f"limits are kept {KEPT[scope]}")
+    say(f"limits are now kept {KEPT[scope]}")
 
 
 async def _rescope(scope: str) -> None:
@@ -183,29 +198,33 @@ async def _copy(table: ThrottleTable) -> None:
 def why(table: ThrottleTable | None, host: str) -> str:
     """Which rule applies to a host, in words."""
     if table is None:
-        return "no rules have reached Redis yet: nothing is fetched"
+        return "no rules have been copied to Redis yet, so nothing is fetched"
     block, named, site = table.block_of(host), table.named_rule(host), table.site_of(host)
     if block is not None:
         return f"{block} is on the blacklist"
     if named is None:
         return "the default" if site == host else f"the default, for all of {site}"
-    return "its own" if named == host else f"that of {named}, the most specific one above {host}"
+    return (
+        "its own"
+        if named == host
+        else f"that of {named}, the most specific rule that covers {host}"
+    )
 
 
 def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]]:
     """What there is to say of a domain, by name."""
-    rule = "nothing is allowed"
+    rule = "blocked"
     if report.hits and report.window_s:
         manner = "evenly" if report.is_moderated else "in bursts"
-        rule = f"{report.hits} in {report.window_s:g} s, {manner}, {report.concurrency} at a time"
+        rule = f"{report.hits} per {report.window_s:g} s, {manner}, {report.concurrency} at a time"
     delay_s = report.crawl_delay_ms / 1000
-    unsure = f", {report.unreported} of them not reported as sent" if report.unreported else ""
+    unsure = f", {report.unreported} of them not yet confirmed as sent" if report.unreported else ""
     rows = [
         ("domain", report.domain),
         *([("limits of", report.kept_for)] if report.kept_for else []),
         ("rule", rule),
         ("source", source),
-        ("Crawl-delay", f"{delay_s:g} s between requests" if delay_s else "none is known"),
+        ("Crawl-delay", f"{delay_s:g} s between requests" if delay_s else "none known"),
         ("back-off", back_off(report)),
         ("in flight", f"{report.under_way}{unsure}"),
     ]
@@ -218,12 +237,12 @@ def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]
 def back_off(report: DomainReport) -> str:
     """Why a domain is spared just now, if it is."""
     if not report.strikes:
-        silent = f"none; {report.silences} requests in a row found no connection"
+        silent = f"none, but {report.silences} connections in a row failed"
         return silent if report.silences else "none"
     what = "did not answer" if report.silences else "refused"
     return (
         f"it {what} {report.strikes} times in a row, for {report.unanswered_ms / 1000:.0f} s now;"
-        " one request at a time tries it"
+        " the crawlers probe it with one request at a time"
     )
 
 
@@ -270,11 +289,11 @@ def explanations(table: ThrottleTable, domain: str | None) -> Sequence[str]:
         return ()
     site, whole = table.site_of(host), domain_key(host)
     if site != host:
-        return (f"{host} is counted under {site}; its rule: {why(table, host)}.",)
+        return (f"{host} is counted as part of {site}; its rule: {why(table, host)}.",)
     if site != whole:
-        return (f"{site} and what is below it are counted apart from the rest of {whole}.",)
+        return (f"{site} and its subdomains are counted separately from the rest of {whole}.",)
     apart = sorted(name for name, of in table.parted().items() if of == whole)
-    return (f"Counted apart from it: {', '.join(apart)}.",) if apart else ()
+    return (f"Counted separately: {', '.join(apart)}.",) if apart else ()
 
 
 def _asked(table: ThrottleTable, domain: str | None) -> ThrottleTable:

@@ -26,14 +26,21 @@ _LOOK_EVERY_S = 0.5
 
 def up(
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return when it is ready; `down` ends it.")
+        bool,
+        typer.Option(
+            "--detach", "-d", help="Return when the cluster is ready; stop it with `down`."
+        ),
     ] = False,
-    workers: Annotated[int, typer.Option(min=0, max=64, help="Crawlers that follow links.")] = 1,
-    wanderers: Annotated[int, typer.Option(min=0, max=64, help="Wandering crawlers.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, max=64, help="Number of crawlers with the `link` spider.")
+    ] = 1,
+    wanderers: Annotated[
+        int, typer.Option(min=0, max=64, help="Number of crawlers with the `wandering` spider.")
+    ] = 0,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
-    Servers named by KAFKA_HOSTS, ZOOKEEPER_HOSTS or REDIS_HOST are used where they are.
+    A server named by KAFKA_HOSTS, ZOOKEEPER_HOSTS or REDIS_HOST is used instead of starting one.
 
     Example: crawlstream up -d --workers 2
     """
@@ -98,7 +105,9 @@ def _stay(cluster: LocalCluster, console: Console) -> None:
         console.print("stopping", style="dim")
     else:
         if left := cluster.stop():
-            raise SetupError(f"supervisord has gone; the {left} processes it left were stopped")
+            raise SetupError(
+                f"supervisord has exited unexpectedly; its {left} remaining processes were stopped"
+            )
         return
     _ignore_ends()
     cluster.stop()

@@ -301,7 +301,7 @@ class Frontier:
         return await states_of(self._run, sorted(names), Room() if with_domains else None)
 
     async def state(self) -> FrontierState:
-        """The frontier at a glance."""
+        """Counters of the frontier."""
         return packing.frontier_state(packing.unpack(await self._run("glance")))
 
 

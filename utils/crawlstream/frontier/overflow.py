@@ -102,14 +102,14 @@ def read_spill(offset: int, value: bytes | None) -> Spilled:
     try:
         fields = packing.unpack(value)
     except Exception as error:
-        raise ValueError(f"this is no packed value: {error}") from error
+        raise ValueError(f"not a packed value: {error}") from error
     if not _fits(fields, _FIELDS) or fields[0] != _VERSION:
-        raise ValueError(f"this is not a spilled record of version {_VERSION}")
+        raise ValueError(f"not a spilled record of version {_VERSION}")
     for group in fields[-1]:
         if not _fits(group, _GROUP_FIELDS) or len(group[-1]) != len(group[-2]):
-            raise ValueError("this is not a group of links")
+            raise ValueError("not a group of links")
         if not all(isinstance(part, bytes) for part in (*group[-1], *group[-2])):
-            raise ValueError("these are not links")
+            raise ValueError("not a list of links")
     *fields, groups = fields[1:]
     links = flatten(
         ((priority, spider, counts, ""), domain, fingerprints, entries)

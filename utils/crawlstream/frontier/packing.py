@@ -93,7 +93,7 @@ def split_entry(entry: bytes) -> tuple[int, int, bytes]:
     """Header and body of a kept entry: retries, profile number, body."""
     header = _HEADER.match(entry)
     if not header:
-        raise ValueError(f"this is not a kept entry: {entry[:40]!r}")
+        raise ValueError(f"not a stored entry: {entry[:40]!r}")
     number, marks = header.groups()
     return marks[0] - _MARK_ZERO if marks else 0, int(number), entry[header.end() :]
 
@@ -318,13 +318,13 @@ def backlog(listed: Sequence[Any], blocked: Iterable[str]) -> dict[str, DomainBa
 def why_full(used: int, limit: int) -> str:
     """Why seeds wait, and what ends it."""
     return (
-        f"Redis uses {used / 2**20:.0f} of its {limit / 2**20:.0f} MiB: seeds wait in Kafka until"
-        " pages are done, a crawl is stopped, or its maxmemory is raised"
+        f"Redis uses {used / 2**20:.0f} of its {limit / 2**20:.0f} MiB: seeds stay in Kafka"
+        " until pages are done, a crawl is stopped, or maxmemory is raised"
     )
 
 
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
-    """The frontier at a glance."""
+    """Counters of the frontier."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
     workers, outbox, actions, memory_used, memory_limit, is_full, residual, spilled, spiders = rest
     domains = zip(spiders[::2], spiders[1::2], strict=True)

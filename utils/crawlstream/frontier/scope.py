@@ -24,7 +24,7 @@ async def agree(run: Run, scope: str, *, by_force: bool = False) -> None:
     known = cast(bytes, await run("scope", scope, "1" if by_force else "")).decode()
     if known != scope:
         raise ConfigError(
-            "SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED say that limits are kept "
-            f"{KEPT[scope]}, but in this cluster they are kept {KEPT.get(known, known)}; to "
-            "change that, stop all of its processes and say `crawlstream throttle rescope`"
+            f"SCHEDULER_TYPE_ENABLED and SCHEDULER_IP_ENABLED require limits {KEPT[scope]}, but"
+            f" this cluster keeps limits {KEPT.get(known, known)}; to change the cluster, stop"
+            " all of its processes and run `crawlstream throttle rescope`"
         )

@@ -77,12 +77,14 @@ def our_errors() -> Iterator[None]:
     except (RedisConnectionError, RedisTimeoutError) as error:
         raise RedisUnavailable(f"Redis does not answer: {error}") from error
     except (ReadOnlyError, MasterDownError) as error:
-        raise RedisUnavailable(f"Redis cannot write now: {error}") from error
+        raise RedisUnavailable(f"Redis rejects writes: {error}") from error
     except ResponseError as error:
         if str(error).startswith("NOFRONTIER "):
             raise NoFrontier from error
         if str(error).startswith(_PASSING):
-            raise RedisUnavailable(f"Redis cannot do it now: {error}") from error
+            raise RedisUnavailable(
+                f"Redis is temporarily unable to run the command: {error}"
+            ) from error
         raise
 
 

@@ -42,7 +42,7 @@ class Sites:
             return
         table = await self._rules()
         if table is None:
-            raise RedisUnavailable("Redis has lost the rules since")
+            raise RedisUnavailable("Redis has lost the throttle rules in the meantime")
         self._table = table
         self._version = b"%d %d" % (table.czxid, table.mzxid)
         self._parted = frozenset(table.parted().values())

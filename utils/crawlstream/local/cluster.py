@@ -133,16 +133,19 @@ class LocalCluster:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise SetupError(f"a cluster is being started in {self.home.path}") from None
+                raise SetupError(
+                    f"another command is starting a cluster in {self.home.path}: wait until it"
+                    " is ready"
+                ) from None
             if self._supervisor.is_stopping:
                 raise SetupError(
-                    f"the cluster in {self.home.path} is being stopped:"
-                    " ./crawlstream down waits until it is"
+                    f"the cluster in {self.home.path} is being stopped: wait for its end with"
+                    " ./crawlstream down"
                 )
             if (pid := self._supervisor.pid()) is not None:
                 raise SetupError(
-                    f"a cluster already runs in {self.home.path} (pid {pid}): "
-                    "./crawlstream down stops it, CRAWLSTREAM_HOME names another home"
+                    f"a cluster is already running in {self.home.path} (pid {pid}): stop it with"
+                    " ./crawlstream down, or set CRAWLSTREAM_HOME to another directory"
                 )
             yield
 

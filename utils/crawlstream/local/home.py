@@ -75,8 +75,8 @@ class Home:
             _make_private(self.socket.parent)
         except OSError as error:
             raise SetupError(
-                f"{self.path} cannot hold a cluster ({error.strerror}): "
-                "point CRAWLSTREAM_HOME at a folder that you may write"
+                f"cannot create a cluster in {self.path} ({error.strerror}): set"
+                " CRAWLSTREAM_HOME to a writable directory"
             ) from error
         _require_space(self.path)
 
@@ -135,9 +135,7 @@ def find_jars(home: Home | None = None) -> Path:
     for folder in candidates:
         if any(folder.glob("kafka_*.jar")):
             return folder.absolute()
-    raise SetupError(
-        "Kafka and ZooKeeper have not been fetched yet: run ./crawlstream up, which does it"
-    )
+    raise SetupError("Kafka and ZooKeeper are not installed yet: ./crawlstream up downloads them")
 
 
 def _refuse_unfit(path: Path) -> None:
@@ -145,8 +143,8 @@ def _refuse_unfit(path: Path) -> None:
     for mark in (",", ":", "\n"):
         if mark in str(path):
             raise SetupError(
-                f"the path {str(path)!r} contains {mark!r}, which Kafka cannot bear: "
-                "point CRAWLSTREAM_HOME at another folder"
+                f"the path {str(path)!r} contains {mark!r}, which Kafka does not support: set"
+                " CRAWLSTREAM_HOME to another directory"
             )
 
 
@@ -155,8 +153,8 @@ def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise SetupError(
-            f"{folder} belongs to somebody else: set CRAWLSTREAM_HOME, or XDG_RUNTIME_DIR where it"
-            " is in there, to another one"
+            f"{folder} is owned by another user: set CRAWLSTREAM_HOME (or XDG_RUNTIME_DIR, if"
+            " the directory is in it) to a directory of your own"
         )
     folder.chmod(0o700)
 
@@ -165,8 +163,8 @@ def _require_space(path: Path) -> None:
     free = shutil.disk_usage(path).free
     if free < _NEEDED_BYTES:
         raise SetupError(
-            f"{path} has {free // (1 << 20)} MiB of free disk, a cluster needs 1024: "
-            "make room or point CRAWLSTREAM_HOME at another disk"
+            f"{path} has {free // (1 << 20)} MiB of free disk space, but a cluster needs 1024:"
+            " free some space or set CRAWLSTREAM_HOME to another disk"
         )
     with tempfile.TemporaryFile(dir=path):
         """Room is of no use in a folder that cannot be written."""

@@ -95,8 +95,9 @@ class Layout:
         for name in sorted(self.local):
             if protected[name]:
                 raise SetupError(
-                    f"the settings say how to prove who we are to a protected {name}: name it by"
-                    f" {_NAMED_BY[name]}, for one that is started here asks for nothing of it"
+                    f"the settings contain credentials or TLS options for {name}, but a {name}"
+                    " that is started here uses neither: name an external server with"
+                    f" {_NAMED_BY[name]} or remove the options"
                 )
 
     def check(self) -> None:
@@ -104,8 +105,9 @@ class Layout:
         for name in sorted(self.local):
             if shutil.which(_PROGRAMS[name], path=self._path()) is None:
                 raise SetupError(
-                    f"{_PROGRAMS[name]} is missing, which {name} needs: ./crawlstream up installs "
-                    f"it or says how; {_NAMED_BY[name]} names a server that runs elsewhere"
+                    f"{_PROGRAMS[name]} is not installed, but {name} needs it: ./crawlstream up"
+                    " installs it or says how; to use an external server instead, set"
+                    f" {_NAMED_BY[name]}"
                 )
         self._check_ports()
 
@@ -118,8 +120,8 @@ class Layout:
         remedy = ", ".join(sorted({wanted[port][1] for port in in_use}))
         many = len(in_use) > 1
         raise SetupError(
-            f"{'ports' if many else 'port'} {named} {'are' if many else 'is'} in use: "
-            f"stop what listens there, or choose others by {remedy}"
+            f"{'ports' if many else 'port'} {named} {'are' if many else 'is'} already in use:"
+            f" stop the program that listens there or choose other ports with {remedy}"
         )
 
     def _listeners(self) -> Iterator[tuple[int, tuple[str, str]]]:

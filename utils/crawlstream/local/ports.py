@@ -89,7 +89,7 @@ def free_block(length: int) -> int:
 def _port(name: str, text: str) -> int:
     # The controller's and the metrics' ports follow the one that is named.
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65_000:
-        raise ConfigError(f"{name}: {text!r} is no port between 1 and 65000")
+        raise ConfigError(f"{name}: {text!r} is not a port number from 1 to 65000")
     return int(text)
 
 

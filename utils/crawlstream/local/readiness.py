@@ -54,8 +54,8 @@ class Readiness:
             if time.monotonic() > self._deadline:
                 late = ", ".join(f"{n} ({s})" for n, s in states.items() if s != "ready")
                 raise SetupError(
-                    f"not ready within {TIMEOUT_S} s: {late or 'supervisord'}; "
-                    f"what they say is in {self._layout.home.logs}"
+                    f"not ready within {TIMEOUT_S} s: {late or 'supervisord'}; see the logs in"
+                    f" {self._layout.home.logs}"
                 )
             time.sleep(_LOOK_EVERY_S)
 
@@ -87,7 +87,9 @@ class Readiness:
     def _living_processes(self) -> Sequence[ProcessInfo]:
         """What runs; a process that ends again and again is not healed by waiting."""
         if self._supervisor.has_ended:
-            raise SetupError(f"supervisord has ended; it says: {self._last_words('supervisord')}")
+            raise SetupError(
+                f"supervisord has exited; its last log line: {self._last_words('supervisord')}"
+            )
         processes = self._supervisor.processes()
         for process in processes:
             starts = self._starts.setdefault(process.name, set())
@@ -98,7 +100,7 @@ class Readiness:
 
     def _refuse(self, process: ProcessInfo) -> None:
         raise SetupError(
-            f"{process.name} does not start; it says: {self._last_words(process.name)}"
+            f"{process.name} does not start; its last log line: {self._last_words(process.name)}"
         )
 
     def _last_words(self, name: str) -> str:
@@ -136,4 +138,4 @@ def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None
             return asyncio.run(making)
         except Unavailable as error:
             if given_up.wait(_LOOK_EVERY_S) or time.monotonic() > deadline:
-                raise SetupError(f"the topics cannot be created: {error}") from error
+                raise SetupError(f"cannot create the topics: {error}") from error

@@ -137,7 +137,7 @@ def format_kafka(server: Server) -> None:
     )
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise SetupError(f"Kafka's data folder cannot be formatted: {' '.join(last)}")
+        raise SetupError(f"cannot format Kafka's data directory: {' '.join(last)}")
     stamp.touch()
 
 

@@ -45,16 +45,16 @@ class Refusal(StrEnum):
 
 _SENTENCES = {
     Refusal.EMPTY: "the record has no value",
-    Refusal.TOO_LARGE: "the record is larger than a request may be",
+    Refusal.TOO_LARGE: "the record exceeds the maximum size of a request",
     Refusal.NOT_UTF8: "the record is not UTF-8 text",
-    Refusal.TOO_DEEP: "the JSON is nested deeper than a request may be",
+    Refusal.TOO_DEEP: "the JSON exceeds the maximum nesting depth of a request",
     Refusal.NOT_JSON: "the record is not JSON",
-    Refusal.BAD_NUMBER: "the JSON holds a number that programs would read differently",
-    Refusal.BAD_TEXT: "the JSON holds half a character (a lone surrogate)",
+    Refusal.BAD_NUMBER: "the JSON contains a number that programs interpret differently",
+    Refusal.BAD_TEXT: "the JSON contains half a character (a lone surrogate)",
     Refusal.NOT_AN_OBJECT: "the record is JSON, but not an object",
-    Refusal.BAD_REQUEST: "the object fits none of the kinds of request",
+    Refusal.BAD_REQUEST: "the object does not match any request type",
     Refusal.BAD_URL: "the seed cannot be crawled",
-    Refusal.BAD_REGEX: "an expression cannot be used",
+    Refusal.BAD_REGEX: "a regular expression is not valid",
     Refusal.BAD_HEADER: "a header or cookie cannot be sent",
 }
 

@@ -83,7 +83,7 @@ class CrawlState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierState:
-    """The frontier at a glance."""
+    """Counters of the frontier."""
 
     life: int
     clock_ms: int

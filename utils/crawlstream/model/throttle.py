@@ -1,4 +1,4 @@
-"""The rules of politeness as values. ZooKeeper holds them, the frontier applies them."""
+"""The throttle rules as values. ZooKeeper holds them, the frontier applies them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def seed_url(text: str) -> str:
     try:
         return _checked_length(safe_url_string(f"{scheme}://{netloc}{rest}"))
     except ValueError as error:
-        raise InvalidUrl("the URL holds characters that cannot be encoded") from error
+        raise InvalidUrl("the URL contains characters that cannot be encoded") from error
 
 
 def look_up_seed(text: str) -> tuple[str, str, str | None]:
@@ -201,7 +201,9 @@ def _take_apart(url: str) -> tuple[str, str, str]:
     if scheme not in _DEFAULT_PORTS:
         raise InvalidUrl(f"the scheme {scheme[:20]!r} is not http or https")
     if rest.startswith("\\"):
-        raise InvalidUrl("a backslash behind the host is read differently by different programs")
+        raise InvalidUrl(
+            "the URL has a backslash after the host, which programs interpret differently"
+        )
     return scheme, _canonical_authority(scheme, authority), rest
 
 
@@ -224,7 +226,7 @@ def _why_not_absolute(url: str) -> str:
     if scheme is None:
         return "the URL has no scheme"
     if scheme[1].lower() in _DEFAULT_PORTS:
-        return f"there is no // behind {scheme[1]}:"
+        return f"// is missing after {scheme[1]}:"
     return f"the scheme {scheme[1][:20]!r} is not http or https"
 
 
@@ -241,7 +243,7 @@ def _canonical_authority(scheme: str, authority: str) -> str:
         return host
     port = int(match[2])
     if not 0 < port < 65536:
-        raise InvalidUrl(f"{port} is not a port")
+        raise InvalidUrl(f"{port} is not a valid port")
     return f"{host}:{port}"
 
 
@@ -259,9 +261,11 @@ def _canonical_host(host: str) -> str:
     name = host if host.isascii() else _to_ascii(host)
     name = name.lower().removesuffix(".")
     if not _NAME.fullmatch(name):
-        raise InvalidUrl(f"{host[:100]!r} is not a host name" if host else "the URL has no host")
+        raise InvalidUrl(
+            f"{host[:100]!r} is not a valid host name" if host else "the URL has no host"
+        )
     if _NUMBER.fullmatch(name) and not (host.isascii() and _is_ipv4(name)):
-        raise InvalidUrl(f"{host[:100]!r} is a number, not a host name or a dotted address")
+        raise InvalidUrl(f"{host[:100]!r} is a number, not a host name or dotted IP address")
     return name
 
 
@@ -269,16 +273,16 @@ def _to_ascii(host: str) -> str:
     try:
         return idna.encode(host, uts46=True).decode("ascii")
     except ValueError as error:
-        raise InvalidUrl(f"{host[:100]!r} is not an international host name") from error
+        raise InvalidUrl(f"{host[:100]!r} is not a valid internationalized host name") from error
 
 
 def _canonical_ipv6(host: str) -> str:
     if "%" in host:
-        raise InvalidUrl("the zone of an IPv6 address means something on one machine only")
+        raise InvalidUrl("an IPv6 zone is only valid on one machine and is not supported")
     try:
         return f"[{IPv6Address(host[1:-1]).compressed}]"
     except AddressValueError as error:
-        raise InvalidUrl(f"{host[:100]!r} is not an IPv6 address") from error
+        raise InvalidUrl(f"{host[:100]!r} is not a valid IPv6 address") from error
 
 
 def _is_ipv4(name: str) -> bool:
@@ -294,7 +298,7 @@ def _canonical_slowly(url: str) -> str:
     try:
         clean = canonicalize_url(url)
     except ValueError as error:
-        raise InvalidUrl("the URL holds characters that cannot be encoded") from error
+        raise InvalidUrl("the URL contains characters that cannot be encoded") from error
     return safe_url_string(clean) if any(mark in clean for mark in "|[]") else clean
 
 

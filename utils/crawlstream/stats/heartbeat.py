@@ -131,8 +131,8 @@ def _disagreement(ours: Process, other: Process) -> str:
     if not differences:
         return ""
     return (
-        f"{'; '.join(differences)}: give every {ours.kind} the same, and to change it, end those"
-        " that run before others are started"
+        f"{'; '.join(differences)}: every {ours.kind} of a cluster must use the same value; to"
+        " change it, stop all of them first"
     )
 
 

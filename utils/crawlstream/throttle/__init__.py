@@ -1,4 +1,4 @@
-"""The rules of politeness on their way from a person's hand to the frontier.
+"""The throttle rules on their way from a person's hand to the frontier.
 
 A rule's way
     A person, a ``zookeeper`` request or any tool writes YAML into one node of ZooKeeper

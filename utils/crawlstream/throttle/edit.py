@@ -69,9 +69,9 @@ class ThrottleEditor:
         return await self._change(partial(self._set_rule, _checked(domain), fields))
 
     async def remove_rule(self, domain: str) -> ThrottleTable:
-        """Let the default rule apply to a domain again."""
+        """Remove the rule of a domain, so that the default rule applies."""
         if domain == DEFAULT:
-            raise BadThrottleConfig("the default rule can be changed, but not removed")
+            raise BadThrottleConfig("the default rule cannot be removed, only changed")
         return await self._change(partial(_remove_rule, fold(domain)))
 
     async def block(self, domain: str) -> ThrottleTable:

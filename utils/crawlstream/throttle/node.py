@@ -47,7 +47,9 @@ def read_node(hosts: Sequence[str], path: str, table_of: TableOf) -> ThrottleTab
     with _session(hosts) as session:
         data, stat = session.read(path)
         if stat is None:
-            raise BadThrottleConfig(f"there are no rules yet: ZooKeeper has no node {path}")
+            raise BadThrottleConfig(
+                f"there are no throttle rules yet: ZooKeeper has no node {path}"
+            )
         return table_of(read_document(data), stat.czxid, stat.mzxid)
 
 
@@ -69,7 +71,7 @@ def change_node(
             if table is not None:
                 return table
             time.sleep(random.uniform(0, _PAUSE_S * tries))  # noqa: S311  spreads the editors
-    raise Conflict(f"others keep changing {path}")
+    raise Conflict(f"{path} was changed by others at each attempt: try again")
 
 
 def _try_change(
@@ -145,9 +147,9 @@ def _unanswered(hosts: Sequence[str], error: Exception) -> str:
     """One sentence; that time ran out is all that the client knows, and says nothing new."""
     if isinstance(error, (NoAuthError, AuthFailedError)):
         return (
-            f"ZooKeeper at {', '.join(hosts)} does not let us at the rules: set"
-            " CRAWLSTREAM_ZOOKEEPER_USERNAME and CRAWLSTREAM_ZOOKEEPER_PASSWORD to the user whose"
-            " nodes they are"
+            f"ZooKeeper at {', '.join(hosts)} denies access to the rules: set"
+            " CRAWLSTREAM_ZOOKEEPER_USERNAME and CRAWLSTREAM_ZOOKEEPER_PASSWORD to the user"
+            " that owns the nodes"
         )
     why = "" if isinstance(error, KazooTimeoutError) else f": {error!r}"
     return f"ZooKeeper does not answer at {', '.join(hosts)}{why}"

@@ -78,7 +78,9 @@ class Watcher(threading.Thread):
             self._look()
         except (KazooException, KazooTimeoutError) as error:
             log.info("rules", outcome="waiting", error=repr(error))
-            self._note_silence(f"; it says {error!r}" if isinstance(error, KazooException) else "")
+            self._note_silence(
+                f"; last error: {error!r}" if isinstance(error, KazooException) else ""
+            )
             return False
         self._heard_at = time.monotonic()
         if self._is_silent:
@@ -94,7 +96,7 @@ class Watcher(threading.Thread):
         except NoNodeError:
             seen = self._client.exists_async(self._path, watch=self._note_event)
             if seen.get(timeout=OPERATION_TIMEOUT_S) is None:
-                self._tell_once(None, BadThrottleConfig(f"there is no node {self._path}"))
+                self._tell_once(None, BadThrottleConfig(f"node {self._path} does not exist"))
             else:
                 self._stir.set()
             return
@@ -122,7 +124,10 @@ class Watcher(threading.Thread):
             log.error(
                 "rules",
                 outcome="zookeeper_silent",
-                error=f"the rules could not be read for {silent_s:.0f} s{why}; the last rules stay",
+                error=(
+                    f"the throttle rules could not be read for {silent_s:.0f} s{why}; the last"
+                    " known rules stay active"
+                ),
             )
 
     def _note_event(self, _: object) -> None:

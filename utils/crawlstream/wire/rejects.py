@@ -52,4 +52,4 @@ def decode(value: bytes) -> Rejection:
             timestamp_ms=record["timestamp"],
         )
     except (KeyError, TypeError) as error:
-        raise ValueError(f"this is no rejected record: {value[:40]!r}") from error
+        raise ValueError(f"not a rejected record: {value[:40]!r}") from error

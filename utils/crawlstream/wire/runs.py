@@ -39,4 +39,4 @@ def decode(value: bytes) -> RunMark:
             at_ms=int(record["at_ms"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"this is no state of a run: {value[:40]!r}") from error
+        raise ValueError(f"not a run state: {value[:40]!r}") from error

@@ -64,7 +64,7 @@ def _unique_items(
 ) -> Iterator[ValidationError]:
     """In linear time: jsonschema's own check takes quadratic time on mixed types."""
     if wanted and isinstance(items, list) and not is_unique(items):
-        yield ValidationError("an entry stands in it twice")
+        yield ValidationError("must not contain duplicate entries")
 
 
 def _of_few(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
@@ -99,12 +99,12 @@ def _sentences(error: ValidationError) -> list[str]:
     path = error.json_path[:_LONGEST_QUOTE]
     rule, value = error.validator_value, error.instance
     if error.validator == "required":
-        return [f"{path}: {name!r} is missing" for name in rule if name not in value]
+        return [f"{path}: required field {name!r} is missing" for name in rule if name not in value]
     if error.validator == "additionalProperties" and rule is False:
         known = error.schema.get("properties", {})
         unknown = (name for name in value if name not in known)
         return [
-            f"{path}: {name[:_LONGEST_QUOTE]!r} is not a field of it"
+            f"{path}: unknown field {name[:_LONGEST_QUOTE]!r}"
             for name in islice(unknown, MAX_PROBLEMS)
         ]
     sentence = _SENTENCES.get(error.validator)
@@ -116,13 +116,13 @@ def _listed(names: str | list[Any]) -> str:
 
 
 _SENTENCES: Mapping[str, Callable[[Any, Any], str]] = {
-    "type": lambda rule, value: f"it is {type_name(value)}, not {_listed(rule)}",
-    "enum": lambda rule, _: f"it is none of {_listed(rule)}",
-    "minimum": lambda rule, _: f"it is less than {rule}",
-    "maximum": lambda rule, _: f"it is more than {rule}",
-    "minLength": lambda rule, _: f"it has less than {rule} characters",
-    "maxLength": lambda rule, _: f"it has more than {rule} characters",
-    "maxItems": lambda rule, _: f"it has more than {rule} entries",
-    "maxProperties": lambda rule, _: f"it has more than {rule} entries",
-    "not": lambda _, __: "control characters are not allowed in it",
+    "type": lambda rule, value: f"must be {_listed(rule)}, not {type_name(value)}",
+    "enum": lambda rule, _: f"must be one of {_listed(rule)}",
+    "minimum": lambda rule, _: f"must be at least {rule}",
+    "maximum": lambda rule, _: f"must be at most {rule}",
+    "minLength": lambda rule, _: f"must have at least {rule} characters",
+    "maxLength": lambda rule, _: f"must have at most {rule} characters",
+    "maxItems": lambda rule, _: f"must have at most {rule} entries",
+    "maxProperties": lambda rule, _: f"must have at most {rule} entries",
+    "not": lambda _, __: "must not contain control characters",
 }

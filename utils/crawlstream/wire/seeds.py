@@ -72,11 +72,17 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
 
 def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:
     if values.get("maxdepth", 0) > limits.max_depth:
-        problem = f"$.maxdepth: it is more than {limits.max_depth}, the most this cluster allows"
+        problem = (
+            f"$.maxdepth: must be at most {limits.max_depth} in this cluster"
+            " (CRAWLSTREAM_MAX_DEPTH)"
+        )
         raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
     attrs = values.get("attrs")
     if attrs and (size := len(jsontext.dumps(attrs))) > limits.max_attrs_bytes:
-        problem = f"$.attrs: it has {size} bytes, {limits.max_attrs_bytes} are allowed"
+        problem = (
+            f"$.attrs: its size is {size} bytes; the maximum is {limits.max_attrs_bytes}"
+            " (CRAWLSTREAM_MAX_ATTRS_BYTES)"
+        )
         raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
 
 
@@ -91,13 +97,19 @@ def _bad_expressions(values: Mapping[str, Any], limits: RequestLimits) -> Iterat
     for name in sorted(_EXPRESSIONS):
         expressions = values.get(name) or ()
         if len(expressions) > limits.max_expressions:
-            yield f"$.{name}: it has more than {limits.max_expressions} expressions"
+            yield f"$.{name}: must have at most {limits.max_expressions} expressions"
             continue
         for number, expression in enumerate(expressions):
             if len(expression) > limits.max_expression_length:
-                yield f"$.{name}[{number}]: more than {limits.max_expression_length} characters"
+                yield (
+                    f"$.{name}[{number}]: must have at most {limits.max_expression_length}"
+                    " characters"
+                )
             elif (left := left - characters(expression)) < 0:
-                yield f"$.{name}[{number}]: its sets, with those before it, are too much to compile"
+                yield (
+                    f"$.{name}[{number}]: the character sets up to this expression are too large"
+                    " to compile"
+                )
                 return
             elif problem := _expression_problem(expression):
                 yield f"$.{name}[{number}]: {problem}"
@@ -111,7 +123,7 @@ def _expression_problem(expression: str) -> str:
             warnings.simplefilter("ignore")
             re.compile(expression)
     except (re.error, ValueError, OverflowError, RecursionError) as error:
-        return f"it is no regular expression ({str(error)[:100]})"
+        return f"not a valid regular expression ({str(error)[:100]})"
     return ""
 
 
@@ -119,18 +131,18 @@ def _bad_pairs(values: Mapping[str, Any], limits: RequestLimits) -> Iterator[str
     for field in sorted(_PAIRS):
         pairs = values.get(field) or {}
         if len(pairs) > limits.max_headers:
-            yield f"$.{field}: it has more than {limits.max_headers} entries"
+            yield f"$.{field}: must have at most {limits.max_headers} entries"
             continue
         forbidden = _NOT_IN_COOKIE if field == "cookies" else _CONTROL
         for name, value in pairs.items():
             if not _TOKEN.fullmatch(name):
-                yield f"$.{field}: {name[:100]!r} is not a name that can be sent"
+                yield f"$.{field}: {name[:100]!r} is not a valid name"
             elif field == "headers" and _is_reserved(name.lower()):
-                yield f"$.{field}: {name!r} belongs to the connection"
+                yield f"$.{field}: {name!r} is set by the HTTP connection and must not be given"
             elif len(value) > _LONGEST_VALUE:
-                yield f"$.{field}.{name}: it has more than {_LONGEST_VALUE} characters"
+                yield f"$.{field}.{name}: must have at most {_LONGEST_VALUE} characters"
             elif forbidden.search(value):
-                yield f"$.{field}.{name}: it holds a character that cannot be sent"
+                yield f"$.{field}.{name}: contains a character that is not allowed in its value"
 
 
 def _is_reserved(name: str) -> bool:

@@ -113,7 +113,7 @@ def decode_entry(body: bytes) -> Entry:
     try:
         return _decode_entry(body)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"this is not a stored entry: {body[:40]!r}") from error
+        raise ValueError(f"not a stored entry: {body[:40]!r}") from error
 
 
 def encode_profile(profile: Profile) -> bytes:
@@ -134,7 +134,7 @@ def decode_profile(body: bytes) -> Profile:
         values: dict[str, Any] = {name: _tupled(value) for name, value in stored.items()}
         return Profile(**values)
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"this is not a stored profile: {body[:40]!r}") from error
+        raise ValueError(f"not a stored profile: {body[:40]!r}") from error
 
 
 def _encode(url: bytes, depth: int, parent: bytes | None, extras: bytes = b"") -> bytes:
@@ -183,7 +183,7 @@ def _decode_entry(body: bytes) -> Entry:
     url = _SCHEMES[flags & _SCHEME_BITS].encode() + text[rest_length:]
     if flags & _HAS_PARENT:
         if rest_length > len(text) or prefix + suffix > len(url):
-            raise ValueError("lengths that do not fit")
+            raise ValueError("inconsistent lengths")
         parent = url[:prefix] + text[:rest_length] + url[len(url) - suffix :]
         values["parent_url"] = parent.decode()
     return Entry(url=url.decode(), depth=depth, **values)
@@ -192,7 +192,7 @@ def _decode_entry(body: bytes) -> Entry:
 def _check_version(body: bytes, what: str) -> None:
     if not body or body[0] != _VERSION:
         found = body[0] if body else "no bytes"
-        raise ValueError(f"this is not a stored {what} of version {_VERSION}: {found}")
+        raise ValueError(f"not a stored {what} of version {_VERSION}: {found}")
 
 
 def _extras_of(entry: Entry) -> dict[str, object]:

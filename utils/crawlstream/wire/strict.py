@@ -30,15 +30,15 @@ def parse_object(raw: bytes | None, limits: RequestLimits) -> dict[str, Any]:
     if not raw:
         refuse(Refusal.EMPTY)
     if len(raw) > limits.max_bytes:
-        refuse(Refusal.TOO_LARGE, f"it has {len(raw)} bytes, {limits.max_bytes} are allowed")
+        refuse(Refusal.TOO_LARGE, f"{len(raw)} bytes; the maximum is {limits.max_bytes}")
     text = raw.removeprefix(_BYTE_ORDER_MARK)
     if is_deeper(text, limits.max_levels):
-        refuse(Refusal.TOO_DEEP, f"{limits.max_levels} levels are allowed")
+        refuse(Refusal.TOO_DEEP, f"the maximum is {limits.max_levels} levels")
     if has_more_values(text, limits.max_values):
-        refuse(Refusal.TOO_LARGE, f"it has more than {limits.max_values} values")
+        refuse(Refusal.TOO_LARGE, f"more than {limits.max_values} values")
     value = _parse(text)
     if not isinstance(value, dict):
-        refuse(Refusal.NOT_AN_OBJECT, f"it is {type_name(value)}")
+        refuse(Refusal.NOT_AN_OBJECT, f"found {type_name(value)}")
     return value
 
 
@@ -116,7 +116,7 @@ def _parse_exactly(text: bytes) -> object:
         )
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        refuse(Refusal.NOT_UTF8, f"byte {error.start} begins no character")
+        refuse(Refusal.NOT_UTF8, f"invalid byte at position {error.start}")
     except UnicodeEncodeError:
         refuse(Refusal.BAD_TEXT)
     except json.JSONDecodeError as error:

@@ -23,10 +23,10 @@ def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
     table = csv.DictReader(_decoded(lines), strict=True)
     try:
         if twice := _named_twice(table.fieldnames or ()):
-            raise _torn(1, f"{twice} is there twice")
+            raise _torn(1, f"column {twice} occurs twice")
         for row in table:
             if None in row:
-                raise _torn(table.reader.line_num, "it has more cells than the first")
+                raise _torn(table.reader.line_num, "the row has more cells than the header")
             yield {name: _cell(name, text) for name, text in row.items() if text}
     except csv.Error as error:
         raise _torn(table.reader.line_num, str(error)) from error
@@ -37,7 +37,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InvalidRequest(Refusal.NOT_UTF8, [f"line {number}: it is not UTF-8"]) from error
+            raise InvalidRequest(Refusal.NOT_UTF8, [f"line {number}: not UTF-8"]) from error
 
 
 def _named_twice(names: Iterable[str]) -> str:

@@ -74,8 +74,8 @@ function linkTo(crawl) {
 
 function tell(data) {
   if (data?.crawls) say(`${data.fed} fed. `, ...data.crawls.slice(0, 1).map(linkTo));
-  else if (data?.replayed !== undefined) say(`${data.replayed} fed again.`);
-  else if (data?.poll_id) say("Asked for; it takes a while.");
+  else if (data?.replayed !== undefined) say(`${data.replayed} replayed.`);
+  else if (data?.poll_id) say("Request accepted; the reply takes longer.");
   else say("Done.");
 }
 
