@@ -50,8 +50,8 @@ def test_a_name_that_is_nearly_a_setting_is_told() -> None:
     """Others are no business of ours, and what is set as well needs no hint."""
     names = ["CRAWLSTREAM_ALOW_NETWORKS", "USER_AGNET", "CRAWLSTREAM_REDIS_PORT", "PATH", "USER"]
     assert list(misspelt(names)) == [
-        "CRAWLSTREAM_ALOW_NETWORKS is no setting: did you mean CRAWLSTREAM_ALLOW_NETWORKS?",
-        "USER_AGNET is no setting: did you mean USER_AGENT?",
+        "CRAWLSTREAM_ALOW_NETWORKS is not a setting; did you mean CRAWLSTREAM_ALLOW_NETWORKS?",
+        "USER_AGNET is not a setting; did you mean USER_AGENT?",
     ]
     assert not list(misspelt(["USER_AGNET", "USER_AGENT"]))
 

@@ -58,7 +58,7 @@ def misspelt(environment: Iterable[str]) -> Iterator[str]:
         if instead := _instead_of(name) or (near and _instead_of(near[0])):
             yield f"{name} is not needed any more: {instead}"
         elif near:
-            yield f"{name} is no setting: did you mean {near[0]}?"
+            yield f"{name} is not a setting; did you mean {near[0]}?"
 
 
 def _instead_of(name: str) -> str | None:
