@@ -71,10 +71,8 @@ def _problems(service: Service, processes: Sequence[Process] | None) -> list[str
         problems.append("Redis is full: seeds stay in Kafka.")
     if state.residual:
         problems.append(
-
-                f"The ledger does not balance: {state.residual} pages are unaccounted for. Please"
-                " report this bug."
-
+            f"The ledger does not balance: {state.residual} pages are unaccounted for. Please"
+            " report this bug."
         )
     if len(versions := sorted({one.version for one in processes})) > 1:
         problems.append(f"Processes run different versions: {', '.join(versions)}.")

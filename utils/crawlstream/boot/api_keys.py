@@ -55,10 +55,8 @@ def _fields(number: int, text: str) -> Mapping[str, object]:
         name, _, told = option.partition("=")
         if name not in _OPTIONS or name in fields:
             raise ValueError(
-
-                    f"key {number}: unknown or repeated option; allowed are name, rate and waiting,"
-                    " each once"
-
+                f"key {number}: unknown or repeated option; allowed are name, rate and waiting,"
+                " each once"
             )
         fields[name] = told
     return fields

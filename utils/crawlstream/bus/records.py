@@ -106,10 +106,8 @@ class LostRecords(Exception):
 
     def __init__(self, where: OutOfRange) -> None:
         super().__init__(
-
-                f"partition {where.partition} has changed: its offsets no longer match the known"
-                " position"
-
+            f"partition {where.partition} has changed: its offsets no longer match the known"
+            " position"
         )
         self.where = where
 

@@ -134,10 +134,8 @@ class LocalCluster:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise SetupError(
-
-                        f"another command is starting a cluster in {self.home.path}: wait until it"
-                        " is ready"
-
+                    f"another command is starting a cluster in {self.home.path}: wait until it"
+                    " is ready"
                 ) from None
             if self._supervisor.is_stopping:
                 raise SetupError(
