@@ -31,9 +31,9 @@ async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 async def let_leave() -> None:
-    """Let a call to Redis that a task has begun really leave, before the loop is kept busy.
+    """Yield until an already started Redis call is sent, before CPU-bound work begins.
 
-    redis-py looks at its connection first, which takes several rounds of the event loop.
+    redis-py checks its connection first, which takes several rounds of the event loop.
     """
     for _ in range(_ROUNDS_TO_LEAVE):
         await asyncio.sleep(0)

@@ -1,9 +1,9 @@
-"""What the bodies in this process weigh together: its memory is bounded, whatever servers send.
+"""A memory budget for all bodies in this process, whatever servers send.
 
-A body is weighed from when it is large until its page has come to its end, as it is at the time:
-so far received, whole, decompressed. While all of them together are heavier than they may be, only
-the eldest go on: the others wait, their connections unread or still compressed. One of the eldest
-always comes to its end, so the others have their turn. Small bodies never wait to come in.
+Large bodies count against the budget from the moment they exceed ``LARGE`` until the page ends, at
+their current size: received so far, complete, decompressed. While the budget is exceeded, only the
+oldest bodies continue; the others wait with their connections unread, or still compressed. The
+oldest always finish, so every body has its turn. Small bodies never wait.
 """
 
 from __future__ import annotations

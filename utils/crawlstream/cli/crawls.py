@@ -77,7 +77,7 @@ def _table(found: Sequence[CrawlState]) -> Table:
         table.add_column(name, overflow="fold")
     for name in ("run", "state"):
         table.add_column(name, no_wrap=True)
-    for name in ("waits", "in work", "done", "failed", "filtered"):
+    for name in ("waiting", "in flight", "done", "failed", "filtered"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("active", justify="right")
     now = time.time()

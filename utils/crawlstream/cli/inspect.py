@@ -203,7 +203,7 @@ def _domain_rows(report: DomainReport) -> Sequence[tuple[str, str]]:
         ("domain", report.domain),
         ("rule", rule if report.hits != 0 else "blocked"),
         (
-            "under way",
+            "in flight",
             f"{report.under_way}, of which {report.unreported} not yet confirmed as sent",
         ),
         ("next request", f"in {report.next_ms / 1000:.1f} s at the earliest"),

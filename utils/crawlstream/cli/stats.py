@@ -120,7 +120,7 @@ def _by_status(title: str) -> Callable[[Mapping[str, Any]], Table]:
 
 
 def _queues(section: Mapping[str, Any]) -> Table:
-    table = Table(title="what waits", title_justify="left", box=None, header_style="bold")
+    table = Table(title="queued pages", title_justify="left", box=None, header_style="bold")
     table.add_column("spider, domain")
     table.add_column("pages", justify="right")
     for name, queue in section.items():

@@ -55,8 +55,8 @@ end
 local records_of, changed_records = {}, {}
 
 -- Records of domains of crawl c by name, these among them: one HMGET. The throttle states of those
--- that are new to the crawl are loaded. Who changes a record puts it among `changed_of` the crawl, which
--- `save_domain_records` writes.
+-- that are new to the crawl are loaded. Callers that change a record must add it to
+-- `changed_of(c)`; `save_domain_records` writes it.
 local function load_domain_records(c, domains)
   local records, missing = records_of[c] or {}, {}
   records_of[c] = records
