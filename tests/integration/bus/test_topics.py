@@ -159,7 +159,7 @@ def test_three_replicas_of_which_one_acknowledges_are_told() -> None:
         for replicas, enough in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 1), (4, 3))
     }
     assert [shape for shape, problems in told.items() if problems] == [(3, 1), (4, 1)]
-    assert "min.insync.replicas to 2" in told[3, 1][0]
+    assert "min.insync.replicas of the topic to 2" in told[3, 1][0]
 
 
 async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: Topics) -> None:
