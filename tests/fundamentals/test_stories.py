@@ -73,7 +73,7 @@ async def test_a_seed_that_cannot_be_crawled_is_refused_in_words(cluster: Cluste
     """The command says why and fails; it does not wait for a crawl that will never be."""
     done = await cluster.run("crawl", "ftp://example.com/")
     assert done.status == 1
-    assert "Refused: " in done.err
+    assert "Rejected: " in done.err
     assert "Traceback" not in done.err
 
 

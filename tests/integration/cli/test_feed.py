@@ -53,7 +53,7 @@ def test_a_feed_that_was_interrupted_goes_on(
     assert run(["feed", str(file)]) == 1
     told = capsys.readouterr().err
     assert "line 2001 is not JSON" in told
-    assert told.endswith("go on with --skip 2000\n")
+    assert told.endswith("resume with --skip 2000\n")
 
     file.write_text("".join(lines))
     assert run(["feed", str(file), "--skip", "2000", "--json"]) == 0

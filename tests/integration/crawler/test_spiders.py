@@ -108,7 +108,7 @@ async def test_a_careless_spider_costs_its_own_page_only(
     (tmp_path / "careless.py").write_text(CARELESS_SPIDER)
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     said = {
-        "item": "item_error: TypeError: dict is no result",
+        "item": "item_error: TypeError: dict is not a result",
         "handed-to-a-number": 'spider_error: TypeError: meta["spiderid"] of',
         "huge": "spider_error: ValueError: the request for",
         "attrs": "spider_error: TypeError: attrs of a result are an object",
@@ -301,7 +301,7 @@ def test_a_spider_that_would_crawl_by_itself_is_refused(
     with crawler.running():
         assert crawler.wait() == 1
     (refusal,) = [e for e in crawler.events() if e.get("level") == "critical"]
-    assert refusal["error"].startswith("Plain is not a spider of the cluster: derive it from")
+    assert refusal["error"].startswith("Plain is not a cluster spider: derive it from")
 
 
 async def test_a_crawl_spider_joins_with_its_rules(
