@@ -194,10 +194,10 @@ class Recall:
         self._topic_id = topic_id
         position = (await self._overflow.positions()).get((topic_id, partition))
         if position is None:
-            # Whatever an earlier Redis had recalled, or had spilled, is of no meaning to this one.
+            # What was recalled may be lost with the position, in Redis' last second, though it is
+            # committed: all that there is is read, and what means nothing any more is ignored.
             found = (await held(self._hosts, self._topic, group=self._group))[partition]
-            begin = min(max(found.committed or 0, found.oldest), found.end)
-            position = await self._overflow.begin(topic_id, partition, begin)
+            position = await self._overflow.begin(topic_id, partition, found.oldest)
         return position
 
     async def _decide(self, gap: OutOfRange) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.bus.history import held
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
@@ -64,3 +65,37 @@ async def test_a_run_whose_spilled_links_kafka_has_lost_ends(
     assert (state.done, state.spilled, state.failed_by_reason) == (1, 0, {"spill_lost": 5})
     await bench.advance(GRACE_MS)
     assert [one.kind for one in await bench.owed()][1:] == ["spill_lost", "crawl_finished"]
+
+
+async def test_what_redis_lost_with_its_position_is_recalled_again(
+    bench: Bench, kafka_server: RunningServer, wait_until: WaitUntil, fresh_name: str
+) -> None:
+    """A commit of Kafka's says how far an earlier Redis had come: not this one."""
+    hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
+    await ensure_topics(hosts, topics, TopicShape(partitions=1))
+    await bench.feed.seeds("a/1")
+
+    async def is_back() -> bool:
+        state = await bench.state()
+        return (state.spilled, state.queued) == (0, 5)
+
+    async with KafkaSink(hosts) as sink:
+        await spill(bench, sink, topics.overflow)
+        before = {key: await bench.redis.dump(key) for key in await bench.redis.keys()}
+        async with recalling(bench.redis, hosts[0], topics):
+            await wait_until(is_back)
+            await wait_until(lambda: is_committed(hosts, topics.overflow))
+        await bench.redis.flushall()
+        for key, value in before.items():
+            assert value is not None
+            await bench.redis.restore(key, 0, value)
+        assert (await bench.state()).spilled == 5
+        async with recalling(bench.redis, hosts[0], topics):
+            await wait_until(is_back)
+
+
+async def is_committed(hosts: list[str], topic: str) -> bool:
+    """Whether the group has come to the end of the only record."""
+    group = topic.removesuffix(".overflow") + ".overflow"
+    found = await held(hosts, topic, group=group)
+    return found[0].committed == 1
