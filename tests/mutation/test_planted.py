@@ -420,8 +420,8 @@ BUGS = {
     ),
     "an error of the setting tells the secret": Bug(
         module="crawlstream.boot.api_keys",
-        right='raise ValueError(f"key {number} is not role[',
-        wrong='raise ValueError(f"key {text} is not role[',
+        right='f"key {number} does not have the form',
+        wrong='f"key {text} does not have the form',
         test="unit/rest/test_keys.py::other_forms",
     ),
     "a key tells its secret": Bug(

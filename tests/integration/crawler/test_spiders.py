@@ -111,11 +111,11 @@ async def test_a_careless_spider_costs_its_own_page_only(
         "item": "item_error: TypeError: dict is not a result",
         "handed-to-a-number": 'spider_error: TypeError: meta["spiderid"] of',
         "huge": "spider_error: ValueError: the request for",
-        "attrs": "spider_error: TypeError: attrs of a result are an object",
-        "links": "spider_error: TypeError: links of a result are pairs",
-        "outlinks": "spider_error: TypeError: Outlinks takes a list",
+        "attrs": "spider_error: TypeError: attrs of a result must be a dict",
+        "links": "spider_error: TypeError: links of a result must be pairs",
+        "outlinks": "spider_error: TypeError: Outlinks needs a list",
         "raises": "spider_error: ValueError: no price",
-        "closes": "spider_error: TypeError: CloseSpider ends no spider",
+        "closes": "spider_error: TypeError: CloseSpider is not supported",
         "exits": "spider_error: RuntimeError: the spider called exit(3)",
     }
     names = [*said, "none", "priority"]

@@ -163,7 +163,7 @@ async def test_a_partition_that_waits_for_a_person_is_told_where_people_look(
     assert process_status(place.port) == "ready"
     assert 'crawlstream_partition_paused{partition="0"} 1.0' in place.asked("/metrics")
     (warning,) = await lost_logs(settings)
-    assert f"from {OLD - LOST} to {OLD}" in warning
+    assert f"records {OLD - LOST} to {OLD}" in warning
     assert "./crawlstream recover --partition 0" in warning
 
     place.monitor.stop()

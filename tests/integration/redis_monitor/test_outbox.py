@@ -113,7 +113,7 @@ async def test_a_dead_letter_that_no_topic_takes_is_cut(bench: Bench) -> None:
     }
     (letter,) = sink.rejected()
     assert (letter.reason, letter.raw) == ("killed_worker", None)
-    assert "is more than outbox.rejected takes" in letter.errors[-1]
+    assert "more than topic outbox.rejected accepts" in letter.errors[-1]
 
 
 async def test_only_what_was_not_acknowledged_is_sent_again(bench: Bench) -> None:

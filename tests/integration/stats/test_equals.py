@@ -44,7 +44,7 @@ async def test_an_equal_with_another_value_is_refused(redis: Redis) -> None:
     await first.join()
     with pytest.raises(ConfigError) as refused:
         await second.join()
-    assert f"RETRY_TIMES is 5 here and 3 in {first.process.name}: give every crawler" in str(
+    assert f"RETRY_TIMES is 5 here and 3 in {first.process.name}: every crawler" in str(
         refused.value
     )
     assert await living(redis, KEYS) == [first.process]
