@@ -16,7 +16,7 @@ from lib.harness import Benchmark, Cost, Figures, Line, measured, own_redis
 from lib.load import SPACED, WIDE_OPEN, fill, lease_and_settle, open_frontier
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.throttle import ThrottleRule
 
@@ -37,7 +37,7 @@ class Load:
     redis: Redis
     domains: int
     each: int
-    frontier: Frontier
+    filler: WorkerSession
     hold: Hold
     left: int = 0
     names = count()
@@ -53,7 +53,7 @@ class Load:
 
     async def fill(self) -> None:
         """Every domain has its entries again."""
-        await fill(self.frontier, self.hold, self.domains, self.each)
+        await fill(self.filler, self.hold, self.domains, self.each)
         self.left = self.domains * self.each
 
     async def block(self) -> Cost:

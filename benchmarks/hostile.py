@@ -81,7 +81,7 @@ async def _turn(redis: Redis, kafka: str, folder: str, hostile_in_ten: int) -> T
     port = free_block(2)
     healthy, hostile = (Stage(redis, kafka, each, folder) for each in (port, port + 1))
     program = (sys.executable, hostile_web.__file__)
-    path = python_path("benchmarks", "tests")
+    path = python_path("benchmarks")
     with ExitStack() as sites:
         for where, what in ((port, str(hostile_in_ten)), (port + 1, "hostile")):
             argv = (*program, str(where), what)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lib.harness import Benchmark, Figures, Line, measured
-from lib.load import SPIDER, done, fill, open_frontier
+from lib.load import KEYS, SPIDER, done, fill, open_frontier
 from redis.asyncio import Redis
 
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.throttle import ThrottleRule
 
 DOMAINS = 100_000
@@ -15,15 +16,15 @@ RARELY = ThrottleRule(hits=1, window_s=86_400)
 
 async def measure(redis: Redis) -> Figures:
     """Cool every domain by one request, then ask for more."""
-    frontier, hold = await open_frontier(redis, RARELY)
-    await fill(frontier, hold, DOMAINS, 2)
-    answer = await frontier.exchange("idle", SPIDER, want=200)
+    await fill(*await open_frontier(redis, RARELY), DOMAINS, 2)
+    worker = Frontier(redis, KEYS).session("idle", SPIDER)
+    answer = await worker.exchange(want=200)
     while answer.holds:
         settles = [done(hold) for hold in answer.holds]
-        answer = await frontier.exchange("idle", SPIDER, settles=settles, want=200)
+        answer = await worker.exchange(settles=settles, want=200)
     async with measured(redis) as polls:
         for _ in range(POLLS):
-            answer = await frontier.exchange("idle", SPIDER, want=100)
+            answer = await worker.exchange(want=100)
     return {
         "commands_a_poll": polls.calls / POLLS,
         "us_a_poll": polls.cpu_us / POLLS,

@@ -55,15 +55,15 @@ class Metered(Redis):
 async def ask(frontier: Frontier) -> None:
     """Ask for a crawl's counters, again and again."""
     for _ in range(ASKED):
-        await frontier.crawl_state(CRAWL, with_domains=False)
+        await frontier.queries.crawl_state(CRAWL, with_domains=False)
 
 
 async def stop_and_sweep(frontier: Frontier) -> None:
     """Stop the crawl, and take care until nothing of it is left."""
     stop = Command(offset=1, timestamp_ms=1, name="stop", request=b"{}", crawl=CRAWL)
     batch = IntakeBatch(topic_id="bench", kafka_partition=0, start=1, next=2, records=[stop])
-    await frontier.intake(batch)
-    while (await frontier.tend()).more:
+    await frontier.intake.apply(batch)
+    while (await frontier.maintenance.tend()).more:
         pass
 
 
@@ -75,17 +75,16 @@ async def measure(redis: Redis) -> Figures:
     queued = int(os.environ.get("BENCH_QUEUED", QUEUED))
     metered = Metered(redis)
     watched = Frontier(metered, KEYS)
-    frontier, hold = await open_frontier(redis)
-    await fill(frontier, hold, DOMAINS, queued // DOMAINS)
+    frontier = Frontier(redis, KEYS)
+    await fill(*await open_frontier(redis), DOMAINS, queued // DOMAINS)
     async with measured(redis) as counters:
         await ask(frontier)
     _, counters_longest = await metered.of(ask(watched))
     async with measured(redis) as listing:
-        await frontier.crawl_state(CRAWL)
-    _, listing_longest = await metered.of(watched.crawl_state(CRAWL))
+        await frontier.queries.crawl_state(CRAWL)
+    _, listing_longest = await metered.of(watched.queries.crawl_state(CRAWL))
     wide, wide_longest = await metered.of(stop_and_sweep(watched))
-    frontier, hold = await open_frontier(redis)
-    await fill(frontier, hold, STOPPED_DOMAINS, STOPPED // STOPPED_DOMAINS)
+    await fill(*await open_frontier(redis), STOPPED_DOMAINS, STOPPED // STOPPED_DOMAINS)
     stop, stop_longest = await metered.of(stop_and_sweep(watched))
     return {
         "counters_ms": counters.wall_s / ASKED * 1000,

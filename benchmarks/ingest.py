@@ -16,6 +16,7 @@ from lib.load import KEYS, domain_name
 from lib.processes import MONITOR, TOPICS, cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 
@@ -35,7 +36,7 @@ def _key(number: int) -> bytes:
 
 async def fill(hosts: list[str]) -> None:
     """Feed everything as our own tools do: records of a crawl have its key."""
-    async with KafkaSink(hosts) as sink:
+    async with KafkaSink(Kafka(hosts)) as sink:
         for start in range(0, REQUESTS, A_LIST):
             numbers = range(start, start + A_LIST)
             await sink.send([Out(TOPICS.incoming, _request(n), _key(n)) for n in numbers])

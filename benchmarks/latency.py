@@ -19,10 +19,11 @@ from lib.load import KEYS, WIDE_OPEN
 from lib.processes import CRAWLER, MONITOR, TOPICS, environment, own_kafka, running
 from redis.asyncio import Redis
 
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.throttle import ThrottleTable
 
 SEEDS, WARM_UP = 200, 10
@@ -93,13 +94,14 @@ def percentiles(took_ms: Sequence[float]) -> Figures:
 
 async def measure(redis: Redis) -> Figures:
     """One row of seeds, one after the other."""
-    await found(redis, KEYS)
-    await Frontier(redis, KEYS).copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
+    frontier = Frontier(redis, KEYS)
+    await create_frontier(frontier.scripts)
+    await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
         async with own_kafka(folder, partitions=4) as kafka:
             env = environment(redis, kafka, folder)
             with running(*MONITOR, folder=folder, **env), running(*CRAWLER, folder=folder, **env):
-                async with serving() as site, KafkaSink([kafka]) as sink:
+                async with serving() as site, KafkaSink(Kafka([kafka])) as sink:
                     took_ms = await site.delays_ms(sink, WARM_UP + SEEDS)
     return percentiles(took_ms[WARM_UP:])
 

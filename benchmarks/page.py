@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from lib.harness import Benchmark, Figures, Line, measured
-from lib.load import SPIDER, domain_name, done, fill, links, open_frontier
+from lib.load import KEYS, SPIDER, domain_name, done, fill, links, open_frontier
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import FrontierKeys
+from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.effects import Links
 
 DOMAINS = 1_000
@@ -50,25 +50,25 @@ class Web:
         return group
 
 
-async def page_costs(frontier: Frontier, redis: Redis, web: Web, worker: str) -> float:
+async def page_costs(worker: WorkerSession, redis: Redis, web: Web) -> float:
     """Redis' µs a page, in batches as a busy worker has them."""
-    answer = await frontier.exchange(worker, SPIDER, want=BATCH)
+    answer = await worker.exchange(want=BATCH)
     async with measured(redis) as cost:
         for _ in range(PAGES // BATCH):
             settles = [done(hold, web.children(hold.domain)) for hold in answer.holds]
-            answer = await frontier.exchange(worker, SPIDER, settles=settles, want=BATCH)
+            answer = await worker.exchange(settles=settles, want=BATCH)
     return cost.cpu_us / PAGES
 
 
 async def measure(redis: Redis) -> Figures:
     """One worker meets links that it has put itself, then another one that knows none of them."""
-    frontier, hold = await open_frontier(redis)
-    await fill(frontier, hold, DOMAINS, 20)
+    await fill(*await open_frontier(redis), DOMAINS, 20)
+    first, new = (Frontier(redis, KEYS).session(name, SPIDER) for name in ("first", "new"))
     web = Web({})
-    await page_costs(frontier, redis, web, "first")
+    await page_costs(first, redis, web)
     return {
-        "us": await page_costs(frontier, redis, web, "first"),
-        "us_where_others_put": await page_costs(Frontier(redis, FrontierKeys()), redis, web, "new"),
+        "us": await page_costs(first, redis, web),
+        "us_where_others_put": await page_costs(new, redis, web),
     }
 
 

@@ -29,8 +29,8 @@ from lib.processes import CRAWLER, environment, own_kafka, plain_scrapy, running
 from redis.asyncio import Redis
 
 from crawlstream.demo.visits import STAMP_TOLERANCE_S, read_visits
-from crawlstream.frontier.frontier import INTAKE_PER_CALL, Frontier
-from crawlstream.frontier.positions import Positions
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.intake import RECORDS_PER_CALL
 from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
@@ -108,7 +108,7 @@ def _seeds(setting: Setting, port: int) -> Iterator[Seed]:
 
 async def _feed(frontier: Frontier, setting: Setting, port: int) -> None:
     fed = _seeds(setting, port)
-    while seeds := list(islice(fed, INTAKE_PER_CALL)):
+    while seeds := list(islice(fed, RECORDS_PER_CALL)):
         start = seeds[0].offset
         batch = IntakeBatch(
             topic_id="in",
@@ -117,7 +117,7 @@ async def _feed(frontier: Frontier, setting: Setting, port: int) -> None:
             next=start + len(seeds),
             records=seeds,
         )
-        await frontier.intake(batch)
+        await frontier.intake.apply(batch)
 
 
 def _judge(log: Path, setting: Setting, since_ms: float) -> tuple[float, int, int]:
@@ -179,9 +179,9 @@ async def _plain(setting: Setting, folder: str) -> Figures:
 
 async def _run(redis: Redis, setting: Setting, kafka: str, folder: str) -> Figures:
     await redis.flushall()
-    await Positions(redis, KEYS).restore(Loss(topic_id="in", kafka_partition=0, offset=0))
     frontier, port, log = Frontier(redis, KEYS), free_block(1), Path(folder) / setting.name
-    await frontier.copy_rules(setting.table)
+    await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
+    await frontier.rules.copy(setting.table)
     await _feed(frontier, setting, port)
     env = environment(redis, kafka, folder)
     with ExitStack() as stack:

@@ -15,9 +15,10 @@ from lib.load import KEYS, WIDE_OPEN
 from lib.processes import CRAWLER, MONITOR, running
 from redis.asyncio import Redis
 
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.found import found
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.throttle import ThrottleTable
 
 URGENT = 150
@@ -25,12 +26,13 @@ URGENT = 150
 
 async def measure(redis: Redis) -> Figures:
     """One row of urgent seeds."""
-    await found(redis, KEYS)
-    await Frontier(redis, KEYS).copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
+    frontier = Frontier(redis, KEYS)
+    await create_frontier(frontier.scripts)
+    await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     async with stage(redis, Web()) as on:
         monitor = running(*MONITOR, folder=on.folder, **on.environment)
         with monitor, running(*CRAWLER, folder=on.folder, **on.environment):
-            async with serving() as site, KafkaSink([on.kafka]) as sink:
+            async with serving() as site, KafkaSink(Kafka([on.kafka])) as sink:
                 await sink.send([request(url, "backlog", maxdepth=100) for url in seeds(on.port)])
                 while on.served() < WARM_UP_PAGES:
                     await asyncio.sleep(0.1)

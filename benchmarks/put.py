@@ -30,11 +30,11 @@ def bulk() -> list[Links]:
 
 async def cost_of(redis: Redis, groups: list[Links], *, known_domains: bool = True) -> Cost:
     """What it takes to put these links into a frontier that knows their domains, or none."""
-    frontier, hold = await open_frontier(redis)
+    filler, hold = await open_frontier(redis)
     if known_domains:
-        await fill(frontier, hold, DOMAINS, 2)
+        await fill(filler, hold, DOMAINS, 2)
     async with measured(redis) as cost:
-        await put_all(frontier, hold, groups)
+        await put_all(filler, hold, groups)
     return cost
 
 

@@ -10,8 +10,8 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import RunningServer
 from support import servers
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 

@@ -22,7 +22,6 @@ from lib.processes import environment, own_kafka, python_path, running
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.positions import Positions
 from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
@@ -126,9 +125,9 @@ async def fresh_frontier(
 ) -> Frontier:
     """A frontier under one rule that has nothing but these seeds."""
     await redis.flushall()
-    await Positions(redis, KEYS).restore(Loss(topic_id="in", kafka_partition=0, offset=0))
     frontier = Frontier(redis, KEYS)
-    await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
+    await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
+    await frontier.rules.copy(ThrottleTable(default=rule, czxid=1, mzxid=1))
     records = [
         Seed(
             offset=offset,
@@ -142,7 +141,7 @@ async def fresh_frontier(
         )
         for offset, url in enumerate(urls)
     ]
-    await frontier.intake(
+    await frontier.intake.apply(
         IntakeBatch(topic_id="in", kafka_partition=0, start=0, next=len(urls), records=records)
     )
     return frontier

@@ -14,8 +14,8 @@ from functools import partial
 import uvloop
 from lib import web
 
-from support.crawler.hostiles import corpus
-from support.crawler.site import Answer, CrawlerSite, Page
+from crawlstream.chaos.hostile_pages import corpus
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page
 
 HOSTS = 160
 KINDS = ("body", "bomb", "drip", "endless", "head", "huge", "refusal")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier import packing
-from crawlstream.frontier.frontier import DEADLINE_MS, Frontier
-from crawlstream.frontier.positions import Positions
+from crawlstream.frontier.codec.values import pack, unpack
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.worker_session import DEADLINE_MS, WorkerSession
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Outcome, Seed, Settle
@@ -48,12 +48,12 @@ def links(domain: str, count: int, *, priority: int = 50) -> Links:
     )
 
 
-async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[Frontier, Hold]:
-    """An empty frontier under one rule, and the hold of its only seed."""
+async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[WorkerSession, Hold]:
+    """An empty frontier under one rule; the worker that holds its only seed, and that hold."""
     await redis.flushall()
-    await Positions(redis, KEYS).restore(Loss(topic_id="bench", kafka_partition=0, offset=0))
     frontier = Frontier(redis, KEYS)
-    await frontier.copy_rules(ThrottleTable(default=rule, czxid=1, mzxid=1))
+    await frontier.positions.restore(Loss(topic_id="bench", kafka_partition=0, offset=0))
+    await frontier.rules.copy(ThrottleTable(default=rule, czxid=1, mzxid=1))
     seed = Seed(
         offset=0,
         timestamp_ms=0,
@@ -65,24 +65,25 @@ async def open_frontier(redis: Redis, rule: ThrottleRule = WIDE_OPEN) -> tuple[F
         profile=Profile(),
     )
     batch = IntakeBatch(topic_id="bench", kafka_partition=0, start=0, next=1, records=[seed])
-    await frontier.intake(batch)
-    return frontier, (await frontier.exchange(FILLER, SPIDER, want=1)).holds[0]
+    await frontier.intake.apply(batch)
+    filler = frontier.session(FILLER, SPIDER)
+    return filler, (await filler.exchange(want=1)).holds[0]
 
 
-async def put_all(frontier: Frontier, hold: Hold, groups: Iterable[Links]) -> None:
+async def put_all(filler: WorkerSession, hold: Hold, groups: Iterable[Links]) -> None:
     """Put groups of links below the seed, as many a call as a call takes."""
     batch: list[Links] = []
     for group in groups:
         batch.append(group)
         if sum(len(group.entries) for group in batch) >= LINKS_PER_CALL:
-            await frontier.put_links(FILLER, SPIDER, hold.token, batch)
+            await filler.put_links(hold.token, batch)
             batch = []
-    await frontier.put_links(FILLER, SPIDER, hold.token, batch)
+    await filler.put_links(hold.token, batch)
 
 
-async def fill(frontier: Frontier, hold: Hold, domains: int, each: int) -> None:
+async def fill(filler: WorkerSession, hold: Hold, domains: int, each: int) -> None:
     """Put ``each`` links into every one of ``domains`` domains."""
-    await put_all(frontier, hold, (links(domain_name(d), each) for d in range(domains)))
+    await put_all(filler, hold, (links(domain_name(d), each) for d in range(domains)))
 
 
 def done(hold: Hold, groups: Sequence[Links] = ()) -> Settle:
@@ -95,14 +96,14 @@ async def lease_and_settle(redis: Redis, worker: str, entries: int, batch: int =
 
     Speaks to the operation itself, so that Redis is what limits it and not the values of Python.
     """
-    scripts = Scripts(redis, KEYS.tag)
+    scripts = Scripts(redis, KEYS)
     call, leased = 0, 0
     ends: list[object] = []
     while True:
         call += 1
         want = min(batch, entries - leased)
         request = [call, worker, SPIDER, want, DEADLINE_MS, [], ends, [], [], []]
-        answer = packing.unpack(await scripts.run("exchange", packing.pack(request)))
+        answer = unpack(await scripts.run("exchange", pack(request)))
         tokens = [f"{call}-{place}" for place in answer[0][::4]]
         leased += len(tokens)
         if want == 0:

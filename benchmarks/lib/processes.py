@@ -13,10 +13,13 @@ from pathlib import Path
 import psutil
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.boot.local_note import repository
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.shape import TopicShape
+from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
 from crawlstream.local import servers
-from crawlstream.local.home import find_jars, repository
+from crawlstream.local.home import find_jars
 from crawlstream.local.ports import free_block
 from crawlstream.local.probes import PROBES
 
@@ -53,7 +56,7 @@ async def own_kafka(folder: str, *, partitions: int = 1) -> AsyncIterator[str]:
         while not PROBES["kafka"](server.port):
             await asyncio.sleep(0.2)
         address = f"127.0.0.1:{server.port}"
-        await ensure_topics([address], TOPICS, TopicShape(partitions=partitions))
+        await ensure_topics(Kafka([address], shape=TopicShape(partitions=partitions)), TOPICS)
         yield address
 
 

@@ -29,7 +29,8 @@ The life of a page here, room by room:
 ``flight_recorder`` remembers what was on the CPU, should the process die of it. ``settings`` and
 ``addon`` are what Scrapy must be told.
 
-Spiders of your own import from here: :class:`ClusterSpider`, :class:`Outlinks`, :func:`links_of`.
+Spiders of your own import from here: :class:`ClusterSpider`, :class:`Outlinks`, :func:`links_of`;
+pipelines of your own :class:`CrawlResult`. :mod:`crawling.testing` runs a spider without servers.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
     from crawling.links.children import Outlinks
     from crawling.links.extract import links_of
     from crawling.spiders.base import ClusterSpider
+    from crawlstream.model.result import CrawlResult
 
-__all__ = ["ClusterSpider", "Outlinks", "links_of"]
+__all__ = ["ClusterSpider", "CrawlResult", "Outlinks", "links_of"]
 
 _HOMES = {
     "ClusterSpider": "crawling.spiders.base",
+    "CrawlResult": "crawlstream.model.result",
     "Outlinks": "crawling.links.children",
     "links_of": "crawling.links.extract",
 }

@@ -21,6 +21,8 @@ from crawlstream.errors import ConfigError
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+__all__ = ["ClusterAddon"]
+
 _ABOVE_SPIDERS = 35
 """Priority of a setting between a spider's own (30) and the command line (40)."""
 
@@ -58,10 +60,15 @@ class ClusterAddon:
         """Add our components to the project's, and switch off what would come between."""
         log.configure(settings["CRAWLSTREAM"], f"crawler-{self._name}")
         logging.getLogger("scrapy").setLevel(logging.WARNING)
-        ours = _ours()
-        for name in _COMPONENTS:
-            for path, order in ours[name].items():
-                settings.set_in_component_priority_dict(name, load_object(path), order)
+        add_components(settings)
+
+
+def add_components(settings: BaseSettings) -> None:
+    """Put our middlewares, pipelines and extensions among the project's."""
+    ours = _ours()
+    for name in _COMPONENTS:
+        for path, order in ours[name].items():
+            settings.set_in_component_priority_dict(name, load_object(path), order)
 
 
 def _ours() -> Mapping[str, Any]:

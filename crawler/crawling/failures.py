@@ -49,8 +49,8 @@ from twisted.internet import error as net
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseFailed
 
-from crawling.net.addresses import AddressRefused
 from crawling.net.trust import is_untrusted
+from crawlstream.boot.addresses import AddressRefused
 
 RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses that are tried again before they are taken for the page's answer."""
@@ -63,7 +63,7 @@ FINAL = frozenset(
 """Reasons that another attempt would meet again."""
 
 
-class Replaced(IgnoreRequest):
+class RequestReplaced(IgnoreRequest):
     """A middleware wants another request than the one that the page's grant was for."""
 
     def __init__(self, request: Request) -> None:

@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from crawling.lease.report import Owed
-from crawlstream.model.effects import Exchanged, Outcome
+from crawling.lease.report import LeaseReport
+from crawlstream.model.effects import ExchangeResult, Outcome
 from crawlstream.model.throttle import Reaction
 
 LEASES = Counter("crawlstream_leases", "Number of pages leased to workers.", ["spider"])
@@ -100,7 +100,7 @@ class Meter:
         if latency_ms is not None:
             self._download.observe(latency_ms / 1000)
 
-    def exchanged(self, owed: Owed, answer: Exchanged, seconds: float) -> None:
+    def exchanged(self, owed: LeaseReport, answer: ExchangeResult, seconds: float) -> None:
         """Count what one answered call has done."""
         self._exchange.observe(seconds)
         self._leases.inc(len(answer.holds))

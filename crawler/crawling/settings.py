@@ -10,9 +10,9 @@ import os
 from typing import Any
 
 from crawling.lease.slots import SLOW_PER_SLOT
-from crawlstream.boot.settings import load_settings
+from crawlstream.boot.local_note import load_process_settings
 
-CRAWLSTREAM = load_settings()
+CRAWLSTREAM = load_process_settings()
 """The startup settings, for the rooms of this package."""
 
 BOT_NAME = "crawlstream"
@@ -31,7 +31,7 @@ ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 # Concurrency: the frontier counts a domain's requests across the cluster; a limit of this process
 # would hold granted requests back until their grants are forfeit.
 # Those that take long are beside: see crawling.lease.slots.
-CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.CONCURRENT_REQUESTS
+CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.concurrent_requests
 CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_IP = 0
 DOWNLOAD_DELAY = 0
@@ -42,10 +42,10 @@ CONCURRENT_ITEMS = 1
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 64 * 1024 * 1024
 
 # Limits of one download.
-DOWNLOAD_TIMEOUT = CRAWLSTREAM.DOWNLOAD_TIMEOUT
+DOWNLOAD_TIMEOUT = CRAWLSTREAM.download_timeout
 DOWNLOAD_MAXSIZE = CRAWLSTREAM.download_max_bytes
 DOWNLOAD_WARNSIZE = 0
-USER_AGENT = CRAWLSTREAM.USER_AGENT
+USER_AGENT = CRAWLSTREAM.user_agent
 
 # Only the web, and only through the gate: file:, ftp:, s3: and data: would read from elsewhere.
 DOWNLOAD_HANDLERS: dict[str, Any] = {
@@ -113,7 +113,7 @@ REDIRECT_ENABLED = False
 METAREFRESH_ENABLED = False
 RETRY_ENABLED = False
 # For middlewares that ask again: they count as we do.
-RETRY_TIMES = CRAWLSTREAM.RETRY_TIMES
+RETRY_TIMES = CRAWLSTREAM.retry_times
 ROBOTSTXT_OBEY = False
 
 _SPIDER = "scrapy.spidermiddlewares"

@@ -7,10 +7,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
 from crawlstream.boot.settings import Settings
+from crawlstream.bus.factory import make_sink
 from crawlstream.bus.records import Out
-from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import ConfigError, InvalidRequest, KafkaUnavailable
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire import requests
@@ -43,9 +44,9 @@ async def feed(settings: Settings, text: str) -> int:
         sys.stderr.write(f"kafka-monitor feed: {error}\n")
         return EXIT_FAILED
     topics = settings.topics
-    sink = KafkaSink(settings.KAFKA_HOSTS, client_id="kafka-feed", codec=settings.KAFKA_COMPRESSION)
+    sink = make_sink(kafka_of(settings, "kafka-feed"))
     try:
-        async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
+        async with asyncio.timeout(settings.kafka_feed_timeout):
             await sink.start()
         await sink.send([Out(topics.incoming, raw, requests.key_of(raw))])
     except (KafkaUnavailable, TimeoutError) as error:

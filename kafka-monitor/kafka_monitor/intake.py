@@ -7,7 +7,6 @@ three times and then rejects.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,13 +23,15 @@ from crawlstream.errors import (
     InvalidUrl,
     Unavailable,
 )
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.effects import Command, IntakeAnswer, IntakeBatch, Seed
+from crawlstream.frontier.intake import FrontierIntake
+from crawlstream.model.effects import Command, IntakeBatch, IntakeResult, Seed
 from crawlstream.model.request import Refusal
-from kafka_monitor.breaker import DEATHS, Breaker
-from kafka_monitor.plugins.door import Bundled, Effect, Router
+from crawlstream.plugins.requests import Effect, Router
+from crawlstream.retry import up_to
+from kafka_monitor.plugins.bundled import BuiltInHandler
+from kafka_monitor.poison import DEATHS, PoisonDetector
 from kafka_monitor.recovery import Recovery
-from kafka_monitor.rejects import Rejected
+from kafka_monitor.rejections import RejectedRecord
 
 TRIES = 3
 """Attempts at something that fails for a reason nobody knows."""
@@ -47,12 +48,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedBatch:
     """A batch whose every record is an effect, or rejected, or was all done by its handler."""
 
     batch: Batch
     effects: Sequence[Effect]
-    rejected: Sequence[Rejected]
+    rejected: Sequence[RejectedRecord]
     handled: Mapping[str, int]
     """Records by the class name of their handler, for the counters."""
     packed: bytes | None = None
@@ -63,7 +64,7 @@ class Intake:
     """Judges batches and puts them into the frontier."""
 
     def __init__(
-        self, frontier: Frontier, router: Router, recovery: Recovery, breaker: Breaker
+        self, frontier: FrontierIntake, router: Router, recovery: Recovery, breaker: PoisonDetector
     ) -> None:
         self._frontier = frontier
         self._router = router
@@ -74,32 +75,33 @@ class Intake:
         """Records of a batch that are judged together."""
         return self._breaker.most(batch)
 
-    async def judge(self, batch: Batch) -> Judged:
+    async def judge(self, batch: Batch) -> JudgedBatch:
         """Decide what becomes of each record; Unavailable where a handler needs a service."""
         async with self._breaker.watch(batch) as is_poison:
             if not is_poison:
                 return await self._judge_all(batch)
         problems = [f"$: {DEATHS} kafka-monitor processes died while processing this record"]
-        return Judged(batch, (), [Rejected(r, "poison", problems) for r in batch.records], {})
+        rejected = [RejectedRecord(record, "poison", problems) for record in batch.records]
+        return JudgedBatch(batch, (), rejected, {})
 
-    async def _judge_all(self, batch: Batch) -> Judged:
+    async def _judge_all(self, batch: Batch) -> JudgedBatch:
         effects: list[Effect] = []
-        rejected: list[Rejected] = []
+        rejected: list[RejectedRecord] = []
         handled: Counter[str] = Counter()
         for record in batch.records:
             is_past = self._recovery.is_past(batch.partition, record.offset)
-            verdict: Effect | Rejected | None = (
+            verdict: Effect | RejectedRecord | None = (
                 await self._judge_again(record)
                 if is_past
                 else await self._judge_one(record, handled)
             )
-            if isinstance(verdict, Rejected):
+            if isinstance(verdict, RejectedRecord):
                 rejected.append(verdict)
             elif verdict is not None:
                 effects.append(verdict)
-        return Judged(batch, effects, rejected, handled, self._pack_ahead(batch, effects))
+        return JudgedBatch(batch, effects, rejected, handled, self._pack_ahead(batch, effects))
 
-    async def put(self, judged: Judged) -> IntakeAnswer:
+    async def put(self, judged: JudgedBatch) -> IntakeResult:
         """Let the effects and the position take hold, both or neither.
 
         PositionGap, FrontierFull, Unavailable: nothing was done. Whatever else comes up three
@@ -108,12 +110,12 @@ class Intake:
         packed = judged.packed
         if packed is None:
             packed = self._pack(judged.batch, judged.effects)
-        return await _thrice("put", lambda: self._frontier.intake(packed))
+        return await _thrice("put", lambda: self._frontier.apply(packed))
 
     async def note_told(self, batch: Batch) -> None:
         """What was refused of a batch has been told; PositionGap, Unavailable: it is not noted."""
         try:
-            await self._frontier.intake(self._pack(replace(batch, start=batch.next), ()))
+            await self._frontier.apply(self._pack(replace(batch, start=batch.next), ()))
         except CrawlstreamError:
             raise
         except Exception as error:
@@ -127,7 +129,7 @@ class Intake:
             return None
 
     def _pack(self, batch: Batch, effects: Sequence[Effect]) -> bytes:
-        return self._frontier.pack_intake(
+        return self._frontier.pack(
             IntakeBatch(
                 topic_id=batch.topic_id,
                 kafka_partition=batch.partition,
@@ -145,7 +147,7 @@ class Intake:
         """
         try:
             handler, request = self._router.route(record.value)
-            is_pure = handler.replays or isinstance(handler, Bundled)
+            is_pure = handler.replays or isinstance(handler, BuiltInHandler)
             effect = await handler.handle(request, record) if is_pure else None
         except (InvalidRequest, InvalidUrl):
             return None
@@ -156,38 +158,33 @@ class Intake:
             return None if is_late or effect.name not in QUESTIONS else effect
         return effect
 
-    async def _judge_one(self, record: Record, handled: Counter[str]) -> Effect | Rejected | None:
+    async def _judge_one(
+        self, record: Record, handled: Counter[str]
+    ) -> Effect | RejectedRecord | None:
         if record.unread:
-            return Rejected(record, Refusal.TOO_LARGE, [f"$: {record.unread}"])
+            return RejectedRecord(record, Refusal.TOO_LARGE, [f"$: {record.unread}"])
         try:
             handler, request = self._router.route(record.value)
             handled[type(handler).__name__] += 1
             return await _thrice("route", lambda: handler.handle(request, record))
         except InvalidRequest as error:
-            return Rejected(record, error.reason, error.problems)
+            return RejectedRecord(record, error.reason, error.problems)
         except InvalidUrl as error:
-            return Rejected(record, Refusal.BAD_URL, [f"$.url: {error}"])
+            return RejectedRecord(record, Refusal.BAD_URL, [f"$.url: {error}"])
         except (Unavailable, FrontierFull):
             raise
         except Exception as error:
             log.exception("route", outcome="failed", offset=record.offset)
-            return Rejected(record, "handler_failed", [sentence_of(error)])
+            return RejectedRecord(record, "handler_failed", [sentence_of(error)])
 
 
 async def _thrice(step_name: str, step: Callable[[], Awaitable[T]]) -> T:
     """Try something up to three times; the errors that we know go up at once."""
-    left = TRIES
-    while True:
-        try:
-            return await step()
-        except CrawlstreamError:
-            raise
-        except Exception as error:
-            left -= 1
-            if not left:
-                raise
-            log.warning(step_name, outcome="failed", error=repr(error), tries_left=left)
-        await asyncio.sleep(PAUSE_S)
+
+    def note(error: Exception, left: int) -> None:
+        log.warning(step_name, outcome="failed", error=repr(error), tries_left=left)
+
+    return await up_to(TRIES, step, pause_s=PAUSE_S, on_failure=note, fatal=(CrawlstreamError,))
 
 
 def sentence_of(error: Exception) -> str:

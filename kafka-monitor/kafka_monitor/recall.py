@@ -13,16 +13,19 @@ from functools import partial
 
 import structlog
 
-from crawlstream.boot.settings import Settings
-from crawlstream.bus.history import held
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_source
+from crawlstream.bus.history import partition_offsets
+from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
-from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import forget_records
-from crawlstream.errors import KafkaUnavailable, PositionGap
-from crawlstream.frontier.overflow import Moment, Overflow, Room, SpillBatch, Spilled, read_spill
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.frontier.codec.spill import SpillRecord, read_spill
+from crawlstream.frontier.overflow import Moment, Overflow, OverflowState, SpillBatch
 from crawlstream.keys import Topics
-from crawlstream.stats.pulse import Pulse
-from kafka_monitor.rejects import Rejected, Rejects
+from kafka_monitor.consumer import PartitionConsumer
+from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 POLL_S = 0.5
 LOOK_EVERY_S = 2.0
@@ -45,20 +48,26 @@ class Recall:
     """Brings back what was spilled; safe beside any number of others in the same group."""
 
     def __init__(
-        self, overflow: Overflow, rejects: Rejects, *, topics: Topics, settings: Settings
+        self,
+        overflow: Overflow,
+        rejects: RejectionPublisher,
+        *,
+        kafka: Kafka,
+        topics: Topics,
+        group: str,
     ) -> None:
         self._overflow = overflow
         self._rejects = rejects
         self._topic = topics.overflow
-        self._hosts = settings.KAFKA_HOSTS
-        self._group = f"{settings.KAFKA_GROUP}.overflow"
+        self._kafka = kafka.named("kafka-monitor-overflow")
+        self._group = f"{group}.overflow"
         self._topic_id = ""
         self._recalled: dict[int, int] = {}
         self._looked_at = self._forgot_at = time.monotonic()
         self._forgettable: dict[int, int] = {}
         self._measured: tuple[Moment, str, Mapping[int, int]] | None = None
         self._measured_at = -PASS_EVERY_S
-        self.pulse = Pulse("recall")
+        self.liveness = Liveness("recall")
 
     async def run(self) -> None:
         """Work until cancelled, which harms nothing: what is at hand is simply read again."""
@@ -71,36 +80,36 @@ class Recall:
 
     async def _work(self) -> None:
         while True:
-            if (await self._room()).spilled:
+            if (await self._state()).spilled:
                 async with self._source() as source:
-                    await self._recall_from(source)
+                    consumer = PartitionConsumer(source, self._locate, liveness=self.liveness)
+                    await self._recall_from(consumer)
             await self._forget()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _source(self) -> KafkaSource:
-        return KafkaSource(
-            self._hosts,
+    def _source(self) -> Source:
+        return make_source(
+            self._kafka,
             self._topic,
             group=self._group,
             locate=self._locate,
             on_out_of_range=self._decide,
-            client_id="kafka-monitor-overflow",
         )
 
-    async def _recall_from(self, source: KafkaSource) -> None:
+    async def _recall_from(self, consumer: PartitionConsumer) -> None:
         needed_at = time.monotonic()
         while time.monotonic() - needed_at < LINGER_S:
-            for batch in await source.poll(POLL_S):
-                await self._take(source, batch)
-            self.pulse.beat()
+            for batch in await consumer.poll(POLL_S):
+                await self._take(consumer, batch)
+            self.liveness.beat()
             if time.monotonic() - self._looked_at > LOOK_EVERY_S:
                 self._looked_at = time.monotonic()
-                await self._look_after(source)
+                await self._look_after(consumer)
                 await self._note_passed()
-                if (await self._room()).spilled:
+                if (await self._state()).spilled:
                     needed_at = time.monotonic()
 
-    async def _take(self, source: KafkaSource, batch: Batch) -> None:
+    async def _take(self, consumer: PartitionConsumer, batch: Batch) -> None:
         spills = SpillBatch(
             topic_id=batch.topic_id,
             kafka_partition=batch.partition,
@@ -109,61 +118,61 @@ class Recall:
             records=await self._read(batch),
         )
         for part in spills.parts():
-            await self._wait_for_room(source)
-            begun = time.monotonic()
-            try:
-                done = await self.pulse.patiently(partial(self._overflow.recall, part))
-            except PositionGap as gap:
-                log.warning("recall", outcome="gap", partition=batch.partition, at=gap.position)
-                await self._place(source, batch.partition)
+            await self._wait_for_room(consumer)
+            if not await consumer.apply(batch, partial(self._recall, part)):
                 return
             self._recalled[batch.partition] = part.next
-            log.info(
-                "recall",
-                partition=batch.partition,
-                start=part.start,
-                next=part.next,
-                applied=done.applied,
-                ignored=done.ignored,
-                admitted=done.admitted,
-                ms=round((time.monotonic() - begun) * 1000, 1),
-            )
-        await source.commit({batch.partition: batch.next})
+        await consumer.commit(batch.partition, batch.next)
 
-    async def _read(self, batch: Batch) -> Sequence[Spilled]:
+    async def _recall(self, part: SpillBatch) -> None:
+        """Bring back what is in a part of a batch; PositionGap: nothing was done."""
+        begun = time.monotonic()
+        done = await self.liveness.retry(partial(self._overflow.recall, part))
+        log.info(
+            "recall",
+            partition=part.kafka_partition,
+            start=part.start,
+            next=part.next,
+            applied=done.applied,
+            ignored=done.ignored,
+            admitted=done.admitted,
+            ms=round((time.monotonic() - begun) * 1000, 1),
+        )
+
+    async def _read(self, batch: Batch) -> Sequence[SpillRecord]:
         """The records that can be read; of the others the world is told."""
-        found: list[Spilled] = []
-        rejected: list[Rejected] = []
+        found: list[SpillRecord] = []
+        rejected: list[RejectedRecord] = []
         for record in batch.records:
             try:
                 found.append(read_spill(record.offset, record.value))
             except ValueError as error:
-                rejected.append(Rejected(record, "unreadable_spill", [f"$: {error}"]))
+                rejected.append(RejectedRecord(record, "unreadable_spill", [f"$: {error}"]))
         for one in rejected:
             log.error("recall", outcome="unreadable", offset=one.record.offset, why=one.problems)
-        await self.pulse.patiently(partial(self._rejects.publish, rejected))
+        await self.liveness.retry(partial(self._rejects.publish, rejected))
         return found
 
-    async def _wait_for_room(self, source: KafkaSource) -> None:
-        if (await self._room()).is_there:
+    async def _wait_for_room(self, consumer: PartitionConsumer) -> None:
+        if (await self._state()).has_room:
             return
-        source.pause()
+        consumer.pause()
         while True:
             await asyncio.sleep(ROOM_EVERY_S)
-            if (await self._room()).is_there:
+            if (await self._state()).has_room:
                 break
-        source.resume()
+        consumer.resume()
 
-    async def _room(self) -> Room:
-        return await self.pulse.patiently(self._overflow.room)
+    async def _state(self) -> OverflowState:
+        return await self.liveness.retry(self._overflow.state)
 
-    async def _look_after(self, source: KafkaSource) -> None:
+    async def _look_after(self, consumer: PartitionConsumer) -> None:
         """Notice that Redis has lost its last seconds, or everything, also while nothing comes."""
-        known = await self.pulse.patiently(self._overflow.positions)
+        known = await self.liveness.retry(self._overflow.positions)
         for partition, recalled in list(self._recalled.items()):
             if known.get((self._topic_id, partition), -1) < recalled:
                 del self._recalled[partition]
-                await self._place(source, partition)
+                await consumer.place(self._topic_id, partition)
 
     async def _note_passed(self) -> None:
         """Measure where the topic ends, and tell the frontier when recall has come there.
@@ -173,9 +182,9 @@ class Recall:
         due = time.monotonic() - self._measured_at > PASS_EVERY_S
         if self._measured is None and self._topic_id and due:
             self._measured_at = time.monotonic()
-            moment, topic_id = await self.pulse.patiently(self._overflow.moment), self._topic_id
+            moment, topic_id = await self.liveness.retry(self._overflow.moment), self._topic_id
             try:
-                found = await held(self._hosts, self._topic, group=self._group)
+                found = await partition_offsets(self._kafka, self._topic, group=self._group)
             except KafkaUnavailable as error:
                 log.warning("recall", outcome="not_measured", error=str(error))
                 return
@@ -183,12 +192,8 @@ class Recall:
                 self._measured = moment, topic_id, {p: one.end for p, one in found.items()}
         if self._measured is not None:
             measured = self._measured
-            if await self.pulse.patiently(lambda: self._overflow.passed(*measured)):
+            if await self.liveness.retry(lambda: self._overflow.passed(*measured)):
                 self._measured = None
-
-    async def _place(self, source: KafkaSource, partition: int) -> None:
-        locate = partial(self._locate, self._topic_id, partition)
-        source.seek(partition, await self.pulse.patiently(locate))
 
     async def _locate(self, topic_id: str, partition: int) -> int:
         self._topic_id = topic_id
@@ -196,8 +201,8 @@ class Recall:
         if position is None:
             # What was recalled may be lost with the position, in Redis' last second, though it is
             # committed: all that there is is read, and what means nothing any more is ignored.
-            found = (await held(self._hosts, self._topic, group=self._group))[partition]
-            position = await self._overflow.begin(topic_id, partition, found.oldest)
+            found = await partition_offsets(self._kafka, self._topic, group=self._group)
+            position = await self._overflow.begin(topic_id, partition, found[partition].oldest)
         return position
 
     async def _decide(self, gap: OutOfRange) -> int | None:
@@ -227,6 +232,6 @@ class Recall:
         due, self._forgettable = self._forgettable, dict(self._recalled)
         if due:
             try:
-                await forget_records(self._hosts, self._topic, due)
+                await forget_records(self._kafka, self._topic, due)
             except KafkaUnavailable as error:
                 log.warning("recall", outcome="not_deleted", error=str(error))

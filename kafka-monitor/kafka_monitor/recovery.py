@@ -20,18 +20,25 @@ from functools import partial
 
 import structlog
 
-from crawlstream.bus.history import Held, epoch_ends, everything, held, marks_of
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import (
+    PartitionOffsets,
+    epoch_ends,
+    marks_of,
+    partition_offsets,
+    read_all,
+)
+from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
-from crawlstream.bus.sink import KafkaSink
 from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Command, Loss
 from crawlstream.model.runs import REMEMBERED, Past, RunMark
 from crawlstream.wire import runs
-from kafka_monitor.rejects import Rejects
+from kafka_monitor.rejections import RejectionPublisher
 
-HELD_FOR_S = 1.0
+OFFSETS_FOR_S = 1.0
 """How long an answer of Kafka's about its partitions is good; the group commits as often."""
 
 log = structlog.get_logger()
@@ -52,20 +59,20 @@ class Recovery:
     def __init__(
         self,
         positions: Positions,
-        sink: KafkaSink,
+        sink: Sink,
         topics: Topics,
         *,
-        rejects: Rejects,
-        hosts: Sequence[str],
+        rejects: RejectionPublisher,
+        kafka: Kafka,
         group: str,
     ) -> None:
         self._positions = positions
         self._sink = sink
         self._topics = topics
         self._rejects = rejects
-        self._held = partial(held, hosts, topics.incoming, group=group)
-        self._epoch_ends = partial(epoch_ends, hosts, topics.incoming)
-        self._everything = partial(everything, hosts, topics.runs)
+        self._offsets = partial(partition_offsets, kafka, topics.incoming, group=group)
+        self._epoch_ends = partial(epoch_ends, kafka, topics.incoming)
+        self._read_runs = partial(read_all, kafka, topics.runs)
         self._located: dict[int, str] = {}
         self._reached: dict[int, int] = {}
         self._applied_to: dict[int, int] = {}
@@ -73,8 +80,8 @@ class Recovery:
         self.placed = 0
         """How often a partition was begun, so far."""
         self._asking = asyncio.Lock()
-        self._last_held: dict[int, Held] = {}
-        self._held_at = -HELD_FOR_S
+        self._last_offsets: dict[int, PartitionOffsets] = {}
+        self._offsets_at = -OFFSETS_FOR_S
 
     async def locate(self, topic_id: str, partition: int) -> int:
         """The offset to read a partition from; Unavailable where a service does not answer.
@@ -152,21 +159,21 @@ class Recovery:
 
     async def _check_log(self, topic_id: str, partition: int, position: int) -> None:
         """See whether the record before the position is still the one that took effect."""
-        epoch = await self._positions.epoch(topic_id, partition)
+        epoch = await self._positions.leader_epoch(topic_id, partition)
         if epoch is None:
             return
         if (await self._epoch_ends({partition: epoch}))[partition] >= position:
             return
         # A person puts it elsewhere, while no monitor runs: until then nobody looks after it.
         self._located.pop(partition, None)
-        found = (await self._held_lately())[partition]
+        found = (await self._offsets_lately())[partition]
         raise LostRecords(
             OutOfRange(topic_id, partition, position, found.oldest, found.end, has_diverged=True)
         )
 
     async def _check(self, topic_id: str, partition: int, position: int) -> None:
         """Tell a frontier that went back in time what became of its runs since."""
-        found = await self._held_lately()
+        found = await self._offsets_lately()
         until = self._applied(topic_id, partition, found[partition])
         told = await self._positions.lost_until(topic_id, partition)
         if position >= until or (told or 0) >= until:
@@ -191,11 +198,11 @@ class Recovery:
 
     async def _begin(self, topic_id: str, partition: int) -> int:
         """Where a partition begins that the frontier has no position of."""
-        records = await self._everything()
+        records = await self._read_runs()
         if not records:
             # Before the first effect, so that a loss is told from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
-        found, known = await self._held_lately(), await self._positions.known()
+        found, known = await self._offsets_lately(), await self._positions.known()
         oldest = found[partition].oldest
         topics = {topic for topic, _ in known}
         is_another = bool(topics) and topic_id not in topics
@@ -213,7 +220,10 @@ class Recovery:
         )
 
     def _lost(
-        self, topic_id: str, found: Mapping[int, Held], known: Mapping[tuple[str, int], int]
+        self,
+        topic_id: str,
+        found: Mapping[int, PartitionOffsets],
+        known: Mapping[tuple[str, int], int],
     ) -> dict[int, int]:
         """How far each partition had taken effect that the frontier knows nothing, or less, of.
 
@@ -230,7 +240,7 @@ class Recovery:
                 lost[partition] = applied
         return lost
 
-    def _applied(self, topic_id: str, partition: int, found: Held) -> int:
+    def _applied(self, topic_id: str, partition: int, found: PartitionOffsets) -> int:
         """How far a partition has taken effect, by the group's commit and by what we have seen."""
         applied = _committed(found)
         if self._located.get(partition) == topic_id:
@@ -247,18 +257,18 @@ class Recovery:
             "another_topic", sentence, partition=partition, offset=oldest, place=topic_id
         )
 
-    async def _held_lately(self) -> dict[int, Held]:
+    async def _offsets_lately(self) -> dict[int, PartitionOffsets]:
         """As of this second: partitions that are assigned together share the question."""
         async with self._asking:
-            if time.monotonic() - self._held_at > HELD_FOR_S:
-                self._last_held, self._held_at = await self._held(), time.monotonic()
-            return self._last_held
+            if time.monotonic() - self._offsets_at > OFFSETS_FOR_S:
+                self._last_offsets, self._offsets_at = await self._offsets(), time.monotonic()
+            return self._last_offsets
 
     async def _marks(self) -> list[RunMark]:
-        return marks_of(await self._everything())
+        return marks_of(await self._read_runs())
 
 
-def _committed(found: Held) -> int:
+def _committed(found: PartitionOffsets) -> int:
     """What the group has committed; more than there is was of a topic of this name that is gone."""
     committed = found.committed or 0
     return committed if committed <= found.end else 0

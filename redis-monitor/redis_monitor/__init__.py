@@ -1,10 +1,10 @@
-"""Redis monitor: answers, endings, and the care of the frontier.
+"""Redis monitor: answers, endings, and the maintenance of the frontier.
 
-Several of them share the work; each runs the same duties side by side, none waits for another.
+Several of them share the work; each runs the same tasks side by side, none waits for another.
 
 ``answer``   takes actions from a stream, and acknowledges each after Kafka has its reply
 ``publish``  takes what the frontier owes the world from the outbox, in the same order of effects
-``tend``     asks the frontier for one bounded step of care at a time: reap, finish, expire, sweep
+``tend``     asks the frontier for one bounded step of maintenance at a time: reap, end, sweep
 ``audit``    adds up the ledgers of all crawls, which must leave nothing over, and tells the figures
 ``rules``    copies the throttle rules from ZooKeeper into Redis, never an older version
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from crawlstream.bus.records import Out
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Owed
+from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.event import PageFailed, Rejection
 from crawlstream.model.url import entry_id, fingerprint
 from crawlstream.wire import events, jsontext, rejects
@@ -25,7 +25,7 @@ _WHY = {
 }
 
 
-def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
+def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]:
     """The event ``page_failed``, and a record on ``<prefix>.rejected`` that can be fed again."""
     entry = hold.entry
     body = (entry.body or "").encode()
@@ -54,7 +54,7 @@ def dead_letter(owed: Owed, hold: Hold, topics: Topics) -> Sequence[Out]:
     ]
 
 
-def lost_spill(owed: Owed, topics: Topics) -> Sequence[Out]:
+def lost_spill(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
     """Pages that waited in Kafka and are not there any more: nobody knows which they were."""
     crawl = FrontierKeys.crawl_field(owed.crawl)
     problem = f"$: {owed.links} spilled pages of run {owed.run} of {crawl} were lost in Kafka"
@@ -63,7 +63,7 @@ def lost_spill(owed: Owed, topics: Topics) -> Sequence[Out]:
     return [Out(topics.rejected, rejects.encode(rejection), key)]
 
 
-def put_aside(owed: Owed, topics: Topics) -> Sequence[Out]:
+def put_aside(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
     """What this version cannot read, such as an entry of another one: kept as it is."""
     crawl = FrontierKeys.crawl_field(owed.crawl)
     problem = f"$: a {owed.kind} of run {owed.run} of {crawl} that this version cannot read"
@@ -88,7 +88,7 @@ def cut(record: Out, topics: Topics) -> Out | None:
     return Out(topics.rejected, rejects.encode(rejection), record.key)
 
 
-def _as_request(owed: Owed, hold: Hold) -> bytes:
+def _as_request(owed: OutboxRecord, hold: Hold) -> bytes:
     """A crawl request that would fetch the page again, with what is left of its depth."""
     inherited = asdict(hold.profile)
     fields = {name: value for name, value in inherited.items() if name not in _NOT_A_FIELD}

@@ -88,3 +88,9 @@ DEAD_LETTERS = Counter(
     "Number of pages that redis-monitors failed as dead letters, by reason.",
     ["reason"],
 )
+NOTICES = Counter(
+    "crawlstream_notices",
+    "Number of notifications by channel (`webhook`, `mail`) and outcome: `sent`, `failed` (an"
+    " attempt that is repeated), `dropped` (too old, or too many waiting).",
+    ["channel", "outcome"],
+)

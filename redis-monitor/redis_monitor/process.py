@@ -1,50 +1,56 @@
-"""One redis-monitor process: its clients, its duties, its orderly end."""
+"""One redis-monitor process: its clients, its tasks, its orderly end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import structlog
 from redis.asyncio import Redis
 
-from crawlstream.boot.clients import blocking_redis, redis_client
+from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client
 from crawlstream.boot.health import Health, serve
+from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
 from crawlstream.boot.redis_check import check_redis
-from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
+from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_sink
 from crawlstream.bus.outbound import Outbound
-from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.protocols import Sink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.frontier.frontier import Frontier, FrontierLimits
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.maintenance import FrontierLimits
 from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
+from crawlstream.plugins import Context
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.history import History
-from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
+from redis_monitor.action_runner import ActionRunner
 from redis_monitor.actions import load_actions
-from redis_monitor.actions.door import Context
-from redis_monitor.answers import Answers
-from redis_monitor.audit import Audit
-from redis_monitor.duty import Duty
-from redis_monitor.figures import Figures
-from redis_monitor.ledger import Ledger
-from redis_monitor.reaper import Reaper
-from redis_monitor.rules import Rules
+from redis_monitor.cluster_metrics import ClusterMetrics
+from redis_monitor.ledger_audit import LedgerAudit
+from redis_monitor.maintenance import Maintenance
+from redis_monitor.notify.assembly import notifying
+from redis_monitor.notify.problems import Cluster
+from redis_monitor.outbox import OutboxPublisher
+from redis_monitor.periodic import PeriodicTask
+from redis_monitor.throttle_sync import ThrottleSync
 
-SHARED = ("DUPEFILTER_TIMEOUT", "finish_grace", "max_wait", "max_queued_crawl", "max_queued")
+SHARED = ("dupefilter_timeout", "finish_grace", "max_wait", "max_queued_crawl", "max_queued")
 """Settings by which any of several redis-monitors must end crawls alike."""
 DRAIN_S = 10.0
 """How long the steps at hand may take after a stop; what is cut off is taken over by another."""
@@ -55,15 +61,16 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plant:
-    """What the duties work with."""
+class Resources:
+    """What the tasks work with."""
 
     settings: Settings
     topics: Topics
     keys: FrontierKeys
+    kafka: Kafka
     redis: Redis
     blocking: Redis
-    sink: KafkaSink
+    sink: Sink
     frontier: Frontier
     editor: ThrottleEditor
     tally: Tally
@@ -73,7 +80,7 @@ class Plant:
     @property
     def outbound(self) -> Outbound:
         """Where replies go."""
-        return Outbound(self.sink, self.topics, per_app=self.settings.KAFKA_APPID_TOPICS)
+        return Outbound(self.sink, self.topics, per_app=self.settings.kafka_appid_topics)
 
     @property
     def streams(self) -> Streams:
@@ -87,49 +94,51 @@ async def run(settings: Settings) -> None:
     stop = Stop()
     async with AsyncExitStack() as stack:
         process = Process(kind="redis-monitor", values=told(settings, *SHARED))
-        plant = await _plant(settings, process.node, stop=stop, stack=stack)
-        heartbeat = Heartbeat(plant.redis, plant.keys, process)
-        await plant.frontier.agree(settings.throttle_scope)
+        resources = await _resources(settings, process.node, stop=stop, stack=stack)
+        heartbeat = Heartbeat(resources.redis, resources.keys, process)
+        await resources.frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
-        rules = _rules(plant)
-        duties = [
-            _answering(plant),
-            _publishing(plant),
-            await stack.enter_async_context(_tending(plant)),
-            await stack.enter_async_context(_copying_rules(rules)),
-            _auditing(plant),
-            _looking(plant, rules),
-            _forgetting(plant),
+        rules = _rules(resources)
+        tasks = [
+            _actions(resources),
+            _outbox(resources),
+            await stack.enter_async_context(_maintenance(resources)),
+            await stack.enter_async_context(_throttle_sync(rules)),
+            _ledger_audit(resources),
+            _cluster_metrics(resources, rules),
+            _forget_stats(resources),
         ]
-        await stack.enter_async_context(beside(plant.tally.run(), heartbeat.run()))
-        health = partial(_health, duties)
+        helpers = (resources.tally.run(), heartbeat.run(), *_notifying(resources, process))
+        await stack.enter_async_context(beside(*helpers))
+        health = partial(_health, tasks)
         port, host = settings.metrics_port, settings.metrics_host
         await stack.enter_async_context(serve(port, health, host=host))
         log.info("start", node=process.node)
-        await _until(stop, duties)
+        await _until(stop, tasks)
     log.info("end")
 
 
-async def _plant(
+async def _resources(
     settings: Settings, consumer: str, *, stop: asyncio.Event, stack: AsyncExitStack
-) -> Plant:
+) -> Resources:
     topics = settings.topics
     redis = await stack.enter_async_context(redis_client(settings))
     blocking = await stack.enter_async_context(blocking_redis(settings))
     keys = settings.keys
     await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
-    make_topics = partial(ensure_topics, settings.KAFKA_HOSTS, topics, settings.topic_shape)
-    await until_ready("kafka", make_topics, stop=stop)
-    return Plant(
+    kafka = kafka_of(settings, "redis-monitor")
+    await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
+    return Resources(
         settings=settings,
         topics=topics,
         keys=keys,
+        kafka=kafka,
         redis=redis,
         blocking=blocking,
-        sink=await stack.enter_async_context(_sink(settings)),
+        sink=await stack.enter_async_context(make_sink(kafka)),
         frontier=Frontier(redis, keys, _limits(settings)),
         editor=ThrottleEditor(
-            settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+            settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
         tally=Tally(redis, keys),
         consumer=consumer,
@@ -139,120 +148,135 @@ async def _plant(
 def _limits(settings: Settings) -> FrontierLimits:
     return FrontierLimits(
         finish_grace_ms=int(settings.finish_grace * 1000),
-        dedupe_ms=settings.DUPEFILTER_TIMEOUT * 1000,
+        dedupe_ms=settings.dupefilter_timeout * 1000,
         max_wait_ms=int(settings.max_wait * 1000),
         most_queued_of_crawl=settings.max_queued_crawl,
         most_queued=settings.max_queued,
     )
 
 
-def _sink(settings: Settings) -> KafkaSink:
-    return KafkaSink(
-        settings.KAFKA_HOSTS,
-        client_id="redis-monitor",
-        shape=settings.topic_shape,
-        codec=settings.KAFKA_COMPRESSION,
-    )
-
-
-def _answering(plant: Plant) -> Duty:
+def _actions(resources: Resources) -> PeriodicTask:
     context = Context(
-        frontier=plant.frontier,
-        redis=plant.redis,
-        keys=plant.keys,
-        editor=plant.editor,
-        tally=plant.tally,
+        frontier=resources.frontier.queries,
+        redis=resources.redis,
+        keys=resources.keys,
+        editor=resources.editor,
+        tally=resources.tally,
     )
-    pulse = Pulse("answer")
-    answers = Answers(
-        plant.streams,
+    liveness = Liveness("answer")
+    runner = ActionRunner(
+        resources.streams,
         load_actions(context),
-        outbound=plant.outbound,
-        tally=plant.tally,
-        pulse=pulse,
+        outbound=resources.outbound,
+        tally=resources.tally,
+        liveness=liveness,
     )
-    return Duty(pulse, answers.step)
+    return PeriodicTask(liveness, runner.step)
 
 
-def _publishing(plant: Plant) -> Duty:
-    pulse = Pulse("publish")
-    ledger = Ledger(
-        plant.streams,
-        outbound=plant.outbound,
-        tally=plant.tally,
-        pulse=pulse,
+def _outbox(resources: Resources) -> PeriodicTask:
+    liveness = Liveness("publish")
+    publisher = OutboxPublisher(
+        resources.streams,
+        outbound=resources.outbound,
+        tally=resources.tally,
+        liveness=liveness,
     )
-    return Duty(pulse, ledger.step)
+    return PeriodicTask(liveness, publisher.step)
 
 
 @asynccontextmanager
-async def _tending(plant: Plant) -> AsyncIterator[Duty]:
-    sleeper = Sleeper(plant.blocking, plant.keys, "tend")
+async def _maintenance(resources: Resources) -> AsyncIterator[PeriodicTask]:
+    sleeper = Sleeper(resources.blocking, resources.keys, "tend")
     await sleeper.start()
     try:
-        yield Duty(Pulse("tend"), Reaper(plant.frontier, sleeper).step)
+        yield PeriodicTask(
+            Liveness("tend"), Maintenance(resources.frontier.maintenance, sleeper).step
+        )
     finally:
         await sleeper.stop()
 
 
-def _rules(plant: Plant) -> Rules:
-    settings = plant.settings
+def _rules(resources: Resources) -> ThrottleSync:
+    settings = resources.settings
     watch = partial(
         ThrottleWatch,
-        settings.ZOOKEEPER_HOSTS,
+        settings.zookeeper_hosts,
         settings.throttle_path,
         default=settings.default_rule,
     )
-    return Rules(
-        plant.frontier,
-        plant.editor,
+    return ThrottleSync(
+        resources.frontier.rules,
+        resources.editor,
         lambda on_table: watch(on_table=on_table),
         scope=settings.throttle_scope,
     )
 
 
 @asynccontextmanager
-async def _copying_rules(rules: Rules) -> AsyncIterator[Duty]:
+async def _throttle_sync(rules: ThrottleSync) -> AsyncIterator[PeriodicTask]:
     try:
-        yield Duty(Pulse("rules"), rules.step)
+        yield PeriodicTask(Liveness("rules"), rules.step)
     finally:
         await rules.stop()
 
 
-def _auditing(plant: Plant) -> Duty:
-    return Duty(Pulse("audit"), Audit(plant.frontier).step)
+def _ledger_audit(resources: Resources) -> PeriodicTask:
+    frontier = resources.frontier
+    audit = LedgerAudit(frontier.maintenance, frontier.queries)
+    return PeriodicTask(Liveness("audit"), audit.step)
 
 
-def _looking(plant: Plant, rules: Rules) -> Duty:
-    figures = Figures(
-        plant.settings, plant.redis, keys=plant.keys, is_watched=lambda: rules.is_connected
+def _cluster_metrics(resources: Resources, rules: ThrottleSync) -> PeriodicTask:
+    metrics = ClusterMetrics(
+        resources.settings,
+        resources.kafka,
+        redis=resources.redis,
+        keys=resources.keys,
+        is_watched=lambda: rules.is_connected,
     )
-    return Duty(Pulse("figures"), figures.step)
+    return PeriodicTask(Liveness("figures"), metrics.step)
 
 
-def _forgetting(plant: Plant) -> Duty:
-    history = History(plant.redis, plant.keys)
+def _forget_stats(resources: Resources) -> PeriodicTask:
+    history = History(resources.redis, resources.keys)
 
     async def step() -> float:
         await history.forget_machines()
         return FORGET_EVERY_S
 
-    return Duty(Pulse("stats"), step)
+    return PeriodicTask(Liveness("stats"), step)
 
 
-async def _until(stop: asyncio.Event, duties: Sequence[Duty]) -> None:
-    """Run all duties; each ends with its step at hand once ``stop`` is set."""
-    working = [asyncio.create_task(duty.run(stop), name=duty.pulse.name) for duty in duties]
+def _notifying(resources: Resources, process: Process) -> Sequence[Coroutine[Any, Any, None]]:
+    settings = resources.settings
+    cluster = Cluster(
+        redis=resources.redis,
+        keys=resources.keys,
+        queries=resources.frontier.queries,
+        kafka=resources.kafka,
+        rejected=resources.topics.rejected,
+        process=process,
+        name=settings.kafka_topic_prefix,
+    )
+    return notifying(settings, cluster)
+
+
+async def _until(stop: asyncio.Event, tasks: Sequence[PeriodicTask]) -> None:
+    """Run all tasks; each ends with its step at hand once ``stop`` is set."""
+    working = [asyncio.create_task(task.run(stop), name=task.liveness.name) for task in tasks]
     await stop.wait()
     await asyncio.wait(working, timeout=DRAIN_S)
     await end(working)
 
 
-def _health(duties: Sequence[Duty]) -> Health:
-    waiting = [f"{d.pulse.name}: {d.pulse.waiting_for}" for d in duties if d.pulse.waiting_for]
-    failing = {duty.pulse.name: duty.failure for duty in duties if duty.failure}
+def _health(tasks: Sequence[PeriodicTask]) -> Health:
+    waiting = [
+        f"{d.liveness.name}: {d.liveness.waiting_for}" for d in tasks if d.liveness.waiting_for
+    ]
+    failing = {task.liveness.name: task.failure for task in tasks if task.failure}
     return Health(
-        alive=not any(duty.pulse.is_stuck for duty in duties),
+        alive=not any(task.liveness.is_stuck for task in tasks),
         waiting_for="; ".join(waiting),
         details={"failing": failing},
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import uvloop
 
-from crawlstream.boot.settings import load_settings
+from crawlstream.boot.local_note import load_process_settings
 from crawlstream.errors import ConfigError
 from rest_service.process import run
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.parse_args(arguments)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(load_settings()))
+            runner.run(run(load_process_settings()))
     except ConfigError as error:
         sys.stderr.write(f"rest-service: {error}\n")
         return EXIT_CONFIG

@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,19 +23,31 @@ from crawlstream.errors import (
 from rest_service import dashboard, v1
 from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
+from rest_service.dashboard import reference
 from rest_service.dashboard import rejected as rejected_screens
+from rest_service.dashboard import runs as run_screens
+from rest_service.dashboard import search as search_screens
+from rest_service.dashboard import submit as submit_screens
 from rest_service.dashboard.render import render
 from rest_service.http.access import Keyring, RateLimiter
-from rest_service.http.envelope import Refused, failure
+from rest_service.http.envelope import RequestRefused, failure
 from rest_service.http.gate import CLIENT, Gate
 from rest_service.http.head import Heads
 from rest_service.http.inputs import wants_html
-from rest_service.http.openapi import Described
+from rest_service.http.openapi import DocumentedAPI
 from rest_service.service import Service
-from rest_service.v2 import cluster, crawls, health, records
+from rest_service.v2 import cluster, crawls, frontier, health, records, runs
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
-_SCREENS = (cluster_screens, crawl_screens, rejected_screens)
+_SCREENS = (
+    cluster_screens,
+    crawl_screens,
+    rejected_screens,
+    run_screens,
+    search_screens,
+    submit_screens,
+    reference,
+)
 _NAMES_OF_ROUTES = {("path", "name"), ("path", "verb")}
 NO_ENDPOINT = "The desired endpoint does not exist"
 _UNEXPECTED = "An error occurred while processing your request."
@@ -42,7 +55,7 @@ _UNEXPECTED = "An error occurred while processing your request."
 
 def make_app(service: Service) -> ASGIApp:
     """The whole service as one ASGI application."""
-    app = Described(
+    app = DocumentedAPI(
         title="crawlstream",
         version=__version__,
         openapi_url="/v2/openapi.json",
@@ -51,7 +64,7 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (v1, health, *_SCREENS, crawls, cluster, records):
+    for module in (v1, health, *_SCREENS, crawls, runs, cluster, frontier, records):
         # As they are: routers that are included are looked through anew by every request.
         app.router.routes.extend(module.router.routes)
     static = Path(dashboard.__file__).with_name("static")
@@ -93,33 +106,44 @@ class _Straight:
         except ClientDisconnect:
             return
         except Exception:
-            await failure(Refused(500, _UNEXPECTED))(scope, receive, send)
+            await failure(RequestRefused(500, _UNEXPECTED))(scope, receive, send)
             raise
         await response(scope, receive, send)
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
-    """Whatever has no route: the predecessor has one sentence for it, at its own paths."""
+    """Whatever has no route."""
     assert isinstance(error, HTTPException)
-    status = error.status_code
-    if status == 405 and request.method in {"GET", "POST"} and request.url.path in _PREDECESSORS:
+    status, path = error.status_code, request.url.path
+    if status == 405 and request.method in {"GET", "POST"} and path in _PREDECESSORS:
         status = 404
     if status == 404:
-        return failure(Refused(404, NO_ENDPOINT))
-    response = failure(Refused(status, str(error.detail), code="not_possible"))
+        return _nothing_there(request)
+    response = failure(RequestRefused(status, str(error.detail), code="not_possible"))
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     return response
 
 
-async def _on_invalid(_request: Request, error: Exception) -> Response:
+def _nothing_there(request: Request) -> Response:
+    """A way to what the path means, or the predecessor's one sentence."""
+    target = reference.WAYS.get(request.url.path) if request.method == "GET" else None
+    if target is None:
+        return failure(RequestRefused(404, NO_ENDPOINT))
+    query = request.url.query
+    return RedirectResponse(f"{target}?{query}" if query else target)
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     if any(problem["loc"] in _NAMES_OF_ROUTES for problem in error.errors()):
-        return failure(Refused(404, NO_ENDPOINT))
+        return _nothing_there(request)
     problems = [
         f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
     ]
-    return failure(Refused(422, "The request is not valid.", code="invalid", errors=problems))
+    return failure(
+        RequestRefused(422, "The request is not valid.", code="invalid", errors=problems)
+    )
 
 
 async def _on_ours(request: Request, error: Exception) -> Response:
@@ -137,24 +161,24 @@ async def _on_ours(request: Request, error: Exception) -> Response:
     return failure(refused)
 
 
-def _refusal_of(error: CrawlstreamError) -> Refused:
+def _refusal_of(error: CrawlstreamError) -> RequestRefused:
     match error:
-        case Refused():
+        case RequestRefused():
             return error
         case InvalidRequest():
-            return Refused(
+            return RequestRefused(
                 422, "The request is not valid.", code=str(error.reason), errors=error.problems
             )
         case BadThrottleConfig():
-            return Refused(422, str(error), code="bad_rule")
+            return RequestRefused(422, str(error), code="bad_rule")
         case Conflict():
-            return Refused(409, str(error), code="conflict")
+            return RequestRefused(409, str(error), code="conflict")
         case Unavailable():
-            return Refused(503, str(error), code="unavailable")
+            return RequestRefused(503, str(error), code="unavailable")
         case _:
-            return Refused(500, _UNEXPECTED, code=type(error).__name__)
+            return RequestRefused(500, _UNEXPECTED, code=type(error).__name__)
 
 
 async def _on_unexpected(_request: Request, _error: Exception) -> Response:
     """The log has the details."""
-    return failure(Refused(500, _UNEXPECTED))
+    return failure(RequestRefused(500, _UNEXPECTED))

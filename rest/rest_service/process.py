@@ -15,17 +15,18 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp
 
-from crawlstream.boot.clients import redis_client
+from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
-from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_sink
+from crawlstream.bus.protocols import Sink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.inspection import Inspector
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.tasks import beside, end
@@ -55,11 +56,14 @@ async def run(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         stack.callback(listener.close)
         process = Process(kind="rest")
-        sink = _sink(settings)
+        kafka = kafka_of(settings, "rest")
+        sink = make_sink(kafka)
         stack.push_async_callback(sink.stop)
         redis = await stack.enter_async_context(redis_client(settings))
-        service = _service(settings, process.node, redis=redis, feeder=Feeder(sink.send))
-        reader = ReplyReader(settings, service.topics.outbound, service.replies)
+        service = _service(
+            settings, process.node, kafka=kafka, redis=redis, feeder=Feeder(sink.send)
+        )
+        reader = ReplyReader(kafka, service.topics.outbound, service.replies)
         heartbeat = Heartbeat(service.redis, service.keys, process)
         helpers = await stack.enter_async_context(
             beside(
@@ -91,37 +95,30 @@ def _listen(settings: Settings) -> socket.socket:
         ) from error
 
 
-def _sink(settings: Settings) -> KafkaSink:
-    return KafkaSink(
-        settings.KAFKA_HOSTS,
-        client_id="rest",
-        shape=settings.topic_shape,
-        codec=settings.KAFKA_COMPRESSION,
-    )
-
-
-def _service(settings: Settings, node: str, *, redis: Redis, feeder: Feeder) -> Service:
+def _service(
+    settings: Settings, node: str, *, kafka: Kafka, redis: Redis, feeder: Feeder
+) -> Service:
     keys = settings.keys
     frontier = Frontier(redis, keys)
-    sampler = Sampler(redis, keys, frontier)
+    sampler = Sampler(redis, keys, frontier.queries)
     return Service(
         settings=settings,
         topics=settings.topics,
         keys=keys,
+        kafka=kafka,
         redis=redis,
         feeder=feeder,
         frontier=frontier,
-        inspector=Inspector(redis, keys),
         sampler=sampler,
-        quota=Quota(frontier, sampler),
+        quota=Quota(frontier.queries, sampler),
         editor=ThrottleEditor(
-            settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+            settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
         node=node,
     )
 
 
-async def _sending(sink: KafkaSink) -> None:
+async def _sending(sink: Sink) -> None:
     """Keep the sink ready: Kafka may come later than this process."""
     await sink.start()
     await asyncio.Event().wait()
@@ -147,7 +144,7 @@ async def _redis_answers(service: Service) -> bool:
 
 async def _kafka_answers(service: Service) -> bool:
     try:
-        await end_offsets(service.settings.KAFKA_HOSTS, service.topics.incoming)
+        await end_offsets(service.kafka, service.topics.incoming)
     except CrawlstreamError:
         return False
     return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -20,29 +20,27 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState, FrontierState
-from crawlstream.stats.domains import read_timings
-from crawlstream.stats.windows import LIFETIME
+from crawlstream.stats.traffic import Traffic, read_past, read_total
 
 WATCHED_S, IDLE_S = 1.0, 10.0
 """From one look to the next, while somebody watches and while nobody does."""
 KEPT_S = 900.0
-_RATE_OVER_S, _LATENCY_OVER_S = 5.0, 30.0
-"""Counters reach Redis once a second, times once in ten: rates are means over some of these."""
-_TIMINGS_EVERY_S = 5.0
-"""These are the largest of what is read."""
+_RATE_OVER_S = 5.0
+"""Counters reach Redis once a second: rates are means over some of these."""
 _CRAWLS_EVERY_S = 2.0
+_PAST_EVERY_S = 15.0
 _SHARE_OF_CRAWLS = 0.05
 _FRESH_S = 0.5
+_SEEN_FROM_BEGIN_S = 2 * IDLE_S
+"""A crawl that is younger when it is first looked at began with nothing, as far as charts go."""
 _MOST_ANSWERS = 100
 _MOST_TIMELINES = 500
 _MOST_POINTS = 240
 
-Timings = Mapping[str, tuple[int, int]]
-"""By quarter of an hour: downloads with a response, and the milliseconds of these."""
 Point = Sequence[float | None]
 """The time (epoch s) and what was so then, in the order that the chart names."""
 
@@ -50,14 +48,11 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CounterSnapshot:
     """Counters that only grow, at one moment."""
 
     at: float
-    responses: int
-    good: int
-    """Of these, with a status below 400."""
-    timings: Timings
+    traffic: Traffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +60,28 @@ class Sample:
     """The cluster at one moment."""
 
     at: float
-    pages_per_s: float
-    success: float | None
-    """Share of the responses of the last seconds with a status below 400; None without any."""
-    latency_ms: float | None
-    """Mean over the last half minute; None where nothing came back."""
+    lately: Traffic
+    """Downloads of the last ``over_s`` seconds."""
+    over_s: float
     state: FrontierState
 
     @property
+    def pages_per_s(self) -> float:
+        """Responses a second, whatever their status."""
+        return (self.lately.total - self.lately.counts[0]) / self.over_s
+
+    @property
     def point(self) -> Point:
-        """As the charts of the cluster show it: pages/s, waiting, success in %, latency in ms."""
+        """As the charts of the cluster show it."""
         waiting = self.state.queued + self.state.delayed + self.state.spilled
-        success = None if self.success is None else round(100 * self.success, 1)
-        return (round(self.at, 2), round(self.pages_per_s, 1), waiting, success, self.latency_ms)
+        return chart_point(self.at, self.lately, self.over_s, waiting)
+
+
+def chart_point(at: float, traffic: Traffic, over_s: float, waiting: int | None = None) -> Point:
+    """Downloads a second by ``KINDS``, waiting, success in %, latency in ms."""
+    rates = [round(count / over_s, 2) for count in traffic.counts]
+    success = None if traffic.success is None else round(100 * traffic.success, 1)
+    return (round(at, 2), *rates, waiting, success, traffic.latency_ms)
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class Timeline:
     def note(self, at: float, one: CrawlState) -> None:
         """Add a moment: done, failed, waiting."""
         values = (one.done, one.failed, one.pending + one.held)
+        if not self.points and 0 < at - one.started_at < _SEEN_FROM_BEGIN_S:
+            self.points.append((round(one.started_at, 2), 0, 0, 0))
         if self.points and tuple(self.points[-1][1:]) == values:
             return
         self.points.append((round(at, 2), *values))
@@ -99,7 +105,7 @@ class Timeline:
 class Sampler:
     """Looks at the cluster, and remembers a quarter of an hour of it."""
 
-    def __init__(self, redis: Redis, keys: FrontierKeys, frontier: Frontier) -> None:
+    def __init__(self, redis: Redis, keys: FrontierKeys, frontier: FrontierQueries) -> None:
         self.samples: deque[Sample] = deque()
         self.crawls: Sequence[CrawlState] = ()
         """Those that are remembered, as they were when they were last looked at."""
@@ -108,11 +114,11 @@ class Sampler:
         self._redis: Any = redis
         self._keys = keys
         self._frontier = frontier
-        self._counted: deque[Counted] = deque()
+        self._counted: deque[CounterSnapshot] = deque()
         self._timelines: dict[CrawlKey, Timeline] = {}
         self._watchers = 0
-        self._crawls_due = self._timings_due = 0.0
-        self._timings: Timings = {}
+        self._crawls_due = 0.0
+        self._past: dict[int, tuple[float, Sequence[Point]]] = {}
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
         self._answers: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
@@ -173,8 +179,25 @@ class Sampler:
         return await asyncio.shield(answer)
 
     def since(self, at: float) -> Sequence[Point]:
-        """The cluster after a time, as points of its charts."""
-        return [sample.point for sample in self.samples if sample.at > at]
+        """The cluster after a time, as points of its charts; from before the first look, too."""
+        first = self.samples[0].at if self.samples else time.time()
+        before = [point for point in self.past(int(KEPT_S)) if (point[0] or 0) < first]
+        points = [*before, *(sample.point for sample in self.samples)]
+        return [point for point in points if (point[0] or 0) > at]
+
+    def past(self, span_s: int, at: float = 0.0) -> Sequence[Point]:
+        """What ``look_back`` found last, after a time; it does not tell what waited."""
+        _, points = self._past.get(span_s, (0.0, ()))
+        return [point for point in points if (point[0] or 0) > at]
+
+    async def look_back(self, span_s: int) -> None:
+        """Read what the downloads of a length of time brought, unless that was done lately."""
+        due, _ = self._past.get(span_s, (0.0, ()))
+        if time.monotonic() < due:
+            return
+        found = await read_past(self._redis, self._keys, span_s)
+        points = [chart_point(end, traffic, width_s) for end, width_s, traffic in found]
+        self._past[span_s] = (time.monotonic() + _PAST_EVERY_S, points)
 
     def timeline(self, crawl: CrawlKey, at: float) -> Sequence[Point]:
         """The same of one crawl: done, failed, waiting."""
@@ -193,47 +216,28 @@ class Sampler:
 
     async def _look(self) -> None:
         state = await self._frontier.state()
-        counted = await self._count()
+        if not self.samples:
+            await self.look_back(int(KEPT_S))
+        traffic = await read_total(self._redis, self._keys)
+        counted = CounterSnapshot(time.time(), traffic)
         self.samples.append(self._sample(state, counted))
         self._counted.append(counted)
-        for kept, oldest in ((self.samples, KEPT_S), (self._counted, _LATENCY_OVER_S + IDLE_S)):
+        for kept, oldest in ((self.samples, KEPT_S), (self._counted, _RATE_OVER_S + IDLE_S)):
             while kept[0].at < counted.at - oldest:
                 cast("deque[Any]", kept).popleft()
         if time.monotonic() >= self._crawls_due:
             await self._look_at_crawls(counted.at)
 
-    async def _count(self) -> Counted:
-        by_status: Mapping[bytes, bytes] = await self._redis.hgetall(
-            self._keys.stats("spider", LIFETIME)
-        )
-        counts = [(name.rpartition(b":")[2][:1], int(raw)) for name, raw in by_status.items()]
-        return Counted(
-            at=time.time(),
-            responses=sum(count for _, count in counts),
-            good=sum(count for status, count in counts if status < b"4"),
-            timings=await self._read_timings(),
-        )
-
-    async def _read_timings(self) -> Timings:
-        if time.monotonic() >= self._timings_due:
-            self._timings = await read_timings(self._redis, self._keys)
-            self._timings_due = time.monotonic() + _TIMINGS_EVERY_S
-        return self._timings
-
-    def _sample(self, state: FrontierState, now: Counted) -> Sample:
-        lately = self._counted_before(now.at - _RATE_OVER_S) or now
-        responses = max(0, now.responses - lately.responses)
-        good = max(0, now.good - lately.good)
-        before = self._counted_before(now.at - _LATENCY_OVER_S) or now
+    def _sample(self, state: FrontierState, now: CounterSnapshot) -> Sample:
+        before = self._counted_before(now.at - _RATE_OVER_S) or now
         return Sample(
             at=now.at,
-            pages_per_s=responses / max(now.at - lately.at, WATCHED_S),
-            success=good / responses if responses else None,
-            latency_ms=latency_ms(before.timings, now.timings),
+            lately=now.traffic.since(before.traffic),
+            over_s=max(now.at - before.at, WATCHED_S),
             state=state,
         )
 
-    def _counted_before(self, at: float) -> Counted | None:
+    def _counted_before(self, at: float) -> CounterSnapshot | None:
         """The counters at a moment, or the next that are known."""
         older = [counted for counted in self._counted if counted.at <= at]
         return older[-1] if older else next(iter(self._counted), None)
@@ -248,14 +252,3 @@ class Sampler:
         self._timelines = {one.crawl: known.get(one.crawl, Timeline()) for one in latest}
         for one in latest:
             self._timelines[one.crawl].note(at, one)
-
-
-def latency_ms(before: Timings, now: Timings) -> float | None:
-    """The mean of what was added between two readings; None: nothing was."""
-    added = [
-        (timed - before.get(quarter, (0, 0))[0], ms - before.get(quarter, (0, 0))[1])
-        for quarter, (timed, ms) in now.items()
-        if quarter in before or quarter > max(before, default="")
-    ]
-    timed, ms = (sum(column) for column in zip(*added, strict=True)) if added else (0, 0)
-    return round(ms / timed, 1) if timed > 0 else None

@@ -12,10 +12,10 @@ from fastapi import Depends, Request
 from redis.asyncio import Redis
 
 from crawlstream.boot.settings import Settings
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.inspection import Inspector
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import RequestLimits
@@ -66,10 +66,10 @@ class Service:
     settings: Settings
     topics: Topics
     keys: FrontierKeys
+    kafka: Kafka
     redis: Redis
     feeder: Feeder
     frontier: Frontier
-    inspector: Inspector
     sampler: Sampler
     editor: ThrottleEditor
     quota: Quota
@@ -82,6 +82,8 @@ class Service:
     pages: Turns = field(
         default_factory=lambda: Turns(most=MAX_PAGES, each=MAX_PAGES_EACH, patience_s=PATIENCE_S)
     )
+    comparisons: Turns = field(default_factory=lambda: Turns(most=1, each=1, patience_s=PATIENCE_S))
+    """Each keeps up to 200 000 pages in memory."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     started_at: float = field(default_factory=time.monotonic)
 
@@ -104,7 +106,7 @@ class Service:
         if not self.reach.kafka:
             raise KafkaUnavailable
         try:
-            async with asyncio.timeout(self.settings.KAFKA_FEED_TIMEOUT):
+            async with asyncio.timeout(self.settings.kafka_feed_timeout):
                 for start in range(0, len(records), MAX_RECORDS):
                     await self.feeder.feed(records[start : start + MAX_RECORDS])
         except TimeoutError as error:
@@ -117,7 +119,7 @@ class Service:
         """
         with self.replies.expecting(uuid, client.may_see) as reply, WAITING.track_inprogress():
             await self.feed([raw])
-            await asyncio.wait([reply], timeout=self.settings.WAIT_FOR_RESPONSE_TIME)
+            await asyncio.wait([reply], timeout=self.settings.wait_for_response_time)
             return reply.result() if reply.done() else None
 
 

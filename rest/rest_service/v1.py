@@ -22,7 +22,7 @@ from crawlstream.wire import requests
 from rest_service.dashboard.cluster import overview
 from rest_service.http.access import Client, Role
 from rest_service.http.audit import audited_request
-from rest_service.http.envelope import Refused, answer, success
+from rest_service.http.envelope import RequestRefused, answer, success
 from rest_service.http.inputs import is_json, parse_json, wants_html
 from rest_service.http.openapi import body
 from rest_service.service import Service, TheClient, TheService
@@ -98,9 +98,9 @@ async def _feed(service: Service, client: Client, raw: bytes) -> Response:
             return success(None)
         reply = await service.ask(client, raw, uuid)
     except KafkaUnavailable as error:
-        raise Refused(500, NO_KAFKA) from error
+        raise RequestRefused(500, NO_KAFKA) from error
     except RecordTooLarge as error:
-        raise Refused(
+        raise RequestRefused(
             413, "The request exceeds Kafka's maximum record size.", code="too_large"
         ) from error
     return success({"poll_id": uuid} if reply is None else orjson.Fragment(reply))
@@ -112,10 +112,10 @@ async def poll(request: Request, service: TheService, client: TheClient) -> Resp
     _, fields = await _object_in(request)
     problems = [error.message for error in _POLL.iter_errors(fields)]
     if problems:
-        raise Refused(400, "JSON did not validate against schema.", cause=problems[0])
+        raise RequestRefused(400, "JSON did not validate against schema.", cause=problems[0])
     reply = service.replies.take(fields["poll_id"], client.may_see)
     if reply is None:
-        raise Refused(404, "Could not find matching poll_id")
+        raise RequestRefused(404, "Could not find matching poll_id")
     return success(orjson.Fragment(reply))
 
 
@@ -126,10 +126,10 @@ async def _object_in(request: Request) -> tuple[bytes, dict[str, Any]]:
     """The body, if it is a JSON object; its bytes are passed on, so no number changes."""
     raw = await request.body()
     if not is_json(request):
-        raise Refused(400, NOT_JSON)
+        raise RequestRefused(400, NOT_JSON)
     fields = parse_json(raw, NOT_JSON)
     if not isinstance(fields, dict):
-        raise Refused(400, NOT_JSON, cause="must be an object")
+        raise RequestRefused(400, NOT_JSON, cause="must be an object")
     return raw, fields
 
 
@@ -148,7 +148,7 @@ async def _check(service: Service, client: Client, raw: bytes) -> None:
         fed = None
     asks = isinstance(fed, ActionRequest) and fed.name == "info"
     if client.role < Role.OPERATE and not asks and not isinstance(fed, CrawlRequest | StatsRequest):
-        raise Refused(403, "This request needs the role operate.", code="forbidden")
+        raise RequestRefused(403, "This request needs the role operate.", code="forbidden")
     if client.appids:
         is_of_one = isinstance(fed, CrawlRequest | ActionRequest)
         client.check(fed.appid if is_of_one and fed else None)

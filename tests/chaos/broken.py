@@ -17,17 +17,17 @@ from typing import Any
 from crawling.lease.holds import Holds
 from crawling.page.page import Page
 from crawling.publish.publisher import Publisher
-from crawlstream.frontier import scripts
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier import sources
+from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Exchanged, Outcome, Settle
+from crawlstream.model.effects import ExchangeResult, Outcome, Settle
 from crawlstream.model.result import CrawlResult
 from redis_monitor.__main__ import main as redis_monitor
 
 _publish = Publisher.result
 _admit = Holds.admit
-_exchange = Frontier.exchange
-_source_of = scripts.source_of
+_exchange = WorkerSession.exchange
+_read = sources.read
 _late: set[asyncio.Task[None]] = set()
 
 
@@ -78,46 +78,44 @@ def _pop(self: Holds, hold: Hold) -> Page:
 
 
 async def _children_last(
-    self: Frontier, worker: str, spiderid: str, *, settles: Sequence[Settle] = (), **rest: Any
-) -> Exchanged:
+    self: WorkerSession, *, settles: Sequence[Settle] = (), **rest: Any
+) -> ExchangeResult:
     """Complete a page first, and put its children then."""
     childless = [replace(settle, links=()) for settle in settles]
-    answer = await _exchange(self, worker, spiderid, settles=childless, **rest)
+    answer = await _exchange(self, settles=childless, **rest)
     for settle in settles:
-        await self.put_links(worker, spiderid, settle.token, settle.links)
+        await self.put_links(settle.token, settle.links)
     return answer
 
 
-def _rewrite(operation: str, **changes: str) -> None:
-    """Let one operation of the frontier do something else, in this process."""
-    pairs = [(_TEXTS[name], text) for name, text in changes.items()]
+def _rewrite(**changes: str) -> None:
+    """Let operations of the frontier do something else, in this process."""
 
-    def source_of(name: str) -> str:
-        source = _source_of(name)
-        for old, new in pairs if name == operation else ():
-            assert source.count(old) == 1, f"{old} is not in {name} any more"
-            source = source.replace(old, new)
-        return source
+    def read(file: str) -> str:
+        text = _read(file)
+        for name, wrong in changes.items():
+            text = text.replace(TEXTS[name], wrong)
+        return text
 
-    scripts.source_of = source_of  # type: ignore[assignment]
+    setattr(sources, "read", read)  # noqa: B010  mypy allows no assignment
 
 
-_TEXTS = {
-    "clock": "wall = time[1] * 1000",
-    "take": "redis.call('LPOP', lot.band .. domain, limit)",
+TEXTS = {
+    "clock": "  wall = time[1] * 1000",
+    "take": "redis.call('LPOP', lot.band .. domain, portion)",
     "count": "count(c, outcome, pages)",
-    "store": "redis.call('HSET', P .. 'h:' .. worker, unpack(fields))",
+    "store": "redis.call('HSET', K.holds(worker), unpack(fields))",
     "find": "local token, text = tokens[i], texts[i]",
-    "tell": "owe('crawl_' .. ending, c, { fields = fields, positions = positions() })",
+    "tell": "owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name) })",
 }
-"""What is rewritten, each once in its operation."""
+"""What is rewritten, each in one place of the Lua."""
 
 
-async def _lose_all(self: Frontier, worker: str, *args: Any, **rest: Any) -> Exchanged:
+async def _lose_all(self: WorkerSession, **rest: Any) -> ExchangeResult:
     """Whatever is leased goes to other hands at once, and this worker does not notice."""
-    answer = await _exchange(self, worker, *args, **rest)
+    answer = await _exchange(self, **rest)
     if answer.holds:
-        await self._run("retire", worker, b"", 0, 0)
+        await self._scripts.run("retire", self._worker, b"", 0, 0)
     return answer
 
 
@@ -126,21 +124,20 @@ def _unfence() -> None:
 
     The holds that were are kept in another database, where nobody looks.
     """
-    setattr(Frontier, "exchange", _lose_all)  # noqa: B010  mypy allows no assignment
+    setattr(WorkerSession, "exchange", _lose_all)  # noqa: B010  mypy allows no assignment
     kept = "redis.call('SELECT', 1) {} redis.call('SELECT', 0)"
     store = kept.format("redis.call('HSET', worker, unpack(fields))")
     find = kept.format("text = redis.call('HGET', worker, token)")
     _rewrite(
-        "exchange",
-        store=f"{_TEXTS['store']} {store}",
-        find=f"{_TEXTS['find']} if not text then {find} end",
+        store=f"{TEXTS['store']} {store}",
+        find=f"{TEXTS['find']} if not text then {find} end",
     )
 
 
 def _end_twice() -> None:
     """A run that ends has expired, too."""
-    tell = _TEXTS["tell"]
-    _rewrite("tend", tell=f"{tell} {tell.replace('ending', repr('expired'))}")
+    tell = TEXTS["tell"]
+    _rewrite(tell=f"{tell} {tell.replace('ending', repr('expired'))}")
 
 
 BREAKS: Mapping[str, Callable[[], None]] = {
@@ -150,15 +147,13 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     "rename": lambda: setattr(Publisher, "result", _rename),
     "look-twice": lambda: setattr(Publisher, "result", _look_twice),
     "pop": lambda: setattr(Holds, "admit", _pop),
-    "children-last": lambda: setattr(Frontier, "exchange", _children_last),
+    "children-last": lambda: setattr(WorkerSession, "exchange", _children_last),
     # The worker's own clock, five seconds fast, counts.
-    "clock": lambda: _rewrite("exchange", clock="wall = time[1] * 1000 + 5000"),
+    "clock": lambda: _rewrite(clock="  wall = time[1] * 1000 + 5000"),
     # What is leased stays in its band, for others to lease.
-    "share": lambda: _rewrite(
-        "exchange", take="redis.call('LRANGE', lot.band .. domain, 0, limit - 1)"
-    ),
+    "share": lambda: _rewrite(take="redis.call('LRANGE', lot.band .. domain, 0, portion - 1)"),
     "unfence": _unfence,
-    "uncounted": lambda: _rewrite("exchange", count=""),
+    "uncounted": lambda: _rewrite(count=""),
     "end-twice": _end_twice,
 }
 """By name; each replaces one thing that a process does by another that it must not do."""

@@ -1,4 +1,4 @@
-"""A whole cluster, a witness of its topics, webs to crawl; and a stage whose servers can die."""
+"""A whole cluster, a witness of its topics, webs to crawl; and a cluster whose servers can die."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from chaos.stage import Stage
+from crawlstream.chaos.cluster import ChaosCluster
 from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
 
 collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else ["test_scenarios.py"]
@@ -18,8 +18,8 @@ __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+async def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChaosCluster]:
     """A cluster and a site of 150 pages, for the scenarios of one file."""
-    home = tmp_path_factory.mktemp("stage")
-    async with Stage(home, pages=150, hosts=5, seed=1) as stage:
-        yield stage
+    home = tmp_path_factory.mktemp("chaos")
+    async with ChaosCluster(home, pages=150, hosts=5, seed=1) as cluster:
+        yield cluster

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chaos.auditor import LAWS, audit, endings_told
-from chaos.facts import APP, Facts, Fed, Record, Rule, Sample, Strike
+from crawlstream.chaos.auditor import LAWS, audit, endings_told
+from crawlstream.chaos.facts import APP, Facts, FedCrawl, Record, Rule, Sample, Strike
 from crawlstream.demo.visits import Visit
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
@@ -17,8 +17,8 @@ from crawlstream.model.state import CrawlState
 CRAWL = "crawl"
 PAGES = {f"http://127.0.0.1:1/{n}": 200 for n in range(6)}
 PRIVATE = "http://127.0.0.1:1/private/7"
-FED = Fed(crawlid=CRAWL, delivered=PAGES, failed={PRIVATE: "robots"}, redirected=1)
-STRIKE = Strike(fault="kill", target="crawler-1", at=2_000, in_flight=1)
+FED = FedCrawl(crawlid=CRAWL, delivered=PAGES, failed={PRIVATE: "robots"}, redirected=1)
+STRIKE = Strike(fault="kill", target="crawler-link-1", at=2_000, in_flight=1)
 ASKED = "a-question"
 COUNTERS = {
     "admitted": 8, "done": 6, "failed": 1, "redirected": 1, "stopped": 0, "expired": 0,

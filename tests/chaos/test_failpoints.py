@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 
 from crawlstream.boot.failpoints import STEPS
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 
 DONE_FIRST = 5
 """How often a step is passed before it kills: some pages are settled, some are under way."""

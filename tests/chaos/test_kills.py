@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
+from crawlstream.chaos.witness import Witness
 from crawlstream.demo.visits import busiest_windows
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 IN_TURN = ("crawler", "kafka-monitor", "redis-monitor", "redis", "kafka", "zookeeper")

@@ -16,11 +16,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from crawlstream.chaos.cluster import SETTINGS
+from crawlstream.chaos.witness import ENDINGS, Witness
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
-from e2e.cluster import SETTINGS, Cluster
+from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
-from e2e.witness import ENDINGS, Witness
 from support.waiting import wait_until
 
 CRAWLS = int(os.environ.get("LEDGER_CRAWLS", "8"))
@@ -96,14 +97,14 @@ async def kill_crawlers(cluster: Cluster, frontier: Frontier) -> tuple[int, int]
     """Kill one again and again; how often pages were waiting, and how often some were held."""
     waiting, held = 0, 0
     for _ in range(KILLS):
-        state, give_up_at = await frontier.state(), time.monotonic() + 2
+        state, give_up_at = await frontier.queries.state(), time.monotonic() + 2
         while not state.held and time.monotonic() < give_up_at:
-            state = await frontier.state()
+            state = await frontier.queries.state()
             await asyncio.sleep(0.005)
         waiting += state.queued + state.delayed + state.held > 0
         held += state.held > 0
         await cluster.kill("crawler", timeout_s=120)
-        assert (await frontier.balance()).found == {}
+        assert (await frontier.maintenance.balance()).found == {}
     return waiting, held
 
 
@@ -170,7 +171,7 @@ async def test_every_crawl_is_accounted_for_while_crawlers_are_killed(
             await steering
         for crawl in crawls:
             await witness.ended(crawl.crawlid, timeout_s=240)
-        assert (await frontier.balance()).found == {}
+        assert (await frontier.maintenance.balance()).found == {}
         kinds = [check(crawl, witness) for crawl in crawls]
     for crawl, kind in zip(crawls, kinds, strict=True):
         assert (kind == "stopped") == crawl.was_stopped

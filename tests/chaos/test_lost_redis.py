@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 SLOW, QUICK = "1", "200"

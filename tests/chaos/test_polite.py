@@ -23,11 +23,11 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import Crawler, RunningServer
+from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, serving
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.tasks import beside
-from support.crawler.cluster import Crawler, CrawlerCluster
-from support.crawler.site import HTML, Answer, CrawlerSite, serving
-from support.servers import RunningServer
+from support.crawler.cluster import CrawlerCluster
 
 LONG = os.environ.get("CRAWLSTREAM_LONG") == "1"
 PAGES = 8_000 if LONG else 600
@@ -131,7 +131,7 @@ class Crowd:
                 if not worker.is_running():
                     worker.start()
             try:
-                await self.cluster.frontier.tend()
+                await self.cluster.frontier.maintenance.tend()
             except Exception:  # noqa: BLE001  Redis is being restarted
                 await asyncio.sleep(0.05)
             await asyncio.sleep(0.2)

@@ -18,13 +18,13 @@ from kazoo.client import KazooClient
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
+from crawlstream.chaos.witness import Witness
 from crawlstream.demo.visits import busiest_windows
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.throttle.edit import ThrottleEditor
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 LONG = os.environ.get("CRAWLSTREAM_LONG") == "1"
@@ -40,7 +40,7 @@ class Node:
         settings = load_settings(**cluster.environment)
         self.path = settings.throttle_path
         self.editor = ThrottleEditor(
-            settings.ZOOKEEPER_HOSTS, self.path, default=settings.default_rule
+            settings.zookeeper_hosts, self.path, default=settings.default_rule
         )
         self._settings = settings
         self._client = KazooClient(hosts=cluster.environment["ZOOKEEPER_HOSTS"])
@@ -58,7 +58,7 @@ class Node:
     async def hits_in_force(self, host: str) -> int | None:
         """What the frontier goes by."""
         async with redis_client(self._settings) as redis:
-            table = await Frontier(redis, FrontierKeys(self._settings.namespace)).rules()
+            table = await Frontier(redis, FrontierKeys(self._settings.namespace)).rules.table()
         return table.rule_for(host).hits if table else None
 
 
@@ -79,7 +79,7 @@ async def test_limits_hold_whatever_becomes_of_zookeeper(
     async with serve(hosts=2, pages=2_000, slow_pages=0) as served, node.open() as client:
         path, name = node.path, f"zoo-{served.web.port}"
         for host, moderated in zip(served.web.hosts, (True, False), strict=True):
-            await node.editor.set_rule(host, hits=HITS, window_s=1, moderated=moderated)
+            await node.editor.set_rule(host, hits=HITS, window=1, moderated=moderated)
         await wait_until(lambda: is_in_force(node, served, HITS))
         witness.feed({"url": served.web.seed_url, "appid": "chaos", "crawlid": name, "maxdepth": 9})
 
@@ -127,7 +127,7 @@ async def test_a_zookeeper_made_anew_rules_once_it_is_adopted(
 ) -> None:
     """Its rules wait for a person's word; from then on its edits take effect like any."""
     node, host = Node(cluster), "adopted.com"
-    await node.editor.set_rule(host, hits=7, window_s=2)
+    await node.editor.set_rule(host, hits=7, window=2)
 
     async def hits_are(hits: int) -> bool:
         return await node.hits_in_force(host) == hits

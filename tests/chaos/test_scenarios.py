@@ -13,11 +13,11 @@ from functools import partial
 import pytest
 
 from chaos.broken import BREAKS
-from chaos.guests import guest, helper, is_up, settles
-from chaos.nemesis import FAULTS
-from chaos.rounds import Outcome, Round
-from chaos.scenarios import SCENARIOS, Scenario, strike_in_turn
-from chaos.stage import QUICK, Stage
+from crawlstream.chaos.cluster import QUICK, ChaosCluster
+from crawlstream.chaos.extra_processes import extra_crawler, extra_process, is_up, settles
+from crawlstream.chaos.nemesis import FAULTS
+from crawlstream.chaos.rounds import Outcome, Round
+from crawlstream.chaos.scenarios import SCENARIOS, Scenario, strike_in_turn
 from support.waiting import wait_until
 
 pytestmark = [
@@ -35,25 +35,25 @@ IN_TURN = (
 )  # fmt: skip
 
 
-async def play(stage: Stage, scenario: Scenario, *, seconds: float = 6) -> Outcome:
+async def play(cluster: ChaosCluster, scenario: Scenario, *, seconds: float = 6) -> Outcome:
     """One round of it, at a brisk pace."""
     pace = (0.2, 1.0)
-    return await scenario.play(Round(stage, scenario.name, seed=1, seconds=seconds, pause_s=pace))
+    return await scenario.play(Round(cluster, scenario.name, seed=1, seconds=seconds, pause_s=pace))
 
 
 @pytest.mark.parametrize("name", BRIEF)
-async def test_a_scenario_breaks_no_law(stage: Stage, name: str) -> None:
+async def test_a_scenario_breaks_no_law(chaos_cluster: ChaosCluster, name: str) -> None:
     """Faults strike while pages wait, and the auditor finds nothing."""
-    outcome = await play(stage, replace(SCENARIOS[name], rate=SCENARIOS[name].rate or 4))
+    outcome = await play(chaos_cluster, replace(SCENARIOS[name], rate=SCENARIOS[name].rate or 4))
     assert not outcome.violations
     assert outcome.landed.total() > 0
 
 
-async def test_whatever_strikes_in_turn_breaks_no_law(stage: Stage) -> None:
+async def test_whatever_strikes_in_turn_breaks_no_law(chaos_cluster: ChaosCluster) -> None:
     """All pages come, repeats are few and under their id, the books balance, limits are kept."""
     faults = [FAULTS[name] for name in IN_TURN]
     scenario = Scenario("in-turn", "", partial(strike_in_turn, faults), rate=0.25)
-    outcome = await play(stage, scenario)
+    outcome = await play(chaos_cluster, scenario)
     assert not outcome.violations
     assert outcome.landed.keys() == set(IN_TURN)
 
@@ -77,7 +77,9 @@ CAUGHT = {
 async def broken_crawler(name: str, round_: Round) -> None:
     """A crawl, a good part of which is in the hands of a crawler that breaks a law."""
     broken = {"BREAK": name, "CRAWLSTREAM_SPIDER_MODULES": "chaos.broken"}
-    async with guest(round_.reach, PYTHONPATH=os.pathsep.join(sys.path), **broken) as crawler:
+    async with extra_crawler(
+        round_.context, PYTHONPATH=os.pathsep.join(sys.path), **broken
+    ) as crawler:
         await wait_until(lambda: is_up(crawler), timeout_s=240)
         await round_.feed_front_page()
         await wait_until(lambda: round_.is_over() or settles(crawler) > 8, timeout_s=120)
@@ -85,25 +87,29 @@ async def broken_crawler(name: str, round_: Round) -> None:
 
 async def broken_redis_monitor(name: str, round_: Round) -> None:
     """A crawl that is ended by a redis-monitor that breaks a law, the other one being asleep."""
-    stage, broken = round_.stage, {"BREAK": name, "PYTHONPATH": os.pathsep.join(sys.path)}
-    async with helper(round_.reach, "chaos.broken", **broken):
+    cluster, broken = round_.cluster, {"BREAK": name, "PYTHONPATH": os.pathsep.join(sys.path)}
+    async with extra_process(round_.context, "chaos.broken", **broken):
         await round_.feed_front_page()
-        await stage.set_rate(QUICK)
-        (good,) = [each.pid for each in await stage.processes("redis-monitor") if each.pid]
-        stage.freeze(good)
+        await cluster.set_rate(QUICK)
+        (good,) = [each.pid for each in await cluster.processes("redis-monitor") if each.pid]
+        cluster.freeze(good)
         try:
             await wait_until(round_.is_over, timeout_s=120)
         finally:
-            stage.thaw(good)
+            cluster.thaw(good)
 
 
 @pytest.mark.parametrize("name", CAUGHT)
-async def test_a_process_that_breaks_a_law_is_caught(stage: Stage, name: str) -> None:
+async def test_a_process_that_breaks_a_law_is_caught(
+    chaos_cluster: ChaosCluster, name: str
+) -> None:
     """The auditor names the law that it breaks, from what is seen outside of it."""
     script = broken_redis_monitor if name == "end-twice" else broken_crawler
-    outcome = await play(stage, Scenario(f"broken-{name}", "", partial(script, name), rate=4))
+    outcome = await play(
+        chaos_cluster, Scenario(f"broken-{name}", "", partial(script, name), rate=4)
+    )
     # What it has left in the books is no matter of the next round.
-    await stage.redis.flushall()
+    await chaos_cluster.redis.flushall()
     assert CAUGHT[name] in {violation.law for violation in outcome.violations}
 
 

@@ -9,15 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from chaos.nemesis import FAULTS
-from chaos.proxy import Proxy
-from chaos.recorder import AccessLogReader, KafkaLogs
-from chaos.report import flatness
-from chaos.rounds import Footprint, has_pages
-from chaos.scenarios import SCENARIOS
+from chaos.broken import TEXTS
+from crawlstream.chaos.nemesis import FAULTS
+from crawlstream.chaos.proxy import Proxy
+from crawlstream.chaos.recorder import AccessLogReader, KafkaLogs
+from crawlstream.chaos.report import flatness
+from crawlstream.chaos.rounds import Footprint, has_pages
+from crawlstream.chaos.runner import Options
+from crawlstream.chaos.scenarios import SCENARIOS
+from crawlstream.cli.app import run
 from crawlstream.demo.visits import AccessLog, Visit
+from crawlstream.local import home
 from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
+from support.frontier.lua import LUA
 from support.waiting import WaitUntil
 
 
@@ -194,3 +199,49 @@ def test_a_fault_counts_that_strikes_while_pages_are_anywhere(at: int) -> None:
 def test_names_of_faults_and_scenarios_do_not_clash() -> None:
     """``--faults`` takes both."""
     assert not set(FAULTS) & set(SCENARIOS)
+
+
+def test_faults_choose_scenarios() -> None:
+    """Scenarios are played as they are named, faults beside them in turn, the table as a whole."""
+
+    def named(faults: str) -> list[str]:
+        options = Options(
+            faults=faults, seconds=1, round_seconds=1, seed=1, pages=1, report=Path("unused")
+        )
+        return [scenario.name for scenario in options.scenarios]
+
+    assert named("kill-redis,feed,cut-kafka") == ["feed", "chosen"]
+    assert named("table") == list(SCENARIOS)
+    assert named("table,kill-redis") == [*SCENARIOS, "chosen"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "sentence"), [("kill-redis,kill-all", "scenario: kill-all;"), (",", "no fault")]
+)
+def test_an_unknown_fault_is_refused_before_anything_starts(
+    faults: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, and the exit code is that of a wrong call."""
+    assert run(["chaos", "--faults", faults]) == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("verb", [["chaos"], ["bench", "put"], ["test"], ["check"]])
+def test_a_verb_that_needs_the_checkout_says_so_without_one(
+    verb: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An image has the package alone: one sentence, and nothing is started."""
+    monkeypatch.setattr(home, "repository", lambda: tmp_path)
+    assert run(verb) == 1
+    told = capsys.readouterr().err
+    assert "source checkout" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_breaks_a_law_rewrites_what_is_there(name: str) -> None:
+    """Each text that is rewritten stands in one place, so that a break is one."""
+    assert sum(path.read_text().count(TEXTS[name]) for path in LUA.rglob("*.lua")) == 1

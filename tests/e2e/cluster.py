@@ -17,7 +17,8 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.demo import environment_without_settings
+from crawlstream.boot.variables import environment_without_settings
+from crawlstream.chaos.cluster import SETTINGS
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.ports import Ports
 from crawlstream.local.probes import PROBES, is_alive
@@ -25,18 +26,6 @@ from crawlstream.local.supervisor import ProcessInfo
 from support.waiting import wait_until
 
 _RUNNING = pytest.StashKey["Cluster"]()
-
-SETTINGS = {
-    # Webs under test live on loopback addresses.
-    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
-    # Wide open, so that only tests about politeness wait; those set rules of their own.
-    "QUEUE_HITS": "2000",
-    "QUEUE_WINDOW": "1",
-    "CRAWLSTREAM_FINISH_GRACE": "1",
-    "LOG_JSON": "true",
-    # Tests end before the JVM's better compiler would pay.
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +44,7 @@ class Cluster:
         self.local = local
         self.environment = local.environment()
         self.hosts = self.environment["KAFKA_HOSTS"]
-        self.prefix = load_settings(**self.environment).KAFKA_TOPIC_PREFIX
+        self.prefix = load_settings(**self.environment).kafka_topic_prefix
 
     def stop(self) -> None:
         """End everything."""
@@ -124,14 +113,17 @@ class Cluster:
         return is_alive(process.kind, self.local._layout.port_of(process.kind, process.name))
 
     @asynccontextmanager
-    async def without(self, group: str) -> AsyncIterator[None]:
-        """Stop the processes of a group for the length of the block."""
+    async def without(self, kind: str) -> AsyncIterator[None]:
+        """Stop the processes of a kind for the length of the block."""
         rpc = self.local._supervisor._rpc().supervisor
-        await asyncio.to_thread(rpc.stopProcessGroup, group)
+        names = [each.name for each in self.local.processes() if each.kind == kind]
+        for name in names:
+            await asyncio.to_thread(rpc.stopProcessGroup, name)
         try:
             yield
         finally:
-            await asyncio.to_thread(rpc.startProcessGroup, group)
+            for name in names:
+                await asyncio.to_thread(rpc.startProcessGroup, name)
 
     async def run_crawler(self, extra: dict[str, str], *, timeout_s: float = 60) -> int:
         """Run one crawler of our own until it ends; its exit status."""
@@ -158,7 +150,7 @@ def start_cluster(folder: Path, *, tied: bool = True) -> Cluster:
     """Start a cluster on free ports in a folder of its own; tied, it ends with this thread."""
     environment = {**environment_without_settings(os.environ), **SETTINGS}
     local = LocalCluster(folder, ports=Ports.free(), env=environment)
-    local.start(workers=2, tied=tied)
+    local.start(spiders={"link": 2}, tied=tied)
     return Cluster(local)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster, session_cluster
 from e2e.sites import Serve, serving_in
-from e2e.witness import Witness
 
 _WITNESS = pytest.StashKey[Witness]()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 CRAWL = {"url": "http://127.0.0.1/", "appid": "e2e", "crawlid": "bad"}

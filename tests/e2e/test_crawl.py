@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from crawlstream.chaos.witness import Witness
 from crawlstream.demo.render import render
 from crawlstream.demo.web import Kind
 from e2e.sites import Serve, ServedWeb
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 AS_BEFORE: dict[str, Any] = {

@@ -16,11 +16,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from crawlstream.chaos.scripted_site import HTML, Answer, Page, serving
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 from support.browser import Tab, chromium
-from support.crawler.site import HTML, Answer, Page, serving
 from support.hostile_texts import SCRIPTS
 from support.waiting import WaitUntil
 
@@ -75,6 +75,26 @@ class Screens:
         await self._wait_until(has_moved)
         assert await self.tab.run("window.wasHere") is True
 
+    async def draws(self, charts: int) -> None:
+        """Wait until so many charts are drawn, and none is empty."""
+        drawn = "document.querySelectorAll('.plot canvas').length"
+
+        async def are_drawn() -> bool:
+            return bool(await self.tab.run(drawn) == charts)
+
+        await self._wait_until(are_drawn)
+        assert "nothing yet" not in await self.tab.text(".charts")
+
+    async def finds(self, path: str, field: str, value: str) -> None:
+        """Open a screen until a field of a form is filled with this."""
+
+        async def is_filled() -> bool:
+            await self.open(path)
+            found = await self.tab.run(f"document.querySelector({json.dumps(field)}).value")
+            return bool(found == value)
+
+        await self._wait_until(is_filled)
+
     async def follow(self, text: str) -> None:
         """Follow the first link with this text."""
         named = f"(link) => link.text === {json.dumps(text)}"
@@ -127,6 +147,7 @@ async def test_a_person_walks_every_screen(
         await _steer(screens, crawlid, domain)
         await _feed_again(screens, crawlid)
         await _start_one(screens)
+        await _wait_for_a_crawler(screens, witness)
         for width, height, dark in _SIZES:
             await tab.look(width=width, height=height, dark=dark)
             for path in ("/", "/ui/crawls", _crawl_path(crawlid), "/ui/domains", "/ui/submit"):
@@ -145,8 +166,11 @@ async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
     await screens.reads("Pages per second", "Latency", "Success", crawlid, "running", "crawler")
     await screens.reads("live", selector="#link")
     await screens.moves("Waiting")
-    drawn = "document.querySelectorAll('.plot canvas').length"
-    assert await screens.tab.run(drawn) == 4
+    await screens.draws(4)
+    for span, plots in ((3600, 3), (86400, 3), (604800, 3)):
+        await screens.open(f"/?span={span}")
+        await screens.reads("Charts over", "Downloads per second, by status")
+        assert await screens.tab.run("document.querySelectorAll('.plot').length") == plots
     await screens.open("/ui/processes")
     await screens.reads("Kafka answers", "Redis answers", "redis-monitor", "kafka-monitor", "rest")
     await screens.open("/ui/crawls?state=running&appid=" + APP)
@@ -173,13 +197,17 @@ async def _see_what_came(screens: Screens, crawlid: str) -> None:
 
 async def _steer(screens: Screens, crawlid: str, domain: str) -> None:
     tab = screens.tab
-    await screens.open(f"/ui/domains?name={domain}")
-    await screens.reads("6 in 1 s", "own", "busy", "By default")
-    await tab.click("[data-fill]")
+    # What Redis does not tell in time is not in the form, which is no live part.
+    await screens.finds(f"/ui/domains?name={domain}", "#rule [name=hits]", "6")
+    await screens.reads("6 per 1 s", "own", "busy", "By default")
+    await screens.reads("6 requests/s", selector="[data-effect]")
+    await tab.click("[data-choices] button")
+    await screens.reads("12 requests/s", selector="[data-effect]")
     await tab.fill("#rule [name=hits]", "7")
+    await screens.reads("7 requests/s", selector="[data-effect]")
     await tab.click("#rule button.main")
     await screens.confirm()
-    await screens.reads("7 in 1 s")
+    await screens.reads("7 per 1 s")
     await screens.open(_crawl_path(crawlid))
     await screens.reads("Pause")
     await tab.click('[data-key="pause"] button')
@@ -191,6 +219,11 @@ async def _feed_again(screens: Screens, crawlid: str) -> None:
     tab = screens.tab
     await screens.open("/ui/rejected")
     await screens.reads("bad_request", "nonsense")
+    await tab.go(await tab.run("document.querySelector('.sorts a[href*=bad_request]').href"))
+    await tab.click("[data-all] input")
+    chosen = "[...document.querySelectorAll('[name=record]:enabled')].every((box) => box.checked)"
+    assert await tab.run(chosen)
+    await tab.click("[data-all] input")
     row = "[...document.querySelectorAll('tr')].find((row) => row.innerText.includes('nonsense'))"
     await tab.run(f"{row}.querySelector('input').click()")
     await tab.click("button.main")
@@ -198,6 +231,14 @@ async def _feed_again(screens: Screens, crawlid: str) -> None:
     await screens.reads("1 replayed")
     await tab.go(await tab.run(f"{row}.querySelector('a').href"))
     await screens.reads("A rejected record", crawlid, "Received record")
+    await tab.fill("[name=raw]", json.dumps({"appid": APP, "crawlid": "mended"}))
+    await screens.reads("'url' is missing", selector="[data-problems]")
+    seed = {"appid": APP, "crawlid": "mended", "url": "http://127.0.0.1:9/"}
+    await tab.fill("[name=raw]", json.dumps(seed))
+    await screens.reads("1 seed;", selector="[data-estimate]")
+    await tab.click("[data-check] button.main")
+    await screens.confirm()
+    await screens.reads("1 fed", "See crawl mended", selector="#said")
 
 
 async def _start_one(screens: Screens) -> None:
@@ -210,8 +251,47 @@ async def _start_one(screens: Screens) -> None:
     await screens.reads("maxdepth", selector='[data-for="maxdepth"]')
     await tab.fill("[name=maxdepth]", "0")
     await screens.reads("", selector='[data-for="maxdepth"]')
+    await screens.reads("1 seed; 127.0.0.1 gives a page each", selector="[data-estimate]")
+    await tab.fill("[name=spiderid]", "produkte")
+    await screens.reads("No crawler of produkte is running", selector="[data-alive]")
+    await tab.fill("[name=spiderid]", "link")
+    await tab.click("summary")
+    await tab.fill("[name=attrs]", "no JSON")
+    await screens.reads("attrs: must be object", selector='[data-for="attrs"]')
+    await tab.fill("[name=attrs]", '{"job": 7}')
+    await tab.fill("[name=headers]", "Accept-Language: en")
+    await screens.reads("1 seed;", selector="[data-estimate]")
     await tab.click("form[data-api] button.main")
     await screens.reads("1 fed", "See crawl", selector="#said")
+    await screens.follow(await tab.text("#said a"))
+    # It takes minutes to end: nothing answers there.
+    await tab.go((await tab.run("location.href")).replace("/ui/crawl?", "/ui/submit?"))
+    await screens.reads("Repeat crawl")
+    filled = "(name) => document.querySelector(`[name=${name}]`).value"
+    told = {name: await tab.run(f"({filled})('{name}')") for name in _REPEATED}
+    assert told == _REPEATED
+
+
+_REPEATED = {
+    "urls": "http://127.0.0.1:9/",
+    "allowed_domains": "127.0.0.1",
+    "headers": "Accept-Language: en",
+    "attrs": '{"job":7}',
+    "scope": "any",
+}
+"""The scope that was chosen is a field of the request by then."""
+
+
+async def _wait_for_a_crawler(screens: Screens, witness: Witness) -> None:
+    """A crawl whose spider nobody runs says so wherever it is seen, with what ends it."""
+    name = {"appid": APP, "crawlid": "unheard", "spiderid": "unheard-of"}
+    witness.feed({"url": "http://127.0.0.1:9/", **name})
+    badge, remedy = "waiting: no crawler of unheard-of", "up -d --spider unheard-of=1"
+    for path in ("/", f"/ui/crawls?appid={APP}", f"/ui/crawl?{urlencode(name)}"):
+        await screens.open(path)
+        await screens.reads(badge, "No crawler of spider unheard-of", remedy)
+    await screens.reads("nothing yet")
+    witness.ask(**name, action="stop")
 
 
 SHORT, BREAKING = "<script>alert(1)</script>", '"><svg/onload=alert(1)>'

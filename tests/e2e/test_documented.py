@@ -10,9 +10,12 @@ import sys
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
 
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
+from pictures.__main__ import APP, CRAWL, Shot, shots
 from support.reference import METRICS
 from support.reference import metrics_of as metrics_in
 from support.waiting import WaitUntil
@@ -22,7 +25,7 @@ ELSEWHERE = {"demo", "up", "down"}
 """Verbs that begin and end a cluster: test_demo.py and test_cluster.py run these as they stand."""
 
 
-PROCESSES = ("crawler-1", "kafka-monitor", "redis-monitor", "rest")
+PROCESSES = ("crawler-link-1", "kafka-monitor", "redis-monitor", "rest")
 FIGURES = (
     "crawlstream_ledger_residual 0.0",
     "crawlstream_zookeeper_connected 1.0",
@@ -34,9 +37,14 @@ FIGURES = (
 """What a redis-monitor tells of a cluster that is well, within a few seconds."""
 
 
+def kind_of(process: str) -> str:
+    """What it is, by its name."""
+    return "crawler" if process.startswith("crawler-") else process
+
+
 async def metrics_of(cluster: Cluster, process: str) -> str:
     """The page of metrics of a process."""
-    port = cluster.local._layout.port_of(process.partition("-1")[0].partition("-2")[0], process)
+    port = cluster.local._layout.port_of(kind_of(process), process)
     url = f"http://127.0.0.1:{port}/metrics"
     page: bytes = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read())
     return page.decode()
@@ -72,6 +80,10 @@ async def test_the_commands_of_the_quickstart_work(
     assert served.web.seed_url in {page["url"] for page in pages}
 
 
+_APP = "first-crawl"
+"""The README's program crawls for ``my-app``, maybe in the same cluster: its pages would count."""
+
+
 async def test_the_programs_of_the_first_crawl_work(
     serve: Serve, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -80,6 +92,7 @@ async def test_the_programs_of_the_first_crawl_work(
     async with serve(hosts=1, pages=5) as served:
         program = f"{feed}\n{read}".replace("localhost:9092", cluster.hosts)
         program = program.replace("https://example.com/", served.web.seed_url)
+        program = program.replace("my-app", _APP)
         script = tmp_path / "client.py"
         script.write_text(program)
         output = tmp_path / "client.out"
@@ -99,7 +112,7 @@ async def test_the_programs_of_the_first_crawl_work(
         for line in block.splitlines()
         if " info " in line
     ]
-    done = await cluster.run(*shlex.split(info)[1:], "--json")
+    done = await cluster.run(*shlex.split(info.replace("my-app", _APP))[1:], "--json")
     out = output.read_text()
     assert client.returncode == 0, (out, done.out, done.err)
     assert f"200 {served.web.seed_url}" in out
@@ -113,13 +126,13 @@ async def test_every_metric_of_a_running_cluster_is_documented(
     """Each process tells what its page says, and nothing else; pages and figures are there."""
     told = {process: await metrics_of(cluster, process) for process in PROCESSES}
     for process, text in told.items():
-        modules = (METRICS["Every process"], METRICS[process.partition("-1")[0]])
+        modules = (METRICS["Every process"], METRICS[kind_of(process)])
         known = {metric._name for module in modules for metric in metrics_in(module)}
         names = set(re.findall(r"^# TYPE (crawlstream_\w+?)(?:_total)? ", text, re.MULTILINE))
         assert names == known, process
 
     async def crawled() -> float:
-        texts = [await metrics_of(cluster, f"crawler-{number}") for number in (1, 2)]
+        texts = [await metrics_of(cluster, f"crawler-link-{number}") for number in (1, 2)]
         line = r'^crawlstream_pages_total\{outcome="done",spider="link"\} (\S+)$'
         return sum(float(n) for text in texts for n in re.findall(line, text, re.MULTILINE))
 
@@ -138,3 +151,35 @@ async def test_every_metric_of_a_running_cluster_is_documented(
         return all(line in text for line in FIGURES)
 
     assert await wait_until(is_told, timeout_s=120)
+
+
+_HTML = {"Accept": "text/html"}
+"""Without it, ``/`` is the predecessor's JSON."""
+
+
+async def test_every_screen_of_the_pictures_answers(
+    serve: Serve, cluster: Cluster, witness: Witness, wait_until: WaitUntil
+) -> None:
+    """Each picture has a screen that exists, so that it can be taken again at any time."""
+    port = cluster.environment["CRAWLSTREAM_REST_PORT"]
+
+    def answers(path: str) -> bool:
+        try:
+            page: bytes = urllib.request.urlopen(
+                urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=_HTML), timeout=30
+            ).read()
+        except HTTPError as error:
+            error.close()
+            return False
+        return b"<h1" in page
+
+    async with serve(hosts=1, pages=5) as served:
+        seed = served.web.seed_url
+        witness.feed({"url": seed, "appid": APP, "crawlid": CRAWL})
+        await witness.ended(CRAWL)
+        for shot in shots(seed):
+
+            async def is_there(shot: Shot = shot) -> bool:
+                return any([await asyncio.to_thread(answers, path) for path in shot.paths])
+
+            assert await wait_until(is_there), shot

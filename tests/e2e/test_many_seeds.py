@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from crawlstream.chaos.witness import Witness
 from e2e.sites import Serve
-from e2e.witness import Witness
 
 
 async def test_a_thousand_seeds_are_one_run(serve: Serve, witness: Witness) -> None:

@@ -7,9 +7,9 @@ import socket
 from typing import Any
 
 from crawlstream import __version__
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 

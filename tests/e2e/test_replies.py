@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster
 from e2e.sites import Serve
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
@@ -103,7 +103,14 @@ KEPT: Mapping[str, Mapping[str, Any]] = {
 
 BY_REASON = {OTHER: int}
 DOMAINS = {
-    "domains": {OTHER: {"responses": int, "success_rate": float, "latency_ms": (int, type(None))}}
+    "domains": {
+        OTHER: {
+            "responses": int,
+            "success_rate": float,
+            "latency_ms": (int, type(None)),
+            "reasons": {OTHER: int},
+        }
+    }
 }
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "info with crawlid": {

@@ -18,7 +18,7 @@ async def test_two_clusters_crawl_side_by_side(
     try:
         async with serve(hosts=3, pages=40) as served:
             truth = served.truth(maxdepth=2)
-            arguments = ("crawl", served.web.seed_url, "--depth", "2", "-o", "-")
+            arguments = ("crawl", served.web.seed_url, "-d", "2", "--scope", "any", "-o", "-")
             both = await asyncio.gather(cluster.run(*arguments), other.run(*arguments))
         for done in both:
             assert done.status == 0, done.err

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from crawlstream.boot.clients import redis_client
 from crawlstream.boot.settings import load_settings
+from crawlstream.chaos.witness import Witness
 from crawlstream.demo.visits import Visit, busiest_windows
 from crawlstream.frontier.frontier import Frontier
 from e2e.cluster import Cluster
 from e2e.sites import Serve, ServedWeb
-from e2e.witness import Witness
 from support.waiting import WaitUntil
 
 
@@ -24,7 +24,7 @@ async def hits_in_force(cluster: Cluster, host: str) -> int | None:
     """What the frontier goes by."""
     settings = load_settings(**cluster.environment)
     async with redis_client(settings) as redis:
-        table = await Frontier(redis, settings.keys).rules()
+        table = await Frontier(redis, settings.keys).rules.table()
     return table.rule_for(host).effective_hits if table else None
 
 

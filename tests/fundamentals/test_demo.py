@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from crawlstream.cli.demo import environment_without_settings
+from crawlstream.boot.variables import environment_without_settings
 from crawlstream.demo.visits import read_visits
 
 _TIMEOUT_S = 300

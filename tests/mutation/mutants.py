@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from crawlstream.frontier import scripts
-
-LUA = Path(scripts.__file__).parent / "lua"
+from support.frontier.lua import LUA
 
 _SWAPS = {
     r" < ": " <= ",

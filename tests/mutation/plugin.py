@@ -12,48 +12,42 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crawlstream.frontier import scripts
-from mutation.mutants import LUA, Mutant
+from crawlstream.frontier import sources
+from mutation.mutants import Mutant
+from support.frontier.lua import forget_sources
 
 PATIENCE_S = 60
 HUNG = 70
 """The exit code of a process with a script that never ends."""
 
 
-class _Mutated:
-    """Reads as the folder of the Lua files does, with one line of one file replaced."""
+_read = sources.read
 
-    def __init__(self, mutant: Mutant, path: str = "") -> None:
-        self._mutant = mutant
-        self._path = path
 
-    def __truediv__(self, name: str) -> _Mutated:
-        return _Mutated(self._mutant, f"{self._path}/{name}".lstrip("/"))
-
-    def read_text(self) -> str:
-        """The text of this file."""
-        text = (LUA / self._path).read_text()
-        if self._path != self._mutant.file:
-            return text
-        lines = text.splitlines(keepends=True)
-        at = self._mutant.line - 1
-        if lines[at].rstrip("\n") != self._mutant.right:
-            raise AssertionError(f"{self._mutant.name}: the line has changed since it was chosen")
-        lines[at] = self._mutant.wrong + "\n"
-        return "".join(lines)
+def _read_mutant(mutant: Mutant, file: str) -> str:
+    """The text of a Lua file, with one line of one file replaced."""
+    text = _read(file)
+    if file != mutant.file:
+        return text
+    lines = text.splitlines(keepends=True)
+    at = mutant.line - 1
+    if lines[at].rstrip("\n") != mutant.right:
+        raise AssertionError(f"{mutant.name}: the line has changed since it was chosen")
+    lines[at] = mutant.wrong + "\n"
+    return "".join(lines)
 
 
 def pytest_configure() -> None:
     """Put the mutant in place before any script is read."""
     if mutant := os.environ.get("MUTANT"):
-        setattr(scripts, "_FOLDER", _Mutated(Mutant(*json.loads(mutant))))  # noqa: B010  a stand-in
-        for known in (scripts.is_timed, scripts.source_of, scripts.digest_of):
-            known.cache_clear()
+        sources.read = partial(_read_mutant, Mutant(*json.loads(mutant)))
+        forget_sources()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

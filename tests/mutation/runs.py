@@ -24,7 +24,7 @@ _OF_PYTHON = {"frontier/test_planted.py", "throttle/test_edit.py", "throttle/tes
 _FOLDER = _ROOT / "tests/integration"
 _TESTS = [
     path.relative_to(_ROOT).as_posix()
-    for pattern in ("frontier/test_*.py", "throttle/test_*.py", "crawler/test_robots_book.py")
+    for pattern in ("frontier/**/test_*.py", "throttle/test_*.py", "crawler/test_robots_book.py")
     for path in sorted(_FOLDER.glob(pattern))
     if path.relative_to(_FOLDER).as_posix() not in _OF_PYTHON
 ]

@@ -27,7 +27,7 @@ class Bug(NamedTuple):
     wrong: str
     test: str
     """The file of the test that finds it, and pytest's expression for the test."""
-    red_by: Sequence[str] = ("AssertionError", "Failed")
+    red_by: Sequence[str] = ("AssertionError", "Failed", "TimeoutError")
     """What it is found by: where no assertion is, an error that only the bug explains."""
 
 
@@ -68,48 +68,48 @@ class Planter:
 
 BUGS = {
     "a rejection is told after its position has passed": Bug(
-        module="kafka_monitor.loop",
+        module="kafka_monitor.intake_loop",
         right=(
-            "        await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))\n"
+            "        await self.liveness.retry(partial(self._rejects.publish, judged.rejected))\n"
             "        note = partial(self._recovery.note_steering, judged.batch, judged.effects)\n"
-            "        await self.pulse.patiently(note)\n"
-            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
+            "        await self.liveness.retry(note)\n"
+            "        answer = await self.liveness.retry(partial(self._put, judged))\n"
         ),
         wrong=(
             "        note = partial(self._recovery.note_steering, judged.batch, judged.effects)\n"
-            "        await self.pulse.patiently(note)\n"
-            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
-            "        await self.pulse.patiently(partial(self._rejects.publish, judged.rejected))\n"
+            "        await self.liveness.retry(note)\n"
+            "        answer = await self.liveness.retry(partial(self._put, judged))\n"
+            "        await self.liveness.retry(partial(self._rejects.publish, judged.rejected))\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::rejected_is_told",
     ),
     "a refusal is noted as told before it is": Bug(
-        module="kafka_monitor.loop",
+        module="kafka_monitor.intake_loop",
         right=(
-            "            await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))\n"
-            "            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))\n"
+            "            await self.liveness.retry(partial(self._rejects.publish, _refused(judged, answer)))\n"
+            "            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n"
         ),
         wrong=(
-            "            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))\n"
-            "            await self.pulse.patiently(partial(self._rejects.publish, _refused(judged, answer)))\n"
+            "            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n"
+            "            await self.liveness.retry(partial(self._rejects.publish, _refused(judged, answer)))\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),
     "a refusal is never noted as told": Bug(
-        module="kafka_monitor.loop",
-        right="            await self.pulse.patiently(partial(self._intake.note_told, judged.batch))\n",
+        module="kafka_monitor.intake_loop",
+        right="            await self.liveness.retry(partial(self._intake.note_told, judged.batch))\n",
         wrong="",
         test="integration/kafka_monitor/test_order_of_effects.py::refuses_is_told",
     ),
     "a stop takes effect before Kafka remembers it": Bug(
-        module="kafka_monitor.loop",
+        module="kafka_monitor.intake_loop",
         right=(
-            "        await self.pulse.patiently(note)\n"
-            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
+            "        await self.liveness.retry(note)\n"
+            "        answer = await self.liveness.retry(partial(self._put, judged))\n"
         ),
         wrong=(
-            "        answer = await self.pulse.patiently(partial(self._put, judged))\n"
-            "        await self.pulse.patiently(note)\n"
+            "        answer = await self.liveness.retry(partial(self._put, judged))\n"
+            "        await self.liveness.retry(note)\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::remembers_a_stop",
     ),
@@ -120,50 +120,50 @@ BUGS = {
         test="integration/kafka_monitor/test_order_of_effects.py::remembers_a_stop",
     ),
     "an action is forgotten before its reply is in Kafka": Bug(
-        module="redis_monitor.answers",
+        module="redis_monitor.action_runner",
         right=(
-            "        await self._pulse.patiently(lambda: self._publish(records))\n"
-            "        await self._pulse.patiently(lambda: self._streams.answered(ids))\n"
+            "        await self._liveness.retry(lambda: self._publish(records))\n"
+            "        await self._liveness.retry(lambda: self._streams.answered(ids))\n"
         ),
         wrong=(
-            "        await self._pulse.patiently(lambda: self._streams.answered(ids))\n"
-            "        await self._pulse.patiently(lambda: self._publish(records))\n"
+            "        await self._liveness.retry(lambda: self._streams.answered(ids))\n"
+            "        await self._liveness.retry(lambda: self._publish(records))\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::answered_before_it_is_forgotten",
     ),
     "a service that is away fails the action": Bug(
-        module="redis_monitor.answers",
-        right='await self._pulse.patiently(lambda: handler.answer(action)), ""',
-        wrong='await handler.answer(action), ""',
+        module="redis_monitor.action_runner",
+        right="reply: object = await self._liveness.retry(lambda: handler.answer(action))",
+        wrong="reply: object = await handler.answer(action)",
         test="integration/kafka_monitor/test_order_of_effects.py::service_that_is_away",
     ),
     "a debt is forgotten before Kafka has its record": Bug(
-        module="redis_monitor.ledger",
+        module="redis_monitor.outbox",
         right=(
             "            await self._publish(records)\n"
-            "            await self._pulse.patiently(lambda: self._streams.published(ids))\n"
+            "            await self._liveness.retry(lambda: self._streams.published(ids))\n"
         ),
         wrong=(
-            "            await self._pulse.patiently(lambda: self._streams.published(ids))\n"
+            "            await self._liveness.retry(lambda: self._streams.published(ids))\n"
             "            await self._publish(records)\n"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::owed_is_told",
     ),
     "an unreadable debt is dropped": Bug(
-        module="redis_monitor.ledger",
+        module="redis_monitor.outbox",
         right="            return put_aside(owed, self._topics)",
         wrong="            return []",
         test="integration/redis_monitor/test_outbox.py::put_aside",
         red_by=("ValueError",),  # nothing to unpack
     ),
     "a monitor does not keep what it is telling": Bug(
-        module="redis_monitor.ledger",
+        module="redis_monitor.outbox",
         right="async with self._streams.keeping_owed(ids):",
         wrong="async with self._streams.keeping([]):",
         test="integration/redis_monitor/test_outbox.py::no_other",
     ),
     "an ending that does not add up is no matter": Bug(
-        module="redis_monitor.audit",
+        module="redis_monitor.ledger_audit",
         right='counters.get("admitted", 0) - sum',
         wrong="sum",
         test="integration/kafka_monitor/test_order_of_effects.py::add_up",
@@ -175,33 +175,29 @@ BUGS = {
             "        self._holds.settle(page, Outcome.FAILED, reason)\n"
             "        await self._publisher.failure(event)"
         ),
-        test="unit/crawler/test_endings.py::told_to_the_world_first",
+        test="unit/crawler/publish/test_completion.py::told_to_the_world_first",
     ),
     "a page is done while its items wait for Kafka": Bug(
         module="crawling.publish.completion",
         right="if not page.parsed or page.items or not page.is_open:",
         wrong="if not page.parsed or not page.is_open:",
-        test="unit/crawler/test_endings.py::left_the_pipelines",
+        test="unit/crawler/publish/test_completion.py::left_the_pipelines",
     ),
     "a failure says what is inside": Bug(
         module="crawling.publish.completion",
         right='_readable(detail) if reason in _EXPLAINED else ""',
         wrong="_readable(detail)",
-        test="unit/crawler/test_endings.py::stays_inside",
+        test="unit/crawler/publish/test_completion.py::stays_inside",
     ),
     "what was not acknowledged is given up": Bug(
         module="crawling.publish.publisher",
-        right=(
-            "        except Unavailable as error:\n"
-            "            problem = error\n"
-            "        self._waiting"
-        ),
+        right="            return await until_available(attempt, backoff=backoff, on_wait=note)\n",
         wrong=(
-            "        except Unavailable as error:\n"
+            "            return await attempt()\n"
+            "        except Unavailable:\n"
             "            return None  # type: ignore\n"
-            "        self._waiting"
         ),
-        test="unit/crawler/test_endings.py::told_to_the_world_first",
+        test="unit/crawler/publish/test_completion.py::told_to_the_world_first",
     ),
     "an end is forgotten before it is told": Bug(
         module="crawling.runtime.lease_loop",
@@ -225,97 +221,97 @@ BUGS = {
         module="crawling.lease.holds",
         right="if self._age_of(page) > START_BY_S:",
         wrong="if self._age_of(page) > FENCE_S:",
-        test="unit/crawler/test_holds.py::half_a_second",
+        test="unit/crawler/lease/test_holds.py::half_a_second",
     ),
     "a frozen process writes to its connection": Bug(
         module="crawling.lease.holds",
         right="is_old = self._age_of(page) >= FENCE_S",
         wrong="is_old = False",
-        test="unit/crawler/test_holds.py::frozen",
+        test="unit/crawler/lease/test_holds.py::frozen",
     ),
     "word that is old is good enough to send": Bug(
         module="crawling.lease.holds",
         right="is_old or not self.may_send(WORD_BY_S)",
         wrong="is_old or not self.may_send()",
-        test="unit/crawler/test_word.py::took_long",
+        test="unit/crawler/lease/test_word.py::took_long",
     ),
     "a restart of Redis is no news": Bug(
         module="crawling.lease.word",
-        right="is_same = self._life in {None, life}",
+        right="is_same = self._redis_epoch in {None, redis_epoch}",
         wrong="is_same = True",
-        test="unit/crawler/test_word.py::restarted",
+        test="unit/crawler/lease/test_word.py::restarted",
     ),
     "an exchange is unbounded": Bug(
         module="crawling.lease.report",
         right="if settles and links + more > LINKS_PER_EXCHANGE:",
         wrong="if False:",
-        test="unit/crawler/test_holds.py::bounded",
+        test="unit/crawler/lease/test_holds.py::bounded",
     ),
     "a spilled page ends before Kafka has its links": Bug(
         module="crawling.lease.holds",
         right=("            self._move(page, Phase.SPILLING)\n            self._on_spill(settle)"),
         wrong=("            self._on_spill(settle)\n            self._end(page, settle)"),
-        test="unit/crawler/test_spill.py::",
+        test="unit/crawler/lease/test_spill.py::",
     ),
     "a page whose links cannot be spilled ends": Bug(
         module="crawling.publish.spill",
         right=("            self._holds.unspilled(settle)\n            return"),
         wrong=("            self._holds.spilled(replace(settle, links=()))\n            return"),
-        test="unit/crawler/test_spill.py::without_its_links",
+        test="unit/crawler/lease/test_spill.py::without_its_links",
     ),
     "a redirect takes its secrets abroad": Bug(
         module="crawling.response.redirects",
         right="return followed if may_follow(target, entry.url) else _abroad(followed)",
         wrong="return followed",
-        test="unit/crawler/test_redirects.py::abroad",
+        test="unit/crawler/response/test_redirects.py::abroad",
     ),
     "a chain of redirects has no end": Bug(
         module="crawling.response.redirects",
         right=('    if len(chain) > MAX_REDIRECTS:\n        return "too_many_redirects"\n'),
         wrong="",
-        test="unit/crawler/test_redirects.py::long_chain",
+        test="unit/crawler/response/test_redirects.py::long_chain",
     ),
     "a seed's headers go to other domains": Bug(
         module="crawling.page.request",
         right="headers = _lowered(profile.headers or {}) if at_home else {}",
         wrong="headers = _lowered(profile.headers or {})",
-        test="unit/crawler/test_requests.py::own_domain",
+        test="unit/crawler/page/test_requests.py::own_domain",
     ),
     "an entry chooses its proxy": Bug(
         module="crawling.page.request",
         right="if key not in OF_THE_DOWNLOADER",
         wrong="if key",
-        test="unit/crawler/test_requests.py::choose_its_way",
+        test="unit/crawler/page/test_requests.py::choose_its_way",
     ),
     "one public address lets the internal one beside it pass": Bug(
-        module="crawling.net.addresses",
+        module="crawlstream.boot.addresses",
         right='raise AddressRefused(f"{_meant(each)} is not a public address")',
         wrong="continue",
-        test="unit/crawler/test_guard.py::one_internal",
+        test="unit/crawler/net/test_address_guard.py::one_internal",
     ),
     "an opened range wins over a denied one": Bug(
-        module="crawling.net.addresses",
+        module="crawlstream.boot.addresses",
         right="if self.denied and (_within",
         wrong="if self.denied and not self.opened and (_within",
-        test="unit/crawler/test_guard.py::denied_range",
+        test="unit/crawler/net/test_address_guard.py::denied_range",
     ),
     "robots.txt of another domain is followed": Bug(
         module="crawling.robots.store",
         right="return target if same and target",
         wrong="return target if target",
-        test="unit/crawler/test_robots.py::has_moved",
+        test="unit/crawler/robots/test_robots.py::has_moved",
     ),
     "a 429 for robots.txt allows everything": Bug(
         module="crawling.robots.store",
         right="if status == 429 or status >= 500:",
         wrong="if status >= 500:",
-        test="unit/crawler/test_robots.py::refuses",
+        test="unit/crawler/robots/test_robots.py::refuses",
     ),
     "a denied pattern is followed": Bug(
         module="crawling.links.extract",
         right="return not (self._deny and self._deny.found_in(url))",
         wrong="return True",
-        test="unit/crawler/test_links.py::left_out",
+        test="unit/crawler/links/test_links.py::left_out",
     ),
     "the recorder blames a page that only waits": Bug(
         module="crawling.page.flight_recorder",
@@ -325,43 +321,43 @@ BUGS = {
             "            try:"
         ),
         wrong=("            finally:\n                pass\n            try:"),
-        test="unit/crawler/test_recorder.py::waits",
+        test="unit/crawler/page/test_flight_recorder.py::waits",
     ),
     "a living process loses its slot": Bug(
         module="crawling.page.flight_recorder",
         right="fcntl.LOCK_EX | fcntl.LOCK_NB",
         wrong="fcntl.LOCK_SH | fcntl.LOCK_NB",
-        test="unit/crawler/test_recorder.py::living",
+        test="unit/crawler/page/test_flight_recorder.py::living",
     ),
     "our own waiting counts against a page": Bug(
         module="crawling.publish.deadlines",
         right="if not each.page.publishing and (age_s",
         wrong="if (age_s",
-        test="unit/crawler/test_deadlines.py::our_own",
+        test="unit/crawler/publish/test_deadlines.py::our_own",
     ),
     "what a restart has lost is known": Bug(
-        module="crawlstream.frontier.known",
+        module="crawlstream.frontier.link_cache",
         right="            self._young, self._old, self._size = {}, {}, 0",
         wrong="            self._size = 0",
-        test="integration/frontier/test_known.py::latest_second",
+        test="integration/frontier/intake/test_link_cache.py::latest_second",
     ),
     "what a cap refused is known": Bug(
-        module="crawlstream.frontier.frontier",
-        right="gone | lost | no_room | packing.texts(capped)",
+        module="crawlstream.frontier.worker_session",
+        right="gone | lost | no_room | texts(answer.capped)",
         wrong="gone | lost | no_room",
-        test="integration/frontier/test_known.py::cap_refused",
+        test="integration/frontier/intake/test_link_cache.py::cap_refused",
     ),
-    "a settle with known links names no life": Bug(
+    "a settle with known links names no epoch": Bug(
         module="crawlstream.frontier.children",
-        right="life = self._known.life if known else None",
-        wrong="life = None",
-        test="integration/frontier/test_known.py::latest_second",
+        right="epoch = self._link_cache.redis_epoch if known else None",
+        wrong="epoch = None",
+        test="integration/frontier/intake/test_link_cache.py::latest_second",
     ),
     "known links grow without bound": Bug(
-        module="crawlstream.frontier.known",
+        module="crawlstream.frontier.link_cache",
         right="if self._size >= self._generation:",
         wrong="if False:",
-        test="integration/frontier/test_known.py::oldest",
+        test="integration/frontier/intake/test_link_cache.py::oldest",
         red_by=("ValueError",),  # nothing to unpack
     ),
     "what is answered is only acknowledged": Bug(
@@ -386,13 +382,13 @@ BUGS = {
         module="crawlstream.frontier.positions",
         right="behind = {**loss.behind, ",
         wrong="behind = {",
-        test="integration/frontier/test_endings.py::nobody_has_begun",
+        test="integration/frontier/runs/test_endings.py::nobody_has_begun",
     ),
     "a caller bears out more time than has passed": Bug(
         module="crawlstream.frontier.reckoning",
         right="if reckoning_ms and (is_old or ahead_ms >= self._ahead_ms):",
         wrong="if reckoning_ms and is_old:",
-        test="integration/frontier/test_clock.py::",
+        test="integration/frontier/politeness/test_clock.py::",
     ),
     "a hidden header is shown": Bug(
         module="rest_service.http.hiding",

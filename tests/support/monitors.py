@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,30 +18,13 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, KafkaAdminClient
 
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.shape import TopicShape
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.chaos.processes import Program, RunningServer
 from crawlstream.keys import FrontierKeys, Topics
-from support.program import Program
-from support.servers import RunningServer
 
 _TIMEOUT_S = 60
-_DOCS = Path(__file__).resolve().parents[2] / "docs"
-
-
-def install_example_plugin(site: Path) -> None:
-    """Install the example of ``docs/plugins.md`` into a folder, as pip would."""
-    page = (_DOCS / "plugins.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    points = tomllib.loads(toml)["project"]["entry-points"]
-    info = site / "pinger-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "pinger.py").write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pinger\nVersion: 1\n")
-    lines = [
-        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in named.items())
-        for group, named in points.items()
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines))
 
 
 class MonitorProcess(Program):
@@ -95,7 +76,9 @@ class MonitorCluster:
             "CRAWLSTREAM_INCOMING_PARTITIONS": str(partitions),
             "LOG_JSON": "true",
         }
-        making = ensure_topics([self.kafka_hosts], self.topics, TopicShape(partitions=partitions))
+        making = ensure_topics(
+            Kafka([self.kafka_hosts], shape=TopicShape(partitions=partitions)), self.topics
+        )
         asyncio.run(making)
 
     def feed_in_order(self, key: str, *requests: Mapping[str, object]) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -20,10 +21,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from crawlstream.boot import settings
+from crawlstream.boot.sections.section import Section
 from crawlstream.boot.settings import Settings
-from crawlstream.boot.variables import variables_of
 from crawlstream.cli.app import VERBS
+from crawlstream.model.throttle import RULE_FIELDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- made from the code -->", "<!-- end -->"
@@ -71,61 +72,35 @@ def metrics() -> str:
 
 def settings_tables() -> str:
     """A table a section of :class:`Settings`."""
-    told = _described()
     parts = []
-    for section, names in _sections():
+    for section in _sections():
         rows = ["| Variable | Value | Default | Meaning |", "|---|---|---|---|"]
-        for name in names:
+        for name, meaning in _described(section).items():
             field = Settings.model_fields[name]
-            variables = "<br>".join(f"`{variable}`" for variable in variables_of(name))
-            row = (variables, _value(field), _default(field), told[name])
-            rows.append(f"| {' | '.join(row)} |")
-        parts.append(f"## {section}\n\n" + "\n".join(rows))
+            variables = "<br>".join(f"`{variable}`" for variable in Settings.variables_of(name))
+            rows.append(f"| {variables} | {_value(field)} | {_default(field)} | {meaning} |")
+        title, _, _ = (section.__doc__ or "").replace("``", "`").partition("\n")
+        parts.append(f"## {title.rstrip('.')}\n\n" + "\n".join(rows))
     return "\n\n".join(parts)
 
 
-def _source() -> str:
-    return Path(settings.__file__).read_text(encoding="utf-8")
+def _sections() -> Iterator[type[Section]]:
+    """The classes that have settings of their own, in their order."""
+    for kind in Settings.__mro__:
+        if issubclass(kind, Section) and kind.__annotations__.keys() & Settings.model_fields.keys():
+            yield kind
 
 
-def _classes() -> list[ast.ClassDef]:
-    """What settings are made of: the class itself, then those it takes more from."""
-    ours = (kind for kind in Settings.__mro__ if kind.__module__.startswith("crawlstream."))
-    nodes = (ast.parse(inspect.getsource(kind)).body[0] for kind in ours)
-    return [node for node in nodes if isinstance(node, ast.ClassDef)]
-
-
-def _described() -> Mapping[str, str]:
-    """What stands below each field."""
+def _described(section: type[Section]) -> Mapping[str, str]:
+    """The settings of a section, and what stands below each."""
     told = {}
-    for field, after in chain.from_iterable(pairwise(node.body) for node in _classes()):
+    (node,) = ast.parse(inspect.getsource(section)).body
+    assert isinstance(node, ast.ClassDef)
+    for field, after in pairwise(node.body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = ast.get_docstring(ast.Module([after], []), clean=True) or ""
             told[field.target.id] = " ".join(text.replace("``", "`").split())
     return told
-
-
-def _sections() -> Iterator[tuple[str, list[str]]]:
-    """The comments that stand alone between fields, with the fields below each; then the others."""
-    for block in re.split(r"\n\n    # ", _source().split("class Settings(")[1])[1:]:
-        title, _, rest = block.partition("\n")
-        names = re.findall(r"^    (\w+): ", rest, re.MULTILINE)
-        if fields := [name for name in names if name in Settings.model_fields]:
-            yield title.rstrip(".").replace("``", "`"), fields
-    for node in _classes()[1:]:
-        title = (ast.get_docstring(node) or "").partition("\n")[0]
-        if fields := _fields(node):
-            yield title.rstrip("."), fields
-
-
-def _fields(node: ast.ClassDef) -> list[str]:
-    return [
-        field.target.id
-        for field in node.body
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and field.target.id in Settings.model_fields
-    ]
 
 
 def _value(field: FieldInfo) -> str:
@@ -164,6 +139,17 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{','.join(value) if isinstance(value, tuple) else value}`"
+
+
+def rule_fields() -> str:
+    """A row a field of a throttle rule."""
+    rows = ["| Field | Value | Without it | Meaning |", "|---|---|---|---|"]
+    for field in RULE_FIELDS:
+        default = "an error" if field.is_required else f"`{json.dumps(field.default)}`"
+        if field.is_inherited and not field.is_required:
+            default = f"as in `default`, else {default}"
+        rows.append(f"| `{field.name}` | {field.wanted} | {default} | {field.meaning} |")
+    return "\n".join(rows)
 
 
 def commands() -> str:
@@ -211,6 +197,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "settings.md": settings_tables,
     "cli.md": commands,
+    "politeness.md": rule_fields,
 }
 """The pages that have a made part."""
 

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from redis.asyncio import Redis
 
-from crawlstream.boot.settings import load_settings
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.frontier.overflow import Overflow, Recalled, SpillBatch, read_spill
+from crawlstream.frontier.codec.spill import read_spill
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.overflow import Overflow, RecallResult, SpillBatch
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Exchanged, Links, Outcome, Settle
+from crawlstream.model.effects import ExchangeResult, Links, Outcome, Settle
 from crawlstream.tasks import beside
 from kafka_monitor.recall import Recall
-from kafka_monitor.rejects import Rejects
+from kafka_monitor.rejections import RejectionPublisher
 from support.frontier.bench import KEYS, Worker
 
 
@@ -31,11 +33,11 @@ class Spills:
 
     def send(self, worker: Worker, settle: Settle) -> Settle:
         """Kafka takes the links of a settle: what is left to tell the frontier."""
-        spills = worker.frontier.spill(worker.name, worker.spiderid, settle)
+        spills = worker.session.spill(settle)
         self.records += [spill.value for spill in spills]
         return replace(settle, links=(), spilled={spill.chunk: spill.links for spill in spills})
 
-    async def settle(self, worker: Worker, hold: Hold, *links: Links) -> Exchanged:
+    async def settle(self, worker: Worker, hold: Hold, *links: Links) -> ExchangeResult:
         """End a hold, its links spilled."""
         settle = Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", links=links)
         return await worker.exchange(settles=[self.send(worker, settle)])
@@ -56,13 +58,13 @@ class Spills:
         await self.overflow.recall(replace(self.batch(self.next, self.next + count), records=()))
         self.next += count
 
-    async def recall(self, count: int | None = None) -> Recalled:
+    async def recall(self, count: int | None = None) -> RecallResult:
         """Let the next records take effect, or all."""
         end = len(self.records) if count is None else min(self.next + count, len(self.records))
         await self.overflow.begin("spills", 0, 0)
         done = [await self.overflow.recall(part) for part in self.batch(self.next, end).parts()]
         self.next = end
-        return Recalled(
+        return RecallResult(
             sum(one.applied for one in done),
             sum(one.ignored for one in done),
             sum(one.admitted for one in done),
@@ -84,9 +86,10 @@ async def filled(redis: Redis, share: float) -> AsyncIterator[None]:
 @asynccontextmanager
 async def recalling(redis: Redis, kafka_hosts: str, topics: Topics) -> AsyncIterator[None]:
     """What a kafka-monitor does beside intake, for the length of the block."""
-    settings = load_settings(KAFKA_HOSTS=kafka_hosts, KAFKA_GROUP=topics.prefix)
-    async with KafkaSink(settings.KAFKA_HOSTS) as sink:
-        rejects = Rejects(Outbound(sink, topics))
-        recall = Recall(Overflow(redis, KEYS), rejects, topics=topics, settings=settings)
+    kafka = Kafka(kafka_hosts.split(","))
+    async with KafkaSink(kafka) as sink:
+        rejects = RejectionPublisher(Outbound(sink, topics))
+        overflow = Frontier(redis, KEYS).overflow
+        recall = Recall(overflow, rejects, kafka=kafka, topics=topics, group=topics.prefix)
         async with beside(recall.run()):
             yield

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar, overload
+from typing import Protocol, TypeVar, overload
+
+from crawlstream.tasks import wait_until as _wait_until
 
 T = TypeVar("T")
 
@@ -31,24 +30,6 @@ class WaitUntil(Protocol):
         timeout_s: float = 60.0,
         every_s: float = 0.02,
     ) -> T: ...
-
-
-async def _wait_until(
-    condition: Callable[[], Any], *, timeout_s: float = 60.0, every_s: float = 0.02
-) -> Any:
-    """Ask ``condition`` (plain or async) until its answer is true, and return that answer.
-
-    The test fails, with the last answer, when ``timeout_s`` seconds were not enough.
-    """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        answer = condition()
-        value = await answer if inspect.isawaitable(answer) else answer
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not true within {timeout_s} s; last answer: {value!r}")
-        await asyncio.sleep(every_s)
 
 
 wait_until: WaitUntil = _wait_until

@@ -10,6 +10,7 @@
 ``bus``       records in and out (Kafka)
 ``stats``     bounded counters
 ``boot``      settings, logs, clients, signals, health: what every process does at its start
+``plugins``   what a user's kinds of request and actions are made of, and their tests
 ``demo``      the bundled site and the guided first crawl
 ``cli``       the commands a person types
 

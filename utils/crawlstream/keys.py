@@ -3,9 +3,9 @@
 Redis
     All keys of a frontier begin with its hash tag, ``{<namespace>0}``, so that one script call
     touches one slot. A script is given that prefix (:attr:`FrontierKeys.tag`) and appends the rest
-    itself: most keys are known to the Lua files in ``frontier/lua/`` only. ``docs/keys.md`` lists
-    the keys of both with type, content and end of life. Ids may hold any printable text: they are
-    percent-encoded before they enter a key.
+    itself, as ``frontier/lua/includes/keys.lua`` says: most keys are known to Lua only. A test
+    holds the two together, and ``docs/keys.md``, which lists type, content and end of life. Ids may
+    hold any printable text: they are percent-encoded before they enter a key.
 Kafka
     ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
 """

@@ -1,11 +1,16 @@
-"""Tasks: how they leave, how they go on until they are cancelled, and how they end."""
+"""Tasks: how they wait, leave, go on until they are cancelled, and end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar, overload
+
+T = TypeVar("T")
 
 AGAIN_S = 2.0
 """A task that has not ended after this is cancelled once more; last words take less."""
@@ -47,3 +52,42 @@ async def beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio
         yield helpers
     finally:
         await end(helpers)
+
+
+@overload
+async def wait_until(
+    condition: Callable[[], Awaitable[T | None]],
+    *,
+    timeout_s: float = 60.0,
+    every_s: float = 0.02,
+) -> T: ...
+
+
+@overload
+async def wait_until(
+    condition: Callable[[], T | None], *, timeout_s: float = 60.0, every_s: float = 0.02
+) -> T: ...
+
+
+async def wait_until(
+    condition: Callable[[], Any], *, timeout_s: float = 60.0, every_s: float = 0.02
+) -> Any:
+    """Ask ``condition`` (plain or async) until its answer is true, and return that answer.
+
+    TimeoutError, with the last answer, when ``timeout_s`` seconds were not enough.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = condition()
+        value = await answer if inspect.isawaitable(answer) else answer
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not true within {timeout_s} s; last answer: {value!r}")
+        await asyncio.sleep(every_s)
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns; it runs on a loop of its own, even where one runs already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -100,7 +100,7 @@ class GatedHandler(HTTP11DownloadHandler):
         self._holds = Parts.of(crawler).holds
         self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         settings: Settings = crawler.settings["CRAWLSTREAM"]
-        self._verifies = settings.DOWNLOAD_VERIFY_CERTIFICATES
+        self._verifies = settings.download_verify_certificates
         self._contextFactory = cast(
             IPolicyForHTTPS, Trust(self._contextFactory, lambda: _leaving.get().must_prove)
         )

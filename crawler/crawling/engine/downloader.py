@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.http import Response
 
-from crawling.failures import Replaced
+from crawling.failures import RequestReplaced
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
 from crawling.parts import Parts
@@ -42,15 +42,19 @@ class GrantedDownloader(Downloader):
 
     def fetch(self, request: Request) -> Any:  # type: ignore[override]
         """A Deferred of the response, or of a request that the same grant may still be used for."""
-        return super().fetch(request).addCallback(_granted, request)
+        return super().fetch(request).addCallback(granted, request)
 
 
-def _granted(result: Response | Request, request: Request) -> Response | Request:
+def granted(result: Response | Request, request: Request) -> Response | Request:
+    """What a download has come to: a response, or a request that its grant may still be used for.
+
+    Replaced: a middleware asks for something else.
+    """
     page: Page | None = request.meta.get(PAGE)
     if page is None or isinstance(result, Response):
         return result
     if page.phase is not Phase.WAITING or domain_key(host_of(result.url)) != page.hold.domain:
-        raise Replaced(result)
+        raise RequestReplaced(result)
     return result.replace(
         callback=result.callback or request.callback,
         errback=request.errback,

@@ -126,6 +126,7 @@ class OutlinksMiddleware:
             steps = self._parts.deadlines.steps(page, result)
             async for each in self._parts.recorder.watched(page, steps):
                 if isinstance(each, Outlinks):
+                    page.filtered.update(each.refused)
                     with self._parts.recorder.noting(page):
                         children.follow(each.urls, response)
                 elif isinstance(each, Request):

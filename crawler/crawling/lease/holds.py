@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Sequence
 from scrapy.exceptions import IgnoreRequest
 
 from crawling.lease.cpu_fairness import LOOK_AGAIN_S, Shares
-from crawling.lease.report import End, Owed, Report
+from crawling.lease.report import End, LeaseReport, Report
 from crawling.lease.slots import Slots
 from crawling.lease.word import FENCE_S, WORD_BY_S, Word
 from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page, Phase
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry, Hold
-from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle import Heard
 from crawlstream.model.url import entry_id, fingerprint
 
@@ -116,12 +116,12 @@ class Holds:
 
     # Under way.
 
-    def heard(self, at: float, life: int) -> bool:
+    def heard(self, at: float, redis_epoch: int) -> bool:
         """Redis answered a call that left at ``at``, so the deadline has moved.
 
         Whether it is the same as before. One that was restarted need not know what it granted.
         """
-        is_same = self._word.heard(at, life)
+        is_same = self._word.heard(at, redis_epoch)
         if not is_same:
             self.release_unsent()
         return is_same
@@ -182,7 +182,7 @@ class Holds:
     def _note_sent(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        self._report.note_sent(Sent(page.token, page.sent_ms, received, heard))
+        self._report.note_sent(SentRequest(page.token, page.sent_ms, received, heard))
         self._on_owed()
 
     def _age_of(self, page: Page) -> float:
@@ -256,12 +256,12 @@ class Holds:
         """Whether there is anything to tell."""
         return bool(self._report)
 
-    def take_owed(self) -> Owed:
+    def take_owed(self) -> LeaseReport:
         """What the next exchange tells; it must be told, or told again, until it is answered."""
         return self._report.take()
 
     def told(
-        self, owed: Owed, stale: Collection[str], refused: Collection[str] = ()
+        self, owed: LeaseReport, stale: Collection[str], refused: Collection[str] = ()
     ) -> Sequence[Page]:
         """The frontier has answered; the pages that it does not know any more come back.
 

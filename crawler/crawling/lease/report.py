@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from crawlstream.model.effects import Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.effects import Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle import Reaction
 
 ENDS_PER_EXCHANGE = 200
@@ -17,13 +17,13 @@ End = Settle | Requeue | Release
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
+class LeaseReport:
     """What one exchange tells the frontier."""
 
     settles: Sequence[Settle] = ()
     requeues: Sequence[Requeue] = ()
     releases: Sequence[Release] = ()
-    sent: Sequence[Sent] = ()
+    sent: Sequence[SentRequest] = ()
 
     @property
     def ends(self) -> Iterator[End]:
@@ -38,12 +38,12 @@ class Report:
 
     def __init__(self) -> None:
         self._ends: deque[End] = deque()
-        self._sent: dict[str, Sent] = {}
+        self._sent: dict[str, SentRequest] = {}
 
     def __bool__(self) -> bool:
         return bool(self._ends or self._sent)
 
-    def note_sent(self, sent: Sent) -> None:
+    def note_sent(self, sent: SentRequest) -> None:
         """A request has left, or something was heard of it."""
         self._sent[sent.token] = sent
 
@@ -61,13 +61,13 @@ class Report:
         """Nothing of this request is of interest any more."""
         self._sent.pop(token, None)
 
-    def take(self) -> Owed:
+    def take(self) -> LeaseReport:
         """As much as one exchange tells."""
         sent, self._sent = tuple(self._sent.values()), {}
         return replace(_taken_from(self._ends), sent=sent)
 
 
-def _taken_from(ends: deque[End]) -> Owed:
+def _taken_from(ends: deque[End]) -> LeaseReport:
     """The ends that have room in one exchange; one settle always has."""
     settles: list[Settle] = []
     requeues: list[Requeue] = []
@@ -84,10 +84,10 @@ def _taken_from(ends: deque[End]) -> Owed:
         else:
             (requeues if isinstance(end, Requeue) else releases).append(end)  # type: ignore[arg-type]
         ends.popleft()
-    return Owed(settles, requeues, releases)
+    return LeaseReport(settles, requeues, releases)
 
 
-def _tells_all(end: End, sent: Sent | None) -> bool:
+def _tells_all(end: End, sent: SentRequest | None) -> bool:
     """Whether an end makes the report needless: a result says that the site has answered."""
     if sent is None or sent.heard is None:
         return True

@@ -17,12 +17,12 @@ class Word:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._heard_at = clock()
-        self._life: int | None = None
+        self._redis_epoch: int | None = None
 
-    def heard(self, at: float, life: int) -> bool:
+    def heard(self, at: float, redis_epoch: int) -> bool:
         """A call that left at ``at`` was answered; whether by the same Redis as before."""
-        is_same = self._life in {None, life}
-        self._life = life
+        is_same = self._redis_epoch in {None, redis_epoch}
+        self._redis_epoch = redis_epoch
         self._heard_at = max(self._heard_at, at)
         return is_same
 

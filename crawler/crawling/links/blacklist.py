@@ -9,7 +9,7 @@ import structlog
 
 from crawling.page.page import Page
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.effects import Links
 
 LOOK_EVERY_S = 1.0
@@ -23,14 +23,14 @@ class Blacklist:
     Seeds are let in all the same: a person asked for them.
     """
 
-    def __init__(self, frontier: Frontier, *, drops: bool) -> None:
-        self._frontier = frontier
+    def __init__(self, rules: ThrottleRules, *, drops: bool) -> None:
+        self._rules = rules
         self._drops = drops
         self._domains: frozenset[str] = frozenset()
 
     async def look(self) -> None:
         """Take over what the frontier goes by now; RedisUnavailable."""
-        table = await self._frontier.rules() if self._drops else None
+        table = await self._rules.table() if self._drops else None
         self._domains = table.blacklist if table else frozenset()
 
     async def follow(self) -> None:

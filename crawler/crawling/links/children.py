@@ -8,8 +8,8 @@ are batched here as well. Either way the children travel in the call that ends t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
@@ -65,9 +65,14 @@ _SCRAPYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Outlinks:
-    """Absolute URLs to follow from a page with GET, one level deeper, by the same callback."""
+    """Absolute URLs to follow from a page with GET, one level deeper, by the same callback.
+
+    ``refused`` counts, by reason, links that are left out: as ``links_of`` tells, for the crawl's
+    ``filtered``.
+    """
 
     urls: Sequence[str]
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """TypeError for a single URL, whose letters would be followed."""

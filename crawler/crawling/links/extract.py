@@ -1,9 +1,9 @@
 """The links of a page, and which of them a crawl follows.
 
 What counts as a link, how it is resolved and canonicalized, and which duplicates are one, is as
-Scrapy's LxmlLinkExtractor has it, which ``tests/unit/crawler/test_links.py`` compares with. Most
-links on the web are plain: what the long way of resolving and quoting would give back unchanged
-takes a short cut here.
+Scrapy's LxmlLinkExtractor has it, which ``tests/unit/crawler/links/test_links.py`` compares with.
+Most links on the web are plain: what the long way of resolving and quoting would give back
+unchanged takes a short cut here.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from w3lib.url import canonicalize_url, safe_url_string
 from crawling.links.filters import Extensions, HostSet
 from crawling.links.patterns import OutOfTime, Patience, Patterns
 from crawling.links.texts import LinkTexts
+from crawling.page.request import page_of
 from crawlstream.model.crawl import Profile
 from crawlstream.model.url import MAX_URL_LENGTH
 
@@ -136,12 +137,15 @@ def _rules(*filters: tuple[str, ...] | None) -> LinkRules:
     return LinkRules(*filters)
 
 
-def links_of(response: Response, profile: Profile) -> tuple[list[tuple[str, str]], Counter[str]]:
+def links_of(
+    response: Response, profile: Profile | None = None
+) -> tuple[list[tuple[str, str]], Counter[str]]:
     """URL and text of the links that a crawl follows, and how many it does not, by reason.
 
+    The crawl is that of the page, unless another's ``profile`` is given.
     A page that is no HTML has none. Markup that cannot be read has none either: the page counts.
     """
-    rules = rules_of(profile)
+    rules = rules_of(profile or page_of(response).hold.profile)
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
     links = list(_extract(response, refused))

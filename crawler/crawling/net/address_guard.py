@@ -1,4 +1,4 @@
-"""No connection but to addresses that :mod:`crawling.net.addresses` lets pass.
+"""No connection but to addresses that :mod:`crawlstream.boot.addresses` lets pass.
 
 It sits in the reactor's name resolver, which Twisted's endpoints ask for literal addresses too, and
 :mod:`crawling.net.endpoints` asks it itself; so pages, redirects, robots.txt and whatever a spider
@@ -25,7 +25,7 @@ from twisted.internet.interfaces import IHostnameResolver, IHostResolution
 from zope.interface import implementer
 
 from crawling.metrics import ADDRESSES_REFUSED
-from crawling.net.addresses import Address, AddressRefused, Guard, Interfaces
+from crawlstream.boot.addresses import Address, AddressRefused, Guard, Interfaces
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -18,7 +18,7 @@ from twisted.internet.endpoints import (
 )
 
 from crawling.net.address_guard import GuardedResolver
-from crawling.net.addresses import AddressRefused
+from crawlstream.boot.addresses import AddressRefused
 
 # ruff: noqa: SLF001  where an endpoint leads is told nowhere else; test_crawler_endpoints.py watches
 

@@ -7,10 +7,10 @@ signal tells that depends on how the page ends; Scrapy has one for each way, and
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -24,6 +24,9 @@ from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.model.effects import Outcome
 from crawlstream.model.event import DETAIL_LENGTH, PageFailed
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 _EXPLAINED = frozenset({"invalid_request", "item_error", "spider_error"})
 """Reasons whose event says what was raised. What the network says stays in the log: it could tell a
@@ -45,6 +48,15 @@ class Endings:
         self._holds = holds
         self._publisher = publisher
         self._tasks = tasks
+
+    def listen(self, crawler: Crawler) -> None:
+        """Hear from Scrapy what becomes of callbacks and items."""
+        connect = crawler.signals.connect
+        connect(self.item_left, signals.item_scraped)
+        connect(self.item_left, signals.item_dropped)
+        connect(self.item_failed, signals.item_error)
+        connect(self.spider_failed, signals.spider_error)
+        connect(self.dropped, signals.request_dropped)
 
     async def fail(self, page: Page, reason: str, detail: str = "") -> None:
         """The page will have no result: say so in Kafka, then in the frontier."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -13,11 +11,12 @@ import structlog
 
 from crawling.publish.bodies import BodyStore
 from crawlstream.boot.settings import Settings
+from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-from crawlstream.bus.sink import KafkaSink
 from crawlstream.errors import Unavailable
 from crawlstream.model.event import PageFailed
 from crawlstream.model.result import CrawlResult, ResultLimits
+from crawlstream.retry import Backoff, until_available
 from crawlstream.wire import events
 from crawlstream.wire.results import encode_and_tell
 
@@ -39,23 +38,24 @@ class GivenUp(Unavailable):
 class Publisher:
     """Sends records until Kafka has acknowledged them, however long that takes."""
 
-    def __init__(self, sink: KafkaSink, settings: Settings) -> None:
+    def __init__(self, sink: Sink, settings: Settings) -> None:
         self._sink = sink
         self._topics = settings.topics
-        self._to_apps = settings.KAFKA_APPID_TOPICS
+        self._to_apps = settings.kafka_appid_topics
         self._limits = ResultLimits(
             max_body_bytes=settings.max_body_bytes,
             max_record_bytes=settings.max_record_bytes - _ROOM_FOR_KEY_AND_HEADERS,
-            base64_always=settings.KAFKA_BASE_64_ENCODE,
+            base64_always=settings.kafka_base_64_encode,
         )
         self._store = BodyStore.at(settings.body_store) if settings.body_store else None
-        self._waiting: Counter[str] = Counter()
+        self._waiting: dict[object, str] = {}
+        """The service, by each call that waits for it."""
         self._gives_up_at: float | None = None
 
     @property
     def waits_for(self) -> str:
         """The service that has not taken what it was given: until it has, nothing is leased."""
-        return next(iter(+self._waiting), "")
+        return next(iter(self._waiting.values()), "")
 
     def hurry(self) -> None:
         """The worker is to end: give up on a service that does not come back soon."""
@@ -120,32 +120,21 @@ class Publisher:
 
     async def _insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the service takes it; GivenUp if the worker is to end before."""
-        try:
-            return await attempt()
-        except Unavailable as error:
-            problem = error
-        self._waiting[service] += 1
-        try:
-            return await self._try_again(service, attempt, problem)
-        finally:
-            self._waiting[service] -= 1
+        call = object()
 
-    async def _try_again(
-        self, service: str, attempt: Callable[[], Awaitable[T]], problem: Unavailable
-    ) -> T:
-        pause_s = _FIRST_PAUSE_S
-        while True:
+        def note(error: Exception, pause_s: float) -> None:
+            self._waiting[call] = service
             log.warning(
-                "publish", outcome="waiting", service=service, error=str(problem), pause_s=pause_s
+                "publish", outcome="waiting", service=service, error=str(error), pause_s=pause_s
             )
             if self._must_give_up():
-                raise GivenUp(str(problem)) from problem
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            try:
-                return await attempt()
-            except Unavailable as again:
-                problem = again
+                raise GivenUp(str(error)) from error
+
+        try:
+            backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+            return await until_available(attempt, backoff=backoff, on_wait=note)
+        finally:
+            self._waiting.pop(call, None)
 
     def _must_give_up(self) -> bool:
         return self._gives_up_at is not None and time.monotonic() > self._gives_up_at

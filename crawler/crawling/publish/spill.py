@@ -11,7 +11,7 @@ from crawling.background import Tasks
 from crawling.lease.holds import Holds
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.effects import Settle
 
 log = structlog.get_logger()
@@ -22,27 +22,22 @@ class Spiller:
 
     def __init__(
         self,
-        frontier: Frontier,
+        session: WorkerSession,
         publisher: Publisher,
         holds: Holds,
         tasks: Tasks,
-        *,
-        worker: str,
-        spiderid: str,
     ) -> None:
-        self._frontier = frontier
+        self._session = session
         self._publisher = publisher
         self._holds = holds
         self._tasks = tasks
-        self._worker = worker
-        self._spiderid = spiderid
 
     def begin(self, settle: Settle) -> None:
         """Spill in a task beside; the page counts as held until its settle has been told."""
         self._tasks.spawn(self._spill(settle))
 
     async def _spill(self, settle: Settle) -> None:
-        spills = self._frontier.spill(self._worker, self._spiderid, settle)
+        spills = self._session.spill(settle)
         if not spills:
             # Nobody knows what its links inherit, for it is in other hands; should it be in these
             # again (Redis came back with an older copy), it must not end without its links.

@@ -9,7 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from crawling.failures import RETRY_CODES, BadStatus, Replaced, is_retryable, reason_of
+from crawling.failures import RETRY_CODES, BadStatus, RequestReplaced, is_retryable, reason_of
 from crawling.lease.cpu_fairness import BODY_S_PER_BYTE
 from crawling.lease.holds import GrantExpired, Holds
 from crawling.links.children import Children
@@ -33,7 +33,7 @@ _LONGEST_RETRY_AFTER_S = 600
 log = structlog.get_logger()
 
 
-class Ended(IgnoreRequest):
+class PageEnded(IgnoreRequest):
     """The page has come to its end; nothing of it is left for the spider."""
 
 
@@ -41,9 +41,13 @@ class Outcomes:
     """Decides what a response or an error means for its page."""
 
     def __init__(
-        self, endings: Endings, holds: Holds, settings: Settings, count: Callable[[Page, int], None]
+        self,
+        endings: Endings,
+        holds: Holds,
+        settings: Settings,
+        count: Callable[[Page, int, str], None],
     ) -> None:
-        """``count`` takes the page and the status of each response, 504 where there was none."""
+        """``count`` takes the page, the status of each response, or 504 and why there was none."""
         self.endings = endings
         self.holds = holds
         self.settings = settings
@@ -53,19 +57,19 @@ class Outcomes:
         """Return if the response is for the spider; raise Ended if it is not."""
         if response.status > _LARGEST_STATUS:
             await self.give_up(page, BadStatus(f"status {response.status}"))
-            raise Ended
+            raise PageEnded
         page.status = response.status
         self.holds.answered(page)
         page.cpu_s += len(response.body) * BODY_S_PER_BYTE
-        self._count(page, response.status)
+        self._count(page, response.status, "")
         if response.status in RETRY_CODES and self._may_retry(page):
             self._retry(page, f"http_{response.status}", response)
-            raise Ended
-        refresh_s = self.settings.METAREFRESH_MAXDELAY if self.settings.METAREFRESH_ENABLED else 0
+            raise PageEnded
+        refresh_s = self.settings.metarefresh_maxdelay if self.settings.metarefresh_enabled else 0
         target = redirect_of(page, response, refresh_s)
         if target is not None:
             await self._follow(page, target)
-            raise Ended
+            raise PageEnded
 
     async def failed(self, failure: Failure) -> None:
         """The errback of every page: no response came, or none that can be read.
@@ -73,15 +77,15 @@ class Outcomes:
         A worker that is about to end may give up waiting for Kafka; the page then stays open.
         """
         page, error = page_of(failure.request), failure.value  # type: ignore[attr-defined]
-        if not page.is_open or error is None or isinstance(error, Ended | GivenUp):
+        if not page.is_open or error is None or isinstance(error, PageEnded | GivenUp):
             return
         if isinstance(error, GrantExpired):
             log.debug("release", url=page.hold.entry.url, reason="grant_expired")
             self.holds.release(page)
             return
-        if isinstance(error, Replaced) and (target := sent_elsewhere(page, error.request)):
+        if isinstance(error, RequestReplaced) and (target := sent_elsewhere(page, error.request)):
             await self._follow(page, target)
-        elif isinstance(error, Replaced) and self._may_retry(page):
+        elif isinstance(error, RequestReplaced) and self._may_retry(page):
             self._retry(page, "asked_again")
         else:
             await self.give_up(page, error)
@@ -89,7 +93,7 @@ class Outcomes:
     async def give_up(self, page: Page, error: BaseException) -> None:
         """Try a page again whose download failed, or fail it for good."""
         reason = "ignored" if isinstance(error, IgnoreRequest) else reason_of(error)
-        self._count(page, 504)
+        self._count(page, 504, reason)
         if reason == "too_large":
             page.cpu_s += self.settings.download_max_bytes * BODY_S_PER_BYTE
         if is_retryable(reason) and self._may_retry(page):
@@ -98,7 +102,7 @@ class Outcomes:
             await self.endings.fail(page, reason, str(error))
 
     def _may_retry(self, page: Page) -> bool:
-        return page.hold.retries < self.settings.RETRY_TIMES
+        return page.hold.retries < self.settings.retry_times
 
     def _retry(self, page: Page, reason: str, response: Response | None = None) -> None:
         delay_ms = _pause_ms(page.hold.retries, response)

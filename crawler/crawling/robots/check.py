@@ -26,7 +26,7 @@ from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Response
 
 from crawling.background import Tasks
-from crawling.failures import Replaced, TooLarge
+from crawling.failures import RequestReplaced, TooLarge
 from crawling.lease.holds import START_BY_S, GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE, agent_of
@@ -143,7 +143,7 @@ class Robots:
 
     def _must_obey(self, profile: Profile) -> bool:
         if profile.obey_robots is None:
-            return self._settings.ROBOTSTXT_OBEY
+            return self._settings.robotstxt_obey
         return profile.obey_robots or not self._settings.allow_ignore_robots
 
     async def _screen_later(
@@ -232,7 +232,7 @@ class Robots:
             response = await self._fetch(self._request(place_of(origin, before), page))
         except (DownloadCancelledError, TooLarge):
             note = EVERYTHING_FORBIDDEN
-        except Replaced as error:
+        except RequestReplaced as error:
             note = note_instead(error.request.url, place_of(origin, before), before)
         except GrantExpired:
             await self._book.forget(origin)

@@ -143,7 +143,7 @@ class RobotsBook:
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
         self._redis: Any = redis
-        self._run = Scripts(redis, keys.tag).run
+        self._run = Scripts(redis, keys).run
         self._keys = keys
 
     async def read(self, origins: Sequence[str]) -> list[Note]:

@@ -52,31 +52,29 @@ def assemble(
 ) -> Assembly:
     """The parts of one worker; where two know each other, a lambda waits for the later."""
     settings: Settings = crawler.settings["CRAWLSTREAM"]
-    meter = Meter(process.spider, settings.CONCURRENT_REQUESTS)
+    meter = Meter(process.spider, settings.concurrent_requests)
     recorder = Recorder(Path(settings.home) / "recorder", encode_id(process.spider))
     publisher = Publisher(clients.sink, settings)
     body_budget = BodyBudget(settings.download_max_bytes)
     holds = Holds(
-        settings.CONCURRENT_REQUESTS,
+        settings.concurrent_requests,
         lambda: loop.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
         on_spill=lambda settle: spiller.begin(settle),  # noqa: PLW0108  made below
     )
-    names = {"worker": process.name, "spiderid": process.spider}
-    spiller = Spiller(clients.frontier, publisher, holds, tasks, **names)
-    endings = Endings(holds, publisher, tasks, settings.RETRY_TIMES)
+    spiller = Spiller(clients.session, publisher, holds, tasks)
+    endings = Endings(holds, publisher, tasks, settings.retry_times)
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
     fetching, noting = _Fetching(crawler), recorder.noting
     robots = Robots(book, outcomes, tasks, fetching, noting=noting, agent=agent)
     loop = LeaseLoop(
-        clients.frontier,
+        clients.session,
         holds,
         robots,
         clients.sleeper,
         meter=meter,
-        **names,
         may_lease=lambda: not publisher.waits_for and not crawler.engine.needs_backout(),
     )
     ending = _Ending(loop, publisher)
@@ -90,7 +88,7 @@ def assemble(
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
-        blacklist=Blacklist(clients.frontier, drops=not settings.SCHEDULER_BACKLOG_BLACKLIST),
+        blacklist=Blacklist(clients.rules, drops=not settings.scheduler_backlog_blacklist),
         requests=source.requests,
     )
     return Assembly(parts=parts, loop=loop, begin_to_end=ending.begin)
@@ -116,10 +114,11 @@ class _Counting:
         self._tally = tally
         self._meter = meter
 
-    def __call__(self, page: Page, status: int) -> None:
+    def __call__(self, page: Page, status: int, reason: str = "") -> None:
         self._tally.count_response(self._process.spider, self._process.host, status)
         latency_ms = page.latency_ms if page.status else None
-        self._tally.domains.count(page.hold.domain, status, latency_ms)
+        self._tally.domains.count(page.hold.domain, status, latency_ms, reason=reason)
+        self._tally.count_traffic(status, latency_ms)
         self._meter.response(status, latency_ms)
 
 

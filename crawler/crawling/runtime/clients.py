@@ -8,13 +8,16 @@ from typing import Self
 
 from redis.asyncio import Redis
 
-from crawlstream.boot.clients import blocking_redis, redis_client
+from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client
 from crawlstream.boot.redis_check import check_redis
-from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
-from crawlstream.bus.sink import KafkaSink
+from crawlstream.boot.startup import until_ready
+from crawlstream.bus.factory import make_sink
+from crawlstream.bus.protocols import Sink
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.wake import Sleeper
+from crawlstream.frontier.worker_session import WorkerSession
 
 RESULTS_LINGER_MS = 160
 """Pages come one by one; nobody waits for one of them but its own settle."""
@@ -27,32 +30,29 @@ class Clients:
     redis: Redis
     waiting_redis: Redis
     """For calls that wait."""
-    frontier: Frontier
+    session: WorkerSession
+    rules: ThrottleRules
     sleeper: Sleeper
-    sink: KafkaSink
+    sink: Sink
 
     @classmethod
     def of(cls, settings: Settings, *, worker: str, spiderid: str) -> Self:
         """Clients that nothing has been asked of yet."""
         redis, waiting_redis = redis_client(settings), blocking_redis(settings)
+        frontier = Frontier(redis, settings.keys)
         return cls(
             redis=redis,
             waiting_redis=waiting_redis,
-            frontier=Frontier(redis, settings.keys, group=settings.egress_group),
+            session=frontier.session(worker, spiderid, group=settings.egress_group),
+            rules=frontier.rules,
             sleeper=Sleeper(waiting_redis, settings.keys, worker),
-            sink=KafkaSink(
-                settings.KAFKA_HOSTS,
-                client_id=f"crawler-{spiderid}",
-                shape=settings.topic_shape,
-                codec=settings.KAFKA_COMPRESSION,
-                linger_ms=RESULTS_LINGER_MS,
-            ),
+            sink=make_sink(kafka_of(settings, f"crawler-{spiderid}"), linger_ms=RESULTS_LINGER_MS),
         )
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""
         await until_ready("redis", partial(check_redis, self.redis, settings.keys))
-        await self.frontier.agree(settings.throttle_scope)
+        await self.rules.agree(settings.throttle_scope)
 
     async def close(self) -> None:
         """Let go of Redis; the sink has been stopped."""

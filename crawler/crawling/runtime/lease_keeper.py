@@ -9,7 +9,7 @@ import structlog
 from crawling.lease.holds import Holds
 from crawling.publish.deadlines import Deadlines
 from crawlstream.errors import RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.worker_session import WorkerSession
 
 BEAT_EVERY_S = 5.0
 _BEATS_PER_RECONCILE = 6
@@ -21,13 +21,10 @@ log = structlog.get_logger()
 class LeaseKeeper:
     """Beats whatever the pages do."""
 
-    def __init__(
-        self, frontier: Frontier, holds: Holds, deadlines: Deadlines, *, worker: str
-    ) -> None:
-        self._frontier = frontier
+    def __init__(self, session: WorkerSession, holds: Holds, deadlines: Deadlines) -> None:
+        self._session = session
         self._holds = holds
         self._deadlines = deadlines
-        self._worker = worker
         self._beats = 0
 
     async def beat(self) -> float:
@@ -35,9 +32,9 @@ class LeaseKeeper:
         left_at = time.monotonic()
         self._deadlines.enforce()
         try:
-            life = await self._frontier.beat(self._worker)
-            if not self._holds.heard(left_at, life):
-                log.warning("beat", outcome="redis_restarted", life=life)
+            epoch = await self._session.beat()
+            if not self._holds.heard(left_at, epoch):
+                log.warning("beat", outcome="redis_restarted", life=epoch)
             self._beats += 1
             if self._beats % _BEATS_PER_RECONCILE == 0:
                 await self._reconcile()
@@ -47,6 +44,6 @@ class LeaseKeeper:
         return BEAT_EVERY_S
 
     async def _reconcile(self) -> None:
-        unknown = await self._frontier.reconcile(self._worker, self._holds.alive())
+        unknown = await self._session.reconcile(self._holds.alive())
         for page in self._holds.lose(unknown):
             log.warning("reconcile", outcome="lost", url=page.hold.entry.url, id=page.id)

@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 import structlog
 
 from crawling.lease.holds import Holds
-from crawling.lease.report import Owed
+from crawling.lease.report import LeaseReport
 from crawling.metrics import Meter
 from crawling.page.page import Page
 from crawling.robots.check import Robots
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.wake import Sleeper
-from crawlstream.model.effects import Exchanged
+from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream.model.effects import ExchangeResult
 
 PACE_S = 0.010
 """Least time between two exchanges while no slot has anything to do."""
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 class _Call:
     """One exchange, until it is answered."""
 
-    owed: Owed
+    owed: LeaseReport
     want: int
     left_at: float
     tries: int = 1
@@ -58,25 +58,21 @@ class LeaseLoop:
 
     def __init__(
         self,
-        frontier: Frontier,
+        session: WorkerSession,
         holds: Holds,
         robots: Robots,
         sleeper: Sleeper,
         *,
         meter: Meter,
-        worker: str,
-        spiderid: str,
         may_lease: Callable[[], bool],
     ) -> None:
         """``may_lease`` is asked whether this process can take on anything more."""
         self.ready: asyncio.Queue[Page] = asyncio.Queue()
-        self._frontier = frontier
+        self._session = session
         self._holds = holds
         self._robots = robots
         self._sleeper = sleeper
         self._meter = meter
-        self._worker = worker
-        self._spiderid = spiderid
         self._may_lease = may_lease
         self._unanswered: _Call | None = None
         self._left_at = 0.0
@@ -151,9 +147,7 @@ class LeaseLoop:
         if owed.settles:
             failpoint("before_settle")
         try:
-            answer = await self._frontier.exchange(
-                self._worker,
-                self._spiderid,
+            answer = await self._session.exchange(
                 settles=owed.settles,
                 requeues=owed.requeues,
                 releases=owed.releases,
@@ -169,14 +163,14 @@ class LeaseLoop:
         self._unanswered = None
         self._hear(call, answer)
 
-    def _hear(self, call: _Call, answer: Exchanged) -> None:
+    def _hear(self, call: _Call, answer: ExchangeResult) -> None:
         self._meter.exchanged(call.owed, answer, time.monotonic() - self._left_at)
         if answer.is_crowded is not None:
             self._holds.is_crowded = answer.is_crowded
         for page in self._holds.told(call.owed, answer.stale, answer.refused):
             log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
-        if not self._holds.heard(self._left_at, answer.life):
-            log.warning("lease", outcome="redis_restarted", life=answer.life)
+        if not self._holds.heard(self._left_at, answer.redis_epoch):
+            log.warning("lease", outcome="redis_restarted", life=answer.redis_epoch)
         self._plan(answer, call.want)
         holds = answer.holds
         if call.tries > 1:
@@ -194,7 +188,7 @@ class LeaseLoop:
         else:
             self._robots.screen(pages, self.ready.put_nowait)
 
-    def _plan(self, answer: Exchanged, want: int) -> None:
+    def _plan(self, answer: ExchangeResult, want: int) -> None:
         """When to look again, if there was less than wanted."""
         if len(answer.holds) >= want:
             self._nothing_until = 0.0

@@ -218,9 +218,8 @@ class Watcher:
         while not is_announced:
             await asyncio.sleep(LOOK_EVERY_S)
             is_announced = await self._is_announced()
-        worker, holds = self._crawler.get_extension(Worker), Parts.of(self._crawler).holds
-        if worker is None:
-            return
+        holds, worker = Parts.of(self._crawler).holds, self._crawler.get_extension(Worker)
+        assert worker is not None, "it has made the parts"
         worker.leave("notice")
         await asyncio.sleep(max(0.0, self._notice_s - LOOK_EVERY_S - LAST_S))
         log.warning("release", outcome="out_of_time", pages=len(holds))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from scrapy import Request
+from scrapy import Request, Spider
 
 from crawling.page.page import Page, Phase
 from crawling.page.request import to_scrapy
@@ -35,7 +35,6 @@ class RequestSource:
 
     async def requests(self) -> AsyncIterator[Request]:
         """Every page that may be fetched."""
-        endings = self._outcomes.endings
         try:
             while True:
                 page = await self._ready.get()
@@ -44,12 +43,19 @@ class RequestSource:
                 spider = self._crawler.spider
                 if spider is None:
                     raise RuntimeError("the spider is not open")
-                try:
-                    request = to_scrapy(page, spider, self._outcomes.failed)
-                    endings.deadlines.bind(request, page, spider)
-                except (TypeError, ValueError) as error:
-                    endings.fail_soon(page, "invalid_request", str(error))
-                else:
+                if request := request_of(page, spider, self._outcomes):
                     yield request
         finally:
             self._on_end()
+
+
+def request_of(page: Page, spider: Spider, outcomes: Outcomes) -> Request | None:
+    """The request of a page; None if it cannot be made: then the page has failed."""
+    endings = outcomes.endings
+    try:
+        request = to_scrapy(page, spider, outcomes.failed)
+        endings.deadlines.bind(request, page, spider)
+    except (TypeError, ValueError) as error:
+        endings.fail_soon(page, "invalid_request", str(error))
+        return None
+    return request

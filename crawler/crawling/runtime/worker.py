@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+import os
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,11 +22,11 @@ from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.recycling import LOOK_EVERY_S, Lifetime, resident_bytes
-from crawling.spiders.base import ClusterSpider
+from crawling.spiders.base import require_cluster_spider
 from crawlstream.boot import health
 from crawlstream.boot.garbage import collect_seldom, return_large_blocks
-from crawlstream.boot.retry import until_ready
 from crawlstream.boot.settings import Settings
+from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
 from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.model.process import Process
@@ -35,7 +36,7 @@ from crawlstream.stats.tally import Tally
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-SHARED = ("RETRY_TIMES", "ROBOTSTXT_OBEY", "SCHEDULER_BACKLOG_BLACKLIST")
+SHARED = ("retry_times", "robotstxt_obey", "scheduler_backlog_blacklist")
 """Settings by which any crawler of a spider must treat a page alike."""
 _LAST_WORDS_S = 10.0
 """How long what is still to be told is repeated to a service that does not answer."""
@@ -64,9 +65,7 @@ class Worker:
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
         self._parts, self._loop, self._begin_to_end = made.parts, made.loop, made.begin_to_end
-        self._keeper = LeaseKeeper(
-            self._clients.frontier, self._parts.holds, self._parts.deadlines, worker=self.name
-        )
+        self._keeper = LeaseKeeper(self._clients.session, self._parts.holds, self._parts.deadlines)
         self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None
         self._exchanging: asyncio.Task[None] | None = None
@@ -77,24 +76,20 @@ class Worker:
         """Scrapy's way to make one; it makes its middlewares and pipelines later."""
         worker = cls(crawler)
         worker._parts.belong_to(crawler)
-        connect, endings = crawler.signals.connect, worker._parts.endings
-        connect(worker._opened, signals.spider_opened)
-        connect(worker._closed, signals.spider_closed)
-        connect(endings.item_left, signals.item_scraped)
-        connect(endings.item_left, signals.item_dropped)
-        connect(endings.item_failed, signals.item_error)
-        connect(endings.spider_failed, signals.spider_error)
-        connect(endings.dropped, signals.request_dropped)
+        worker._parts.endings.listen(crawler)
+        crawler.signals.connect(worker._opened, signals.spider_opened)
+        crawler.signals.connect(worker._closed, signals.spider_closed)
         return worker
 
     async def _opened(self, spider: Spider) -> None:
         try:
-            _check(spider)
-            logging.getLogger(spider.name).setLevel(self._settings.LOG_LEVEL)
+            require_cluster_spider(type(spider))
+            logging.getLogger(spider.name).setLevel(self._settings.log_level)
             await self._open()
         except Exception as error:
             self.is_broken = True
             self.refusal = str(error) if isinstance(error, ConfigError) else ""
+            await self._heartbeat.withdraw()
             log.critical("start", outcome="failed", error=str(error), exc_info=error)
             raise CloseSpider("broken") from error
         collect_seldom()
@@ -106,10 +101,9 @@ class Worker:
         await self._clients.wait_for_redis(settings)
         await until_ready("redis", self._heartbeat.join)
         await self._clients.sink.start()
-        serving = health.serve(settings.metrics_port, self._check, host=settings.metrics_host)
-        await self._health.enter_async_context(serving)
+        await self._health.enter_async_context(self._serve_health(settings))
         for crash in self._parts.recorder.open(self.name):
-            returned = await self._clients.frontier.blame(crash.worker, crash.token)
+            returned = await self._clients.session.blame(crash.worker, crash.token)
             log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
         await self._clients.sleeper.start()
         await self._parts.blacklist.look()
@@ -119,6 +113,15 @@ class Worker:
         self._tasks.keep(self._parts.blacklist.follow())
         self._tasks.keep(self._tally.run())
         self._tasks.keep(self._heartbeat.run())
+
+    def _serve_health(self, settings: Settings) -> AbstractAsyncContextManager[None]:
+        """On the port that supervisord's listener knocks at; started by hand, on any free one."""
+        return health.serve(
+            settings.metrics_port,
+            self._check,
+            host=settings.metrics_host,
+            or_any_port="SUPERVISOR_ENABLED" not in os.environ,
+        )
 
     async def _beat(self) -> None:
         while True:
@@ -136,7 +139,7 @@ class Worker:
         await self._tasks.stop()
         await self._clients.sleeper.stop()
         try:
-            returned = await self._clients.frontier.retire(self.name)
+            returned = await self._clients.session.retire()
             log.info("stop", worker=self.name, returned=returned)
         except RedisUnavailable as error:
             log.warning("stop", worker=self.name, outcome="not_retired", error=str(error))
@@ -175,12 +178,3 @@ class Worker:
         if not holds.may_send():
             waiting_for = "redis"
         return health.Health(waiting_for=waiting_for, details={"holds": len(holds)})
-
-
-def _check(spider: Spider) -> None:
-    """ConfigError for a spider that would crawl by itself, past the frontier."""
-    if not isinstance(spider, ClusterSpider):
-        raise ConfigError(
-            f"{type(spider).__name__} is not a cluster spider: derive it from"
-            " crawling.ClusterSpider, listed before other base classes"
-        )

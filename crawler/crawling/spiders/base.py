@@ -10,6 +10,7 @@ from scrapy.http import Headers, Response, TextResponse
 
 from crawling.page.request import page_of
 from crawling.parts import Parts
+from crawlstream.errors import ConfigError
 from crawlstream.model.result import CrawlResult
 
 _AS_ASKED: Any = object()
@@ -74,6 +75,15 @@ class ClusterSpider(Spider):
             redirect_urls=entry.redirect_urls,
             uuid=profile.uuid,
             recovered=hold.recovered,
+        )
+
+
+def require_cluster_spider(spider: type[Spider]) -> None:
+    """ConfigError for a spider that would crawl by itself, past the frontier."""
+    if not issubclass(spider, ClusterSpider):
+        raise ConfigError(
+            f"{spider.__name__} is not a cluster spider: derive it from crawling.ClusterSpider,"
+            " listed before other base classes"
         )
 
 

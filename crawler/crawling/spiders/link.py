@@ -7,10 +7,7 @@ from typing import Any
 
 from scrapy.http import Response
 
-from crawling.links.children import Outlinks
-from crawling.links.extract import links_of
-from crawling.page.request import page_of
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider, Outlinks, links_of
 
 
 class LinkSpider(ClusterSpider):
@@ -20,10 +17,8 @@ class LinkSpider(ClusterSpider):
 
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
         """The page's record, and what it leads to unless it is at the last level."""
-        page = page_of(response)
         links: list[tuple[str, str]] = []
-        if page.hold.entry.depth < page.hold.profile.maxdepth:
-            links, refused = links_of(response, page.hold.profile)
-            page.filtered.update(refused)
-            yield Outlinks([url for url, _text in links])
+        if response.meta["curdepth"] < response.meta["maxdepth"]:
+            links, refused = links_of(response)
+            yield Outlinks([url for url, _text in links], refused)
         yield self.result(response, links)

@@ -9,9 +9,7 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from crawling.links.extract import links_of
-from crawling.page.request import page_of
-from crawling.spiders.base import ClusterSpider
+from crawling import ClusterSpider, links_of
 
 
 class WanderingSpider(ClusterSpider):
@@ -25,10 +23,9 @@ class WanderingSpider(ClusterSpider):
 
     def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
         """The page's record and one request."""
-        profile = page_of(response).hold.profile
         step = int(response.meta.get("step", 0))
-        links, _refused = links_of(response, profile)
-        yield self.result(response, attrs={**(profile.attrs or {}), "step": step})
+        links, _refused = links_of(response)
+        yield self.result(response, attrs={**(response.meta["attrs"] or {}), "step": step})
         if links:
             url, _text = random.choice(links)  # noqa: S311  a walk is no secret
             yield Request(url, callback=self.parse, meta={"step": step + 1})

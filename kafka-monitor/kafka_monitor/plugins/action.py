@@ -7,10 +7,10 @@ from crawlstream.model.effects import Command
 from crawlstream.model.request import STEERING, ActionRequest
 from crawlstream.wire import requests
 from crawlstream.wire.requests import ACTION
-from kafka_monitor.plugins.door import Bundled
+from kafka_monitor.plugins.bundled import BuiltInHandler
 
 
-class ActionHandler(Bundled, kind=ACTION):
+class ActionHandler(BuiltInHandler, kind=ACTION):
     """Passes an action on; what it does to a crawl takes effect with the record's position."""
 
     async def handle(self, request: ActionRequest, record: Record) -> Command:

@@ -7,10 +7,10 @@ from crawlstream.model.effects import Command
 from crawlstream.model.request import StatsRequest
 from crawlstream.wire import requests
 from crawlstream.wire.requests import STATS
-from kafka_monitor.plugins.door import Bundled
+from kafka_monitor.plugins.bundled import BuiltInHandler
 
 
-class StatsHandler(Bundled, kind=STATS):
+class StatsHandler(BuiltInHandler, kind=STATS):
     """Passes a wish for counters on."""
 
     async def handle(self, request: StatsRequest, record: Record) -> Command:

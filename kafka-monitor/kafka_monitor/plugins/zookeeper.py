@@ -7,10 +7,10 @@ from crawlstream.model.effects import Command
 from crawlstream.model.request import ZookeeperRequest
 from crawlstream.wire import requests
 from crawlstream.wire.requests import ZOOKEEPER
-from kafka_monitor.plugins.door import Bundled
+from kafka_monitor.plugins.bundled import BuiltInHandler
 
 
-class ZookeeperHandler(Bundled, kind=ZOOKEEPER):
+class ZookeeperHandler(BuiltInHandler, kind=ZOOKEEPER):
     """Passes an edit of the throttle rules on."""
 
     async def handle(self, request: ZookeeperRequest, record: Record) -> Command:

@@ -1,11 +1,11 @@
-"""The actions: a request in, the reply's bytes out. ``door`` tells how one is added."""
+"""The actions: a request in, the reply's bytes out. ``docs/plugins.md`` tells how one is added."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 
-from redis_monitor.actions.door import GROUP, Action, Context
+from crawlstream.plugins import Action, Context
+from crawlstream.plugins.actions import installed
 from redis_monitor.actions.info import InfoMonitor
 from redis_monitor.actions.stats import StatsMonitor
 from redis_monitor.actions.steer import PauseMonitor, ReprioritizeMonitor, ResumeMonitor
@@ -14,7 +14,7 @@ from redis_monitor.actions.zookeeper import ZookeeperMonitor
 
 
 def load_actions(context: Context) -> Mapping[str, Action]:
-    """Ours and the installed ones, by name; a user's may replace ours."""
+    """Ours and the installed ones, a user's may replace ours. ConfigError names a faulty one."""
     ours: list[Action] = [
         InfoMonitor(context),
         StopMonitor(context),
@@ -24,5 +24,4 @@ def load_actions(context: Context) -> Mapping[str, Action]:
         StatsMonitor(context),
         ZookeeperMonitor(context),
     ]
-    users = [entry.load()(context) for entry in entry_points(group=GROUP)]
-    return {action.name: action for action in [*ours, *users]}
+    return {action.name: action for action in [*ours, *installed(context)]}

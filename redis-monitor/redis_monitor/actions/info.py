@@ -7,8 +7,8 @@ from typing import cast
 
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import ActionRequest
+from crawlstream.plugins import Context, Reply
 from crawlstream.wire import replies, requests
-from redis_monitor.actions.door import Context, Reply
 
 
 class InfoMonitor:

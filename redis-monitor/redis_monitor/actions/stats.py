@@ -10,12 +10,12 @@ from typing import cast
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.process import Process
 from crawlstream.model.request import StatsRequest
+from crawlstream.plugins import Context, Reply
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.heartbeat import living
 from crawlstream.stats.history import History
 from crawlstream.wire import replies, requests, stats
 from crawlstream.wire.replies import Section
-from redis_monitor.actions.door import Context, Reply
 
 
 class StatsMonitor:

@@ -10,8 +10,8 @@ from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import ZookeeperRequest
 from crawlstream.model.throttle import ThrottleTable
+from crawlstream.plugins import Context, Reply
 from crawlstream.wire import replies, requests
-from redis_monitor.actions.door import Context, Reply
 
 CANNOT_STORE = "Unable to store Zookeeper config"
 """The predecessor's own words, which its clients may look for; the cause follows them."""
@@ -55,7 +55,7 @@ class ZookeeperMonitor:
         editor, domain = self._editor, request.domain
         if request.action == "domain-update":
             return editor.set_rule(
-                domain, hits=request.hits, window_s=request.window, scale=request.scale
+                domain, hits=request.hits, window=request.window, scale=request.scale
             )
         edits = {
             "domain-remove": editor.remove_rule,

@@ -4,79 +4,66 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 from fastapi import APIRouter, Request, Response
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.stats.heartbeat import living
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.render import SHOWN, render, span, volume
-from rest_service.service import Service, TheClient, TheService
+from rest_service.dashboard.problems import Problem, problems_of, spiders_of
+from rest_service.dashboard.processes import PATIENCE_S, living_processes
+from rest_service.dashboard.render import SHOWN, span, volume
+from rest_service.sampler import KEPT_S, Point
+from rest_service.service import Service, TheService
 
-_NEEDED = ("kafka-monitor", "redis-monitor", "crawler")
 _DOMAINS_SHOWN = 50
-_PATIENCE_S = 3.0
-"""A screen that says what does not answer is of more use than one that waits for it."""
+DEFAULT = "default"
+"""The name of the rule of all domains without one."""
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
 
+SPANS = {900: "15 min", 3600: "1 h", 86400: "1 day", 604800: "7 days"}
+"""What charts can show, in seconds."""
+
+
 async def overview(request: Request, service: Service) -> Response:
     """The cluster at a glance."""
+    sampler = service.sampler
+    asked = request.query_params.get("span", "")
+    span_s = int(asked) if asked.isdecimal() and int(asked) in SPANS else next(iter(SPANS))
 
     async def fill() -> Values:
-        return await _overview(service)
+        values = await _overview(service)
+        if span_s > KEPT_S and not sampler.is_blind:
+            await sampler.look_back(span_s)
+        return {**values, "span_s": span_s, "spans": SPANS}
 
-    return await show(
-        request, service, Screen("overview.html", "/", fill, series=service.sampler.since)
-    )
+    def series(at: float) -> Sequence[Point]:
+        return sampler.past(span_s, at) if span_s > KEPT_S else sampler.since(at)
+
+    return await show(request, service, Screen("overview.html", "/", fill, series=series))
 
 
 async def _overview(service: Service) -> Values:
     sampler = service.sampler
     await sampler.fresh()
-    processes = await _processes(service)
+    processes = await living_processes(service)
     under_way = [one for one in sampler.crawls if one.is_under_way]
     return {
-        "problems": _problems(service, processes),
+        "problems": problems_of(service, processes),
+        "spiders": spiders_of(processes),
         "figures": _figures(service),
         "crawls": latest(under_way)[:SHOWN],
         "kinds": sorted(Counter(one.kind for one in processes or ()).items()),
     }
-
-
-def _problems(service: Service, processes: Sequence[Process] | None) -> list[str]:
-    """What a person should look after, in sentences."""
-    problems = []
-    if not service.reach.kafka:
-        problems.append("Kafka does not answer.")
-    if processes is None or service.sampler.is_blind or not service.sampler.samples:
-        return [*problems, "Redis does not answer: these values are out of date."]
-    state = service.sampler.samples[-1].state
-    there = {one.kind for one in processes}
-    problems += [f"No {kind} is running." for kind in _NEEDED if kind not in there]
-    if not state.rules_known:
-        problems.append("No throttle rules are known yet, so nothing is fetched.")
-    if state.is_full:
-        problems.append("Redis is full: seeds stay in Kafka.")
-    if state.residual:
-        problems.append(
-            f"The ledger does not balance: {state.residual} pages are unaccounted for. Please"
-            " report this bug."
-        )
-    if len(versions := sorted({one.version for one in processes})) > 1:
-        problems.append(f"Processes run different versions: {', '.join(versions)}.")
-    return problems
 
 
 def _figures(service: Service) -> list[tuple[str, str, str]]:
@@ -84,7 +71,7 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
     if not service.sampler.samples:
         return []
     sample = service.sampler.samples[-1]
-    state = sample.state
+    state, lately = sample.state, sample.lately
     waiting = state.queued + state.delayed + state.spilled
     parts = [(state.delayed, "delayed"), (state.spilled, "in Kafka")]
     told = ", ".join(f"{count:,} {name}" for count, name in parts if count)
@@ -95,8 +82,8 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
         ("Pages per second", f"{sample.pages_per_s:.1f}", ""),
         ("Waiting", f"{waiting:,}", told),
         ("In work", f"{state.held:,}", hands),
-        ("Success", "none" if sample.success is None else f"{sample.success:.0%}", "below 400"),
-        ("Latency", "none" if sample.latency_ms is None else span(sample.latency_ms), "mean"),
+        ("Success", "none" if lately.success is None else f"{lately.success:.0%}", "below 400"),
+        ("Latency", "none" if lately.latency_ms is None else span(lately.latency_ms), "mean"),
         ("Bodies", volume(body_bytes), "remembered"),
         ("Crawls", f"{state.crawls:,}", f"{len(service.sampler.crawls):,} remembered"),
         ("Frontier", volume(state.memory_used), limit),
@@ -108,19 +95,9 @@ async def processes(request: Request, service: TheService) -> Response:
     """Every process that lives."""
 
     async def fill() -> Values:
-        return {"processes": await _processes(service) or (), "reach": service.reach}
+        return {"processes": await living_processes(service) or (), "reach": service.reach}
 
     return await show(request, service, Screen("processes.html", "/ui/processes", fill, every_s=2))
-
-
-async def _processes(service: Service) -> Sequence[Process] | None:
-    """All that live; None: Redis does not tell."""
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            found = await living(service.redis, service.keys)
-    except (RedisError, TimeoutError):
-        return None
-    return sorted(found, key=lambda one: one.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +123,8 @@ class DomainRow:
             return "blocked"
         if not self.rule.effective_hits:
             return "held back"
+        if self.traffic and self.traffic.is_failing:
+            return f"failing: {self.traffic.top_reason}".rstrip(": ")
         report = self.report
         if report is None:
             return "quiet"
@@ -154,31 +133,65 @@ class DomainRow:
         return "busy" if report.queues or report.under_way else "quiet"
 
 
+def _failures(row: DomainRow) -> float:
+    traffic = row.traffic
+    return traffic.responses * (1 - traffic.success_rate) if traffic else 0
+
+
+_SORTS: Mapping[str, Callable[[DomainRow], float]] = {
+    "busiest": lambda row: row.traffic.responses if row.traffic else 0,
+    "waiting": lambda row: row.waiting,
+    "failing": _failures,
+    "slowest": lambda row: (row.traffic and row.traffic.latency_ms) or 0,
+}
+"""Orders of the table; what has most comes first."""
+
+
 @router.get("/domains")
-async def domains(request: Request, service: TheService, name: str = "") -> Response:
+async def domains(
+    request: Request, service: TheService, name: str = "", sort: str = "busiest"
+) -> Response:
     """The throttle rules, what they lead to, and forms that change them."""
+    order = _SORTS.get(sort, _SORTS["busiest"])
+    wanted = name.strip().lower()
 
     async def fill() -> Values:
-        return {"name": name, **await _domains(service, name.strip().lower())}
+        found = await _domains(service, wanted)
+        rows = sorted(found["rows"], key=order, reverse=True)
+        edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
+        return {
+            **found,
+            "name": name,
+            "sort": sort,
+            "sorts": tuple(_SORTS),
+            "rows": rows,
+            "edited": edited,
+        }
 
     return await show(request, service, Screen("domains.html", "/ui/domains", fill, every_s=3))
 
 
 async def _domains(service: Service, wanted: str) -> Values:
     """Domains with rules of their own, and the busiest; or the one that is asked for."""
-    problems = []
+    problems: list[Problem] = []
     table, default = None, service.settings.default_rule
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            table = await service.frontier.rules()
+        async with asyncio.timeout(PATIENCE_S):
+            table = await service.frontier.rules.table()
             busy = await read_domains(service.redis, service.keys, most=_DOMAINS_SHOWN)
             known = table or ThrottleTable(default=default)
             names = [wanted] if wanted else _named(known, busy)
+            names = [] if wanted == DEFAULT else names
             rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
     except (CrawlstreamError, RedisError, TimeoutError):
-        return {"problems": ["Redis does not answer."], "default": default, "rows": [], "left": 0}
+        return {
+            "problems": [Problem("Redis does not answer.")],
+            "default": default,
+            "rows": [],
+            "left": 0,
+        }
     if table is None:
-        problems.append("No rules are known yet, so nothing is fetched.")
+        problems.append(Problem("No rules are known yet, so nothing is fetched."))
     left = 0 if wanted else len(known.rules.keys() | known.blacklist | busy.keys()) - len(rows)
     return {"problems": problems, "default": known.default, "rows": rows, "left": max(0, left)}
 
@@ -197,16 +210,8 @@ async def _row(
         source=table.source_of(name),
         rule=table.rule_for(name),
         traffic=busy.get(name),
-        report=await service.inspector.domain(name),
+        report=await service.frontier.inspector.domain(name),
     )
-
-
-@router.get("/submit")
-async def submit(client: TheClient) -> Response:
-    """A form that says what is wrong while one types."""
-    appid = min(client.appids, default="dashboard")
-    fresh_id = uuid4().hex[:12]
-    return render("submit.html", "/ui/submit", client=client, fresh_id=fresh_id, appid=appid)
 
 
 def latest(found: Sequence[CrawlState]) -> Sequence[CrawlState]:

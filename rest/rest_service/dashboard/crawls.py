@@ -15,6 +15,8 @@ from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
 from crawlstream.stats.domains import read_domains
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.live import Screen, Values, show
+from rest_service.dashboard.problems import REDIS_AWAY, absences, spiders_of
+from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
@@ -23,6 +25,8 @@ from rest_service.v2.reading import Page, one_record, read_page, start_of, wante
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")
+_ALWAYS = ("admitted", "done", "failed", "queued", "held")
+"""Of these a zero is shown, too."""
 _BODY_SHOWN = 100_000
 _BUTTONS: Mapping[str, tuple[tuple[Steering, str], ...]] = {
     "running": (
@@ -61,8 +65,10 @@ async def crawls(
                 and client.may_see(one.crawl.appid)
             ]
         )
-        problems = ["Redis does not answer."] if service.sampler.is_blind else []
+        spiders = spiders_of(await living_processes(service))
+        problems = [REDIS_AWAY] if service.sampler.is_blind else absences(found, spiders)
         values = {"total": len(found), "crawls": found[:SHOWN], "problems": problems}
+        values["spiders"] = spiders
         return {"appid": appid, "state": state, "states": (*UNDER_WAY, *ENDED), **values}
 
     return await show(request, service, Screen("crawls.html", "/ui/crawls", fill, every_s=2))
@@ -92,9 +98,16 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
     if client.appids:
         # It counts what all applications ask.
         traffic = {}
+    spiders = spiders_of(await living_processes(service))
     return {
         "one": one,
-        "ledger": [(name, getattr(one, name)) for name in (*_LEDGER, *_WAITS)],
+        "spiders": spiders,
+        "problems": [one._replace(path="") for one in absences([one], spiders)],
+        "ledger": [
+            (name, count)
+            for name in (*_LEDGER, *_WAITS)
+            if (count := getattr(one, name)) or name in _ALWAYS
+        ],
         "domains": [(domain, traffic.get(domain.domain)) for domain in domains],
         "left": len(one.domains) - len(domains),
         "steering": _BUTTONS.get(one.state, ()),

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from crawlstream.errors import CrawlstreamError
 from rest_service.dashboard.render import render, render_live
 from rest_service.http.access import Client
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.gate import CLIENT
 from rest_service.sampler import Point
 from rest_service.service import Service
@@ -43,7 +43,7 @@ class Screen:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedScreen:
     """A screen that a client watches."""
 
     screen: Screen
@@ -62,11 +62,11 @@ async def show(request: Request, service: Service, screen: Screen) -> Response:
     if "text/event-stream" not in request.headers.get("accept", ""):
         return render(screen.template, screen.here, client=client, **await screen.fill())
     if service.sampler.watchers >= MAX_WATCHERS:
-        raise Refused(
+        raise RequestRefused(
             429, f"Too many open live views: at most {MAX_WATCHERS}.", code="too_many_streams"
         )
     # What is wrong with the question is said before the stream begins.
-    watched = Watched(screen, client, f"{request.url.path}?{request.url.query}")
+    watched = WatchedScreen(screen, client, f"{request.url.path}?{request.url.query}")
     await _look(service, watched)
     return StreamingResponse(
         _changes(service, watched),
@@ -75,7 +75,7 @@ async def show(request: Request, service: Service, screen: Screen) -> Response:
     )
 
 
-async def _look(service: Service, watched: Watched) -> str:
+async def _look(service: Service, watched: WatchedScreen) -> str:
     """The live part as it is now, the same for all who watch this screen."""
 
     async def ask() -> str:
@@ -86,7 +86,7 @@ async def _look(service: Service, watched: Watched) -> str:
     return text
 
 
-async def _changes(service: Service, watched: Watched) -> AsyncIterator[bytes]:
+async def _changes(service: Service, watched: WatchedScreen) -> AsyncIterator[bytes]:
     sampler, screen = service.sampler, watched.screen
     text, at = "", 0.0
     looked_at = said_at = 0.0
@@ -107,7 +107,7 @@ async def _changes(service: Service, watched: Watched) -> AsyncIterator[bytes]:
             await sampler.next_look(1)
 
 
-async def _changed(service: Service, watched: Watched, text: str) -> tuple[str, bytes]:
+async def _changed(service: Service, watched: WatchedScreen, text: str) -> tuple[str, bytes]:
     """The live part, and what tells of its change; what does not answer changes nothing."""
     try:
         fresh = await _look(service, watched)

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections import Counter
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Response
 
-from rest_service.dashboard.render import SHOWN, render
+from rest_service.dashboard.render import render
 from rest_service.service import TheClient, TheService
 from rest_service.v2.reading import one_record, read_page, wanted_by
 
 _TEXT_SHOWN = 100_000
+_COUNTED = 1000
+"""Records that are counted by reason."""
+_REPLAYED = 500
+"""Of these that are shown, and may be chosen at once."""
 
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
 
 @router.get("/rejected")
-async def rejected(service: TheService, client: TheClient, cursor: str | None = None) -> Response:
+async def rejected(
+    service: TheService,
+    client: TheClient,
+    *,
+    cursor: str | None = None,
+    reason: str = "",
+) -> Response:
     """What took no effect lately, the latest first; or page by page from a cursor on."""
     async with service.pages.of(client.name):
         found, is_at_end = await read_page(
-            service, "rejected", wanted_by(client), cursor=cursor, limit=SHOWN
+            service, "rejected", wanted_by(client), cursor=cursor, limit=_COUNTED
         )
-    records = sorted(found.records, key=lambda record: record["at_ms"], reverse=True)  # type: ignore[arg-type, return-value]
+    latest: list[Any] = sorted(found.records, key=lambda record: record["at_ms"], reverse=True)
+    reasons = Counter(str(record["value"].get("reason")) for record in latest)
+    fitting = [one for one in latest if reason in {"", str(one["value"].get("reason"))}]
+    more = urlencode({"cursor": found.cursor, **({"reason": reason} if reason else {})})
     return render(
         "rejected.html",
         "/ui/rejected",
         client=client,
-        records=records,
-        next_path=None if is_at_end else f"/ui/rejected?cursor={found.cursor}",
+        records=fitting[:_REPLAYED],
+        reason=reason,
+        reasons=reasons.most_common(),
+        total=len(latest),
+        left=max(0, len(fitting) - _REPLAYED),
+        next_path=None if is_at_end else f"/ui/rejected?{more}",
     )
 
 
@@ -49,5 +68,14 @@ async def one(service: TheService, client: TheClient, partition: int, offset: in
         errors=value.get("errors") or [],
         text=raw.decode("utf-8", "backslashreplace")[:_TEXT_SHOWN],
         is_hidden=is_hidden,
+        can_be_edited=_is_text(raw) and len(raw) <= _TEXT_SHOWN and not is_hidden,
         can_be_replayed=bool(raw) and "raw_truncated" not in value,
     )
+
+
+def _is_text(raw: bytes) -> bool:
+    """Whether what is shown is all that came, so that it can be mended."""
+    try:
+        return bool(raw.decode().strip())
+    except UnicodeDecodeError:
+        return False

@@ -11,7 +11,10 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
+from rest_service.dashboard.problems import condition
 from rest_service.http.access import Client, is_of_applications
 
 SCREENS = (
@@ -31,7 +34,11 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 def crawl_path(state: CrawlState, screen: str = "/ui/crawl", **more: str) -> str:
     """The address of a screen about one crawl."""
-    key = state.crawl
+    return path_of(state.crawl, screen, **more)
+
+
+def path_of(key: CrawlKey, screen: str = "/ui/crawl", **more: str) -> str:
+    """The address of a screen about the crawl of these ids."""
     ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
     return f"{screen}?{urlencode(ids | more)}"
 
@@ -74,6 +81,17 @@ def span(ms: float) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
+def effect(rule: ThrottleRule, waiting: int = 0) -> str:
+    """What a rule comes to, and how long what waits takes by it."""
+    hits = rule.effective_hits
+    if not hits:
+        return "nothing is fetched"
+    rate = hits / rule.window_s
+    told = f"{rate:.3g} requests/s" if rate >= 1 else f"a request each {1 / rate:.3g} s"
+    pages = f"{waiting:,} page{'s' * (waiting != 1)}"
+    return f"{told}; {pages} in {span(1000 * waiting / rate)}" if waiting else told
+
+
 def shown(value: object) -> str:
     """Any value of a record as text, cut where nobody reads on; a list has a line for each."""
     if isinstance(value, list):
@@ -91,10 +109,14 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.globals.update(
+    condition=condition,
     crawl_path=crawl_path,
     duration=duration,
+    effect=effect,
     ended=ended,
     moment=moment,
+    path_of=path_of,
+    rule_fields=RULE_FIELDS,
     shown=shown,
     span=span,
     volume=volume,

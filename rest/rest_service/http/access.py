@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from crawlstream.boot.api_keys import ApiKey
 from crawlstream.boot.loopback import is_loopback_host
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.peers import peer_of
 
 _BURST_S = 2.0
@@ -67,7 +67,7 @@ class Client:
         """Refused (403) unless all of these applications are open to it."""
         if not all(map(self.may_see, appids)):
             named = ", ".join(sorted(self.appids))
-            raise Refused(
+            raise RequestRefused(
                 403, f"This API key is limited to the applications {named}.", code="forbidden_appid"
             )
 
@@ -92,6 +92,7 @@ _OF_APPLICATIONS = frozenset(
     {
         *("/", "/feed", "/poll", "/v2/openapi.json"),
         *("/v2/crawls", "/v2/check", "/v2/crawl", "/v2/rejected/replay"),
+        *("/v2/crawl/runs", "/v2/crawl/compare", "/ui/crawl/runs", "/ui/crawl/compare"),
         *(f"/v2/crawl/{verb}" for verb in ("stop", "pause", "resume", "reprioritize")),
         *(
             f"/v2/{name}{way}"
@@ -100,6 +101,8 @@ _OF_APPLICATIONS = frozenset(
         ),
         *("/ui/crawls", "/ui/crawl", "/ui/crawl/failures", "/ui/crawl/pages", "/ui/page"),
         *("/ui/submit", "/ui/rejected", "/ui/rejected/one"),
+        *("/v2/frontier", "/ui/url", "/ui/search"),
+        *("/docs", "/openapi.json", "/redoc", "/crawls", "/rejected", "/submit"),
     }
 )
 
@@ -132,7 +135,7 @@ class Keyring:
         # Every key is compared, so that time does not tell which one came close.
         fitting = [client for known, client in self._keys if hmac.compare_digest(known, digest)]
         if not fitting:
-            raise Refused(401, "Unknown API key.", code="unauthorized")
+            raise RequestRefused(401, "Unknown API key.", code="unauthorized")
         return replace(max(fitting, key=lambda client: client.role), address=address)
 
 
@@ -169,7 +172,7 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
     """Refuse what a page of another site has a browser send here."""
     host = request.headers.get("host", "")
     if is_keyless and host and not is_loopback_host(host):
-        raise Refused(
+        raise RequestRefused(
             403,
             "Host header not allowed: without API keys, REST only accepts host names of this"
             " machine.",
@@ -180,7 +183,7 @@ def check_site(request: Request, *, is_keyless: bool) -> None:
     origin = request.headers.get("origin")
     is_foreign = origin is not None and urlsplit(origin).netloc != host
     if is_foreign or request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise Refused(403, "Cross-site request refused.", code="forbidden_origin")
+        raise RequestRefused(403, "Cross-site request refused.", code="forbidden_origin")
 
 
 class RateLimiter:
@@ -249,5 +252,7 @@ class Guesses:
             self._used.popitem(last=False)
 
 
-def _slow_down() -> Refused:
-    return Refused(429, "Too many wrong API keys: wait and try again.", code="too_many_guesses")
+def _slow_down() -> RequestRefused:
+    return RequestRefused(
+        429, "Too many wrong API keys: wait and try again.", code="too_many_guesses"
+    )

@@ -14,7 +14,7 @@ import structlog
 
 from crawlstream.errors import BadThrottleConfig, Conflict, InvalidRequest, Unavailable
 from rest_service.http.access import Client
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 
 _LONGEST = 100
 _TARGET = ("appid", "crawlid", "spiderid", "domain", "hits", "window", "scale", "priority")
@@ -64,7 +64,7 @@ def _told(value: object) -> str:
 
 def _outcome(error: Exception) -> str:
     match error:
-        case Refused():
+        case RequestRefused():
             return str(error.details.get("code", error.status))
         case Unavailable():
             return "unavailable"

@@ -17,7 +17,7 @@ from crawlstream.errors import CrawlstreamError
 JSON = "application/json"
 
 
-class Refused(CrawlstreamError):
+class RequestRefused(CrawlstreamError):
     """The request is answered by an error; nothing was changed."""
 
     def __init__(
@@ -43,7 +43,7 @@ def success(data: object, *, status: int = 200) -> Response:
     return answer({"status": "SUCCESS", "data": data, "error": None}, status=status)
 
 
-def failure(refused: Refused) -> Response:
+def failure(refused: RequestRefused) -> Response:
     """A refusal."""
     error = {"message": str(refused), **refused.details}
     response = answer({"status": "FAILURE", "data": None, "error": error}, status=refused.status)

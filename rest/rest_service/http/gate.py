@@ -21,7 +21,7 @@ from rest_service.http.access import (
     is_of_applications,
     role_needed,
 )
-from rest_service.http.envelope import Refused, failure
+from rest_service.http.envelope import RequestRefused, failure
 from rest_service.metrics import REQUESTS, SECONDS
 
 CLIENT = "crawlstream.client"
@@ -86,7 +86,7 @@ class Gate:
         request = Request(scope)
         try:
             scope[CLIENT] = self._judge(request)
-        except Refused as refused:
+        except RequestRefused as refused:
             await failure(refused)(scope, receive, send)
             return
         body = _Body(receive, self._max_body_bytes)
@@ -103,9 +103,11 @@ class Gate:
         if client.role < needed:
             status = 401 if client.role is Role.ANYONE else 403
             code = "unauthorized" if status == 401 else "forbidden"
-            raise Refused(status, f"This request needs the role {needed.name.lower()}.", code=code)
+            raise RequestRefused(
+                status, f"This request needs the role {needed.name.lower()}.", code=code
+            )
         if client.appids and needed is not Role.ANYONE and not is_of_applications(path):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "This API key is limited to applications and cannot access the whole cluster.",
                 code="forbidden_appid",
@@ -118,7 +120,7 @@ class Gate:
     def _identify(self, request: Request, peer: str) -> Client:
         try:
             client = self._keyring.identify(request)
-        except Refused:
+        except RequestRefused:
             # Guesses are counted, too.
             self._admit(peer)
             self._guesses.failed(peer)
@@ -129,7 +131,7 @@ class Gate:
 
     def _admit(self, client: str, rate: float | None = None) -> None:
         if not self._limiter.admit(client, rate):
-            raise Refused(429, "Too many requests.", code="too_many_requests")
+            raise RequestRefused(429, "Too many requests.", code="too_many_requests")
 
 
 class _Body:
@@ -150,7 +152,9 @@ class _Body:
             async with asyncio.timeout(self._deadline - time.monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            raise Refused(408, "Timeout while reading the request body.", code="timeout") from None
+            raise RequestRefused(
+                408, "Timeout while reading the request body.", code="timeout"
+            ) from None
         self._size += len(message.get("body", b""))
         if self._size > self._max_bytes:
             raise _too_large(self._max_bytes)
@@ -158,8 +162,8 @@ class _Body:
         return message
 
 
-def _too_large(limit: int) -> Refused:
-    return Refused(413, f"The request body exceeds {limit} bytes.", code="too_large")
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(413, f"The request body exceeds {limit} bytes.", code="too_large")
 
 
 def _secure(message: Message, path: str) -> None:

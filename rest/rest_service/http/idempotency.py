@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 
 REMEMBERED_S = 3600.0
 REMEMBERED = 10_000
@@ -73,7 +73,7 @@ class Once:
             answer = await work()
         except BaseException as error:
             future.set_exception(
-                error if isinstance(error, Exception) else Refused(503, "Try again.")
+                error if isinstance(error, Exception) else RequestRefused(503, "Try again.")
             )
             # Seen: nobody else may be waiting for it.
             future.exception()
@@ -99,6 +99,6 @@ class Once:
 
 def _check(known: bytes, digest: bytes) -> None:
     if known != digest:
-        raise Refused(
+        raise RequestRefused(
             422, "This Idempotency-Key was already used with a different body.", code="key_reused"
         )

@@ -7,7 +7,7 @@ import json
 import orjson
 from starlette.requests import Request
 
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 
 
 def media_type(request: Request) -> str:
@@ -37,5 +37,5 @@ def parse_json(raw: bytes, message: str) -> object:
         try:
             value = json.loads(raw.decode())
         except (ValueError, RecursionError) as error:
-            raise Refused(400, message, cause=str(error)[:200]) from None
+            raise RequestRefused(400, message, cause=str(error)[:200]) from None
     return value

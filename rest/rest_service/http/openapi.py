@@ -52,7 +52,7 @@ _KEYS = {
 _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 
 
-class Described(FastAPI):
+class DocumentedAPI(FastAPI):
     """An application that describes its refusals and its keys, too."""
 
     def openapi(self) -> dict[str, Any]:

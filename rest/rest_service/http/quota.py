@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.queries import FrontierQueries
 from rest_service.http.access import Client
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.sampler import Sampler
 
 _ON_ITS_WAY_S = 5.0
@@ -19,7 +19,11 @@ class Quota:
     """Judges seeds before they are fed."""
 
     def __init__(
-        self, frontier: Frontier, sampler: Sampler, *, clock: Callable[[], float] = time.monotonic
+        self,
+        frontier: FrontierQueries,
+        sampler: Sampler,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._frontier = frontier
         self._sampler = sampler
@@ -38,7 +42,7 @@ class Quota:
         )
         waiting += self._fed_lately(client.name)
         if waiting + seeds > client.waiting:
-            raise Refused(
+            raise RequestRefused(
                 429,
                 f"Quota exceeded: {waiting} pages are waiting; the maximum for this API key is"
                 f" {client.waiting}.",

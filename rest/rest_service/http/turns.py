@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 
 _WAITING = 20
 """Of one client, at a time."""
@@ -66,5 +66,5 @@ class Turns:
             raise _busy() from None
 
 
-def _busy() -> Refused:
-    return Refused(503, "Too many concurrent reads: try again.", code="busy")
+def _busy() -> RequestRefused:
+    return RequestRefused(503, "Too many concurrent reads: try again.", code="busy")

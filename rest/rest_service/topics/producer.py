@@ -27,7 +27,7 @@ class Feeder:
         self._sending: asyncio.Task[None] | None = None
 
     async def feed(self, records: Sequence[Out]) -> None:
-        """Return when Kafka has them; errors as of ``KafkaSink.send``.
+        """Return when Kafka has them; errors as of ``Sink.send``.
 
         Cancelling does not take back what is under way.
         """

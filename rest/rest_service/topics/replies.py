@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import orjson
 import structlog
 
-from crawlstream.boot.settings import Settings
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.stats.pulse import Pulse
 
 KEPT_S = 3600.0
 KEPT_REPLIES = 10_000
@@ -106,27 +106,27 @@ class Replies:
 class ReplyReader:
     """The one reader of the outbound topic, whoever waits; reads on where it was interrupted."""
 
-    def __init__(self, settings: Settings, topic: str, replies: Replies) -> None:
-        self.pulse = Pulse("replies")
+    def __init__(self, kafka: Kafka, topic: str, replies: Replies) -> None:
+        self.liveness = Liveness("replies")
         self.is_reading = False
         """Whether a reply to what is asked now would be seen."""
-        self._hosts = settings.KAFKA_HOSTS
+        self._kafka = kafka
         self._topic = topic
         self._replies = replies
         self._offsets: dict[int, int] = {}
 
     async def run(self) -> None:
         """Read until cancelled; a Kafka that is away is waited for."""
-        self._offsets = dict(await self.pulse.patiently(self._find_end))
+        self._offsets = dict(await self.liveness.retry(self._find_end))
         self.is_reading = True
         while True:
-            await self.pulse.patiently(self._read)
+            await self.liveness.retry(self._read)
 
     async def _find_end(self) -> dict[int, int]:
-        return dict(await end_offsets(self._hosts, self._topic))
+        return dict(await end_offsets(self._kafka, self._topic))
 
     async def _read(self) -> None:
-        async for record in read_topic(self._hosts, self._topic, offsets=dict(self._offsets)):
+        async for record in read_topic(self._kafka, self._topic, offsets=dict(self._offsets)):
             self._offsets[record.partition] = record.offset + 1
             if record.value and (uuid := _uuid_of(record.value)):
                 self._replies.arrived(uuid, record.value)

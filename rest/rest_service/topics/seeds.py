@@ -12,7 +12,7 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import CrawlRequest, RequestLimits
 from crawlstream.wire import jsontext, requests
 from crawlstream.wire.tables import read_table
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.inputs import parse_json
 
 MAX_SEEDS = 10_000
@@ -35,7 +35,7 @@ def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
     """The seeds of a body of a media type; all of them are good, or Refused names each bad one."""
     raws = list(islice(_split(body, kind), MAX_SEEDS + 1))
     if not raws or len(raws) > MAX_SEEDS:
-        raise Refused(422, f"A request must contain 1 to {MAX_SEEDS} seeds.", code="invalid")
+        raise RequestRefused(422, f"A request must contain 1 to {MAX_SEEDS} seeds.", code="invalid")
     seeds: list[Seed] = []
     problems: list[str] = []
     for number, raw in enumerate(raws, 1):
@@ -45,7 +45,7 @@ def read_seeds(body: bytes, kind: str, limits: RequestLimits) -> Sequence[Seed]:
             where = f"seed {number}: " if len(raws) > 1 else ""
             problems += [where + problem for problem in error.problems]
     if problems:
-        raise Refused(
+        raise RequestRefused(
             422, "No seed was accepted.", code="bad_request", errors=problems[:_ERRORS_TOLD]
         )
     return seeds
@@ -58,7 +58,9 @@ def _split(body: bytes, kind: str) -> Iterator[bytes]:
         return (jsontext.dumps(row) for row in _rows(body))
     if kind != "application/json":
         named = ", ".join(["application/json", *sorted(NDJSON), CSV])
-        raise Refused(415, f"Unsupported media type; supported: {named}.", code="bad_media_type")
+        raise RequestRefused(
+            415, f"Unsupported media type; supported: {named}.", code="bad_media_type"
+        )
     value = parse_json(body, _BAD)
     return map(jsontext.dumps, value) if isinstance(value, list) else iter([body])
 
@@ -74,4 +76,4 @@ def _rows(body: bytes) -> Iterator[Mapping[str, Any]]:
     try:
         yield from read_table(io.BytesIO(body))
     except InvalidRequest as error:
-        raise Refused(400, _BAD, cause=str(error)) from error
+        raise RequestRefused(400, _BAD, cause=str(error)) from error

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
+from crawlstream.model.rule_field import RuleField
+from crawlstream.model.throttle import RULE_FIELDS
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
 from crawlstream.wire import views
 from rest_service.http.audit import audited
-from rest_service.http.envelope import Refused, success
+from rest_service.http.envelope import RequestRefused, success
+from rest_service.http.parameters import StrictRoute
 from rest_service.service import TheClient, TheService
 
-router = APIRouter(prefix="/v2", tags=["cluster"])
+router = APIRouter(prefix="/v2", tags=["cluster"], route_class=StrictRoute)
 
 Domain = Annotated[str, Path(min_length=1, max_length=255, examples=["example.com"])]
 
 
-class Rule(BaseModel):
+def _change_of(field: RuleField) -> tuple[object, object]:
+    least, most = field.bounds
+    return field.kind | None, Field(None, description=field.meaning, ge=least, le=most)
+
+
+_changes: Any = {field.name: _change_of(field) for field in RULE_FIELDS}
+_RuleFields: Any = create_model("RuleFields", **_changes)
+
+
+class Rule(_RuleFields):  # type: ignore[misc]  # made from a rule's fields
     """What to change of a rule; what is absent stays as it is."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"hits": 2, "window": 1}}
     )
 
-    hits: int | None = Field(None, ge=0, le=1_000_000)
-    window: float | None = Field(None, gt=0, le=86_400 * 31)
-    scale: float | None = Field(None, ge=0, le=1)
-    concurrency: int | None = Field(None, ge=1, le=10_000)
-    moderated: bool | None = None
-
 
 @router.get("/state", summary="Counters of the frontier")
 async def state(service: TheService) -> Response:
     """Numbers of running crawls, of queued, delayed and in-flight pages, and of workers."""
-    return success(asdict(await service.frontier.state()))
+    return success(asdict(await service.frontier.queries.state()))
 
 
 @router.get("/processes", summary="Running processes")
@@ -61,9 +67,11 @@ async def domains(
 async def domain_state(domain: Domain, service: TheService) -> Response:
     """Its rule, where the rule comes from, its back-off, the earliest time of its next request."""
     name = domain_key(domain.lower())
-    table = await service.frontier.rules()
+    table = await service.frontier.rules.table()
     source = table.source_of(name) if table else None
-    return success({"source": source, **asdict(await service.inspector.domain(name))})
+    return success(
+        {"source": source, **views.domain(await service.frontier.inspector.domain(name))}
+    )
 
 
 @router.get("/throttle", summary="The throttle rules")
@@ -76,16 +84,9 @@ async def rules(service: TheService) -> Response:
 async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheClient) -> Response:
     """Set the rule of a domain, or of ``default``; it takes effect within about a second."""
     if not rule.model_fields_set:
-        raise Refused(422, "No field to set was given.", code="invalid")
+        raise RequestRefused(422, "No field to set was given.", code="invalid")
     with audited(client, "set-rule", domain=domain, **rule.model_dump(exclude_unset=True)):
-        table = await service.editor.set_rule(
-            domain,
-            hits=rule.hits,
-            window_s=rule.window,
-            scale=rule.scale,
-            concurrency=rule.concurrency,
-            moderated=rule.moderated,
-        )
+        table = await service.editor.set_rule(domain, **rule.model_dump())
     return success(views.throttle_table(table))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -15,15 +16,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import ActionRequest, Steering
 from crawlstream.model.state import CrawlState
+from crawlstream.model.url import host_of, unlikely_host
 from crawlstream.wire import requests, views
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
-from rest_service.http.envelope import Refused, success
+from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.inputs import media_type
+from rest_service.http.parameters import StrictRoute
 from rest_service.service import Service, TheClient, TheCrawl, TheService
+from rest_service.topics.pace import pace_of
 from rest_service.topics.seeds import CSV, NDJSON, Seed, read_seeds
 
-router = APIRouter(prefix="/v2", tags=["crawls"])
+router = APIRouter(prefix="/v2", tags=["crawls"], route_class=StrictRoute)
 
 _SEED = {"url": "https://example.com", "appid": "myapp", "crawlid": "spring-1", "maxdepth": 1}
 _BODIES: dict[str, Any] = {
@@ -38,6 +42,7 @@ _BODIES: dict[str, Any] = {
 }
 
 _CRAWLS_LOGGED = 10
+_WARNINGS_TOLD = 100
 
 Id = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -91,11 +96,26 @@ async def submit(
 
 @router.post("/check", summary="Check seeds", openapi_extra=_BODIES)
 async def check(request: Request, service: TheService, client: TheClient) -> Response:
-    """Say whether seeds would be fed; feed nothing."""
+    """Say whether seeds would be fed, and how long it takes by the rules; feed nothing.
+
+    ``warnings`` names hosts that are hardly in the internet, such as a name without a dot.
+    ``pages`` are the seeds, or ``max_pages`` where links are followed; ``seconds`` is the least
+    time that these take. ``sites`` has the slowest ten, with the ``seconds_per_page`` of their
+    rules (null: nothing is fetched).
+    """
     body = await request.body()
     seeds = await asyncio.to_thread(read_seeds, body, media_type(request), service.limits)
     client.check(*{seed.request.appid for seed in seeds})
-    return success({"good": len(seeds), "crawls": _named(seeds)})
+    told = pace_of([seed.request for seed in seeds], await service.frontier.rules.table())
+    unlikely = await asyncio.to_thread(_unlikely, seeds)
+    found = {"good": len(seeds), "crawls": _named(seeds), "warnings": unlikely, **told}
+    return success(found)
+
+
+def _unlikely(seeds: Sequence[Seed]) -> Sequence[str]:
+    """What is accepted and will hardly be reached, a sentence for each host."""
+    hosts = dict.fromkeys(host_of(seed.request.url) for seed in seeds)
+    return list(islice(filter(None, map(unlikely_host, hosts)), _WARNINGS_TOLD))
 
 
 @router.get("/crawls", summary="List crawls")
@@ -116,7 +136,7 @@ async def crawls(
     found = [
         crawl
         for one in wanted
-        for crawl in await service.frontier.crawls(spiderid=spiderid, appid=one)
+        for crawl in await service.frontier.queries.crawls(spiderid=spiderid, appid=one)
     ]
     fitting = [crawl for crawl in found if state in {None, crawl.state}]
     fitting.sort(key=lambda crawl: crawl.last_activity, reverse=True)
@@ -148,7 +168,7 @@ async def steer(
 
 async def _steer(verb: Steering, target: Target, service: Service, client: Client) -> Response:
     if (verb == "reprioritize") != (target.priority is not None):
-        raise Refused(
+        raise RequestRefused(
             422,
             "`priority` is required for reprioritize and not allowed otherwise.",
             code="invalid",
@@ -170,15 +190,15 @@ async def _steer(verb: Steering, target: Target, service: Service, client: Clien
     if reply is None:
         return success({"poll_id": uuid}, status=202)
     if problem := orjson.loads(reply).get("error"):
-        raise Refused(404, str(problem), code="unknown_crawl")
+        raise RequestRefused(404, str(problem), code="unknown_crawl")
     return success(orjson.Fragment(reply))
 
 
 async def crawl_state(service: Service, key: CrawlKey) -> CrawlState:
     """The state of a crawl; Refused (404) if it is not remembered."""
-    state = await service.frontier.crawl_state(key)
+    state = await service.frontier.queries.crawl_state(key)
     if state is None:
-        raise Refused(404, "No such crawl found.", code="unknown_crawl")
+        raise RequestRefused(404, "No such crawl found.", code="unknown_crawl")
     return state
 
 

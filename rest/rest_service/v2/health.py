@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from rest_service.http.envelope import Refused, success
+from rest_service.http.envelope import RequestRefused, success
 from rest_service.service import TheService
 
 router = APIRouter(tags=["health"])
@@ -23,7 +23,7 @@ async def ready(service: TheService) -> Response:
     """200 when Kafka and Redis answer; 503 names the one that does not."""
     if service.reach.missing:
         named = " and ".join(name.capitalize() for name in service.reach.missing)
-        raise Refused(503, f"Waiting for {named}.", code="unavailable")
+        raise RequestRefused(503, f"Waiting for {named}.", code="unavailable")
     return success({"ready": True})
 
 

@@ -8,17 +8,18 @@ from base64 import b64decode
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import orjson
 
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import end_offsets, offsets_since, read_topic
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import InvalidUrl, KafkaUnavailable
 from crawlstream.model.state import CrawlState
+from crawlstream.model.url import canonical, host_of, seed_url
 from crawlstream.wire import requests
 from rest_service.http.access import Client, Role
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.hiding import hide
 from rest_service.service import Service
 
@@ -26,7 +27,7 @@ SCANNED = 20_000
 PAGE_BYTES = 16 * 1024 * 1024
 PAGE_S = 10.0
 """A page ends at these bounds, wherever it is; its cursor goes on from there."""
-_CLOCKS_DIFFER_MS = 600_000
+CLOCKS_DIFFER_MS = 600_000
 """A crawl's first record is looked for from so much before its beginning on."""
 _CURSOR = re.compile(r"\d{1,6}:\d{1,19}(?:,\d{1,6}:\d{1,19}){0,9999}")
 
@@ -34,7 +35,7 @@ Name = Literal["results", "events", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordFilter:
     """Which records of a topic somebody wants."""
 
     appid: str | None = None
@@ -42,6 +43,8 @@ class Wanted:
     event: str | None = None
     with_bodies: bool = False
     spiderid: str | None = None
+    url: str | None = None
+    """Canonical."""
     appids: frozenset[str] = frozenset()
     """Of these applications only, unless it is empty."""
     is_hiding: bool = False
@@ -50,7 +53,7 @@ class Wanted:
     @property
     def is_all(self) -> bool:
         """Whether every record is wanted."""
-        return self.appid is self.crawlid is self.event is self.spiderid is None
+        return self.appid is self.crawlid is self.event is self.spiderid is self.url is None
 
     def pick(self, record: Record) -> object:
         """The record as it is shown; None if it is not wanted or cannot be read."""
@@ -70,6 +73,8 @@ class Wanted:
     def _fits(self, value: Mapping[str, Any]) -> bool:
         if self.appids and _appid_of(value) not in self.appids:
             return False
+        if self.url is not None and not is_about(value, self.url):
+            return False
         wanted = (
             *(("appid", self.appid), ("crawlid", self.crawlid)),
             *(("event", self.event), ("spiderid", self.spiderid)),
@@ -77,12 +82,46 @@ class Wanted:
         return all(value.get(name) == text for name, text in wanted if text is not None)
 
 
-def wanted_by(client: Client, **wanted: Any) -> Wanted:
-    """What a client wants, of what it may see; Refused (403) if it wants another application's."""
+def wanted_by(client: Client, **wanted: Any) -> RecordFilter:
+    """What a client wants, of what it may see; Refused (403) if it wants another application's.
+
+    A ``url`` may be written as a person writes it; Refused (422) if it is none.
+    """
+    if wanted.get("url") is not None:
+        wanted["url"] = url_of(wanted["url"])
     if wanted.get("appid") is not None:
         client.check(wanted["appid"])
     is_hiding = client.role < Role.OPERATE
-    return Wanted(**wanted, appids=client.appids, is_hiding=is_hiding)
+    return RecordFilter(**wanted, appids=client.appids, is_hiding=is_hiding)
+
+
+def url_of(text: str) -> str:
+    """A URL in the one spelling in which it is looked for; Refused (422) says why it is none."""
+    try:
+        return canonical(seed_url(text))
+    except InvalidUrl as error:
+        raise RequestRefused(
+            422, f"This URL cannot be crawled: {error}.", code="invalid_url"
+        ) from None
+
+
+def is_about(value: Mapping[str, Any], url: str) -> bool:
+    """Whether a result or event is about a URL, or about one that redirected from there."""
+    told = [value.get("url"), value.get("response_url"), *(value.get("redirect_urls") or ())]
+    return any(is_spelling(text, url) for text in told)
+
+
+def is_spelling(text: object, url: str) -> bool:
+    """Whether a text of a record means a canonical URL."""
+    if text == url:
+        return True
+    # Seeds keep their fragment, and their query its order; hosts are the same in any spelling.
+    if not isinstance(text, str) or host_of(url) not in text:
+        return False
+    try:
+        return canonical(text) == url
+    except InvalidUrl:
+        return False
 
 
 def _appid_of(value: Mapping[str, Any]) -> object:
@@ -114,7 +153,7 @@ class Page:
         is_long = len(self.records) >= limit or self.scanned >= SCANNED
         return is_long or self.size >= PAGE_BYTES
 
-    def note(self, record: Record, wanted: Wanted) -> bool:
+    def note(self, record: Record, wanted: RecordFilter) -> bool:
         """Go past a record; True: it is on the page."""
         self.offsets[record.partition] = record.offset + 1
         self.scanned += 1
@@ -137,7 +176,7 @@ class Page:
 async def read_page(
     service: Service,
     name: Name,
-    wanted: Wanted,
+    wanted: RecordFilter,
     *,
     cursor: str | None = None,
     limit: int = 100,
@@ -172,9 +211,8 @@ async def read_page(
 
 async def start_of(service: Service, name: Name, crawl: CrawlState) -> dict[int, int]:
     """Where the records of a crawl's latest run begin, about."""
-    at_ms = max(0, int(crawl.started_at * 1000) - _CLOCKS_DIFFER_MS)
-    hosts, topic = service.settings.KAFKA_HOSTS, _topic(service, name)
-    return dict(await offsets_since(hosts, topic, at_ms))
+    at_ms = max(0, int(crawl.started_at * 1000) - CLOCKS_DIFFER_MS)
+    return dict(await offsets_since(service.kafka, _topic(service, name), at_ms))
 
 
 async def records_at(
@@ -194,7 +232,9 @@ async def records_at(
                 if not missing:
                     return found
     number, offset = min(missing)
-    raise Refused(404, f"Partition {number} has no record at offset {offset}.", code="no_record")
+    raise RequestRefused(
+        404, f"Partition {number} has no record at offset {offset}.", code="no_record"
+    )
 
 
 async def one_record(
@@ -206,7 +246,7 @@ async def one_record(
         (record,) = await records_at(service, name, {partition: {offset}})
     page = Page({})
     if not page.note(record, wanted_by(client, with_bodies=True)):
-        raise Refused(404, "The record cannot be decoded.", code="no_record")
+        raise RequestRefused(404, "The record cannot be decoded.", code="no_record")
     return page.records[0]
 
 
@@ -215,16 +255,14 @@ def read(
 ) -> AsyncGenerator[Record, None]:
     """Records from these offsets on; without ``follow`` to the end of the topic as it is."""
     topic = _topic(service, name)
-    hosts = service.settings.KAFKA_HOSTS
-    records = read_topic(hosts, topic, offsets=dict(offsets), follow=follow)
-    return cast("AsyncGenerator[Record, None]", records)
+    return read_topic(service.kafka, topic, offsets=dict(offsets), follow=follow)
 
 
 async def ends_of(service: Service, name: Name) -> dict[int, int]:
     """Offset behind the last record, by partition; KafkaUnavailable."""
     if not service.reach.kafka:
         raise KafkaUnavailable
-    return dict(await end_offsets(service.settings.KAFKA_HOSTS, _topic(service, name)))
+    return dict(await end_offsets(service.kafka, _topic(service, name)))
 
 
 def _topic(service: Service, name: Name) -> str:
@@ -236,7 +274,7 @@ def _topic(service: Service, name: Name) -> str:
 def parsed(cursor: str, ends: Mapping[int, int]) -> dict[int, int]:
     """Offsets out of a cursor, none beyond the end; Refused if it is no cursor."""
     if not _CURSOR.fullmatch(cursor):
-        raise Refused(422, "The cursor is not valid.", code="invalid")
+        raise RequestRefused(422, "The cursor is not valid.", code="invalid")
     pairs = [pair.split(":") for pair in cursor.split(",")]
     return {
         int(number): min(int(offset), ends[int(number)])

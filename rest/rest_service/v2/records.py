@@ -21,7 +21,8 @@ from crawlstream.tasks import beside
 from crawlstream.wire import rejects, requests
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
-from rest_service.http.envelope import Refused, success
+from rest_service.http.envelope import RequestRefused, success
+from rest_service.http.parameters import StrictRoute
 from rest_service.service import (
     MAX_STREAMS,
     MAX_STREAMS_EACH,
@@ -32,7 +33,7 @@ from rest_service.service import (
 from rest_service.v2.reading import (
     Name,
     Page,
-    Wanted,
+    RecordFilter,
     ends_of,
     parsed,
     read,
@@ -67,7 +68,7 @@ COLUMNS: Mapping[Name, Sequence[str]] = {
 }
 """Of a file for spreadsheets; JSON has every field."""
 
-router = APIRouter(prefix="/v2", tags=["records"])
+router = APIRouter(prefix="/v2", tags=["records"], route_class=StrictRoute)
 
 Cursor = Annotated[
     str | None, Query(max_length=100_000, description="`next` of the previous page.")
@@ -81,8 +82,9 @@ async def _wanted(
     crawlid: str | None = None,
     spiderid: str | None = None,
     event: str | None = None,
+    url: Annotated[str | None, Query(max_length=10_000, description="In any spelling.")] = None,
     bodies: Annotated[bool, Query(description="Include page bodies.")] = False,
-) -> Wanted:
+) -> RecordFilter:
     return wanted_by(
         client,
         appid=appid,
@@ -90,10 +92,11 @@ async def _wanted(
         event=event,
         with_bodies=bodies,
         spiderid=spiderid,
+        url=url,
     )
 
 
-Chosen = Annotated[Wanted, Depends(_wanted)]
+Chosen = Annotated[RecordFilter, Depends(_wanted)]
 
 
 class Place(BaseModel):
@@ -206,7 +209,7 @@ async def export(
     start = dict.fromkeys(await ends_of(service, name), 0)
     if wanted.appid and wanted.crawlid:
         key = CrawlKey(wanted.spiderid or "link", wanted.appid, wanted.crawlid)
-        if one := await service.frontier.crawl_state(key, with_domains=False):
+        if one := await service.frontier.queries.crawl_state(key, with_domains=False):
             start = await start_of(service, name, one)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
     if form == "csv":
@@ -235,7 +238,7 @@ def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
 
 
 async def _table(
-    service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
+    service: Service, name: Name, wanted: RecordFilter, start: Mapping[int, int]
 ) -> AsyncGenerator[bytes, None]:
     columns = COLUMNS[name]
     yield as_csv([columns])
@@ -244,14 +247,14 @@ async def _table(
 
 
 async def _lines(
-    service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
+    service: Service, name: Name, wanted: RecordFilter, start: Mapping[int, int]
 ) -> AsyncGenerator[bytes, None]:
     async for values in _values(service, name, wanted, start):
         yield b"".join(orjson.dumps(value) + b"\n" for value in values)
 
 
 async def _values(
-    service: Service, name: Name, wanted: Wanted, start: Mapping[int, int]
+    service: Service, name: Name, wanted: RecordFilter, start: Mapping[int, int]
 ) -> AsyncIterator[list[Any]]:
     """The records that are wanted, some at a time."""
     page = Page(dict(start))
@@ -266,7 +269,7 @@ async def _values(
 
 def _check_room(service: Service, client: Client) -> None:
     if service.streams.is_full(client.name):
-        raise Refused(
+        raise RequestRefused(
             429,
             f"Too many open streams: at most {MAX_STREAMS}, of which {MAX_STREAMS_EACH} per"
             " client.",
@@ -283,7 +286,7 @@ async def _in_turn(
 
 
 async def _events(
-    service: Service, name: Name, wanted: Wanted, begin: Page
+    service: Service, name: Name, wanted: RecordFilter, begin: Page
 ) -> AsyncGenerator[bytes, None]:
     """The stream, with a sign of life every 15 s; it ends with the process, or without Kafka."""
     queue: asyncio.Queue[bytes] = asyncio.Queue(100)
@@ -304,7 +307,7 @@ async def _events(
 
 
 async def _pump(
-    service: Service, name: Name, wanted: Wanted, at: Page, *, queue: asyncio.Queue[bytes]
+    service: Service, name: Name, wanted: RecordFilter, at: Page, *, queue: asyncio.Queue[bytes]
 ) -> None:
     async with aclosing(read(service, name, at.offsets, follow=True)) as records:
         async for record in records:

@@ -19,6 +19,7 @@ from redis.exceptions import AuthenticationError, RedisError
 from crawlstream.boot.clients import blocking_redis, redis_client
 from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.settings import load_settings
+from crawlstream.chaos.processes import Program, RunningServer
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.local import servers
@@ -29,8 +30,7 @@ from crawlstream.throttle.connect import Security, secure
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
 from support.crawler.tls import make_certificate
-from support.program import Program
-from support.servers import RunningServer, running
+from support.servers import running
 from support.waiting import wait_until
 
 PASSWORD = "s3cret of the crawler"  # noqa: S105  of servers that end with the test
@@ -105,7 +105,7 @@ async def test_redis_is_talked_to_through_tls_as_a_user(
         async with make(load_settings()) as redis:
             assert await redis.acl_whoami() == "crawler"
             await check_redis(redis, load_settings().keys)
-            await Frontier(redis, load_settings().keys).state()
+            await Frontier(redis, load_settings().keys).queries.state()
             await redis.set("{cs0}:kept", 1)
 
     for name, value, error in (
@@ -162,11 +162,11 @@ async def test_zookeeper_is_talked_to_through_tls_as_a_user(
         tables.append(table)
 
     editor = ThrottleEditor(
-        settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+        settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
     )
     await editor.seed()
     watch = ThrottleWatch(
-        settings.ZOOKEEPER_HOSTS,
+        settings.zookeeper_hosts,
         settings.throttle_path,
         default=settings.default_rule,
         on_table=take,

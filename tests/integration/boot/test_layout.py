@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.boot.layout import agree_on_layout
+from crawlstream.boot.redis_check import agree_on_layout
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.found import LAYOUT
+from crawlstream.frontier.layout import LAYOUT
 from crawlstream.keys import FrontierKeys
 
 KEYS = FrontierKeys()

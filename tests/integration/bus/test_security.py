@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import load_settings
-from crawlstream.bus.connect import Security, secure
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
-from crawlstream.bus.topics import TopicShape, ensure_topics, list_topics
+from crawlstream.bus.topics import ensure_topics, list_topics
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from crawlstream.local import servers
 from crawlstream.local.home import find_jars
 from crawlstream.local.ports import free_block
-from support.servers import RunningServer, running
+from support.servers import running
 
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -42,7 +43,6 @@ listener.name.sasl_plaintext.plain.sasl.jaas.config={_LOGIN} username="crawler" 
     servers.format_kafka(server)
     with running(server) as kafka:
         yield kafka
-    secure(Security())
 
 
 async def test_every_client_says_who_it_is(
@@ -53,14 +53,14 @@ async def test_every_client_says_who_it_is(
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_USERNAME", "crawler")
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_PASSWORD", "s3cret")
-    hosts, topics = load_settings().KAFKA_HOSTS, Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=1, max_record_bytes=1 << 20))
-    async with KafkaSink(hosts) as sink:
+    monkeypatch.setenv("CRAWLSTREAM_MAX_RECORD_BYTES", str(1 << 20))
+    kafka, topics = kafka_of(load_settings()), Topics(fresh_name)
+    await ensure_topics(kafka, topics)
+    async with KafkaSink(kafka) as sink:
         await sink.send([Out(topics.events, b"seen")])
-    records = read_topic(hosts, topics.events, from_beginning=True, follow=False)
+    records = read_topic(kafka, topics.events, from_beginning=True, follow=False)
     assert [record.value async for record in records] == [b"seen"]
 
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_PASSWORD", "wrong")
-    load_settings()
     with pytest.raises(KafkaUnavailable):
-        await list_topics(hosts)
+        await list_topics(kafka_of(load_settings()))

@@ -17,13 +17,15 @@ from kafka.admin import KafkaAdminClient
 from crawlstream.bus import connect
 from crawlstream.bus import sink as sink_module
 from crawlstream.bus import writer as writer_module
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import NotAcknowledged, Out, Record, RecordTooLarge
+from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
-from crawlstream.bus.topics import TopicShape, ensure_topics, list_topics
+from crawlstream.bus.topics import ensure_topics, list_topics
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import Topics
 from support.bus.pipe import LEAVES_SOCKETS, MIB
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.bus.fixtures"]
@@ -34,20 +36,20 @@ pytestmark = LEAVES_SOCKETS
 async def topic(hosts: list[str], fresh_name: str) -> str:
     """A topic of this test's own, with two partitions."""
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=2))
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=2)), topics)
     return topics.crawled
 
 
 @pytest.fixture
 async def sink(hosts: list[str]) -> AsyncIterator[KafkaSink]:
     """A sink that is running."""
-    async with KafkaSink(hosts, shape=TopicShape(partitions=1)) as sink:
+    async with KafkaSink(Kafka(hosts, shape=TopicShape(partitions=1))) as sink:
         yield sink
 
 
 async def read_all(hosts: list[str], topic: str) -> list[Record]:
     """All that is on a topic now."""
-    return [r async for r in read_topic(hosts, topic, from_beginning=True, follow=False)]
+    return [r async for r in read_topic(Kafka(hosts), topic, from_beginning=True, follow=False)]
 
 
 async def longest_pause_of_the_loop(until: asyncio.Task[None]) -> float:
@@ -99,9 +101,9 @@ async def test_a_topic_smaller_than_the_record_fails_only_that_record(
 ) -> None:
     """A refusal by the broker ends kafka-python's producer; lists beside it are not blamed."""
     small, other = Topics(fresh_name), Topics(f"{fresh_name}.other")
-    await ensure_topics(hosts, small, TopicShape(partitions=1, max_record_bytes=MIB))
-    await ensure_topics(hosts, other, TopicShape(partitions=1))
-    sink = KafkaSink(hosts)
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1, max_record_bytes=MIB)), small)
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1)), other)
+    sink = KafkaSink(Kafka(hosts))
     await sink.start()
     giant = Out(small.crawled, bytes(range(256)) * (3 * MIB // 256) + b"\0" * 100)
     lists = [[Out(other.crawled, b"%d" % n)] for n in range(50)]
@@ -161,7 +163,7 @@ async def test_topics_of_applications_are_made_on_first_use(
     )
     assert [r.value for r in await read_all(hosts, topic)] == [b"firehose"]
     assert [r.value for r in await read_all(hosts, f"{topic}_app")] == [b"own"]
-    assert f"{topic} no name" not in await list_topics(hosts)
+    assert f"{topic} no name" not in await list_topics(Kafka(hosts))
 
 
 async def test_clients_make_no_more_topics_than_kafka_bears(
@@ -170,12 +172,15 @@ async def test_clients_make_no_more_topics_than_kafka_bears(
     """Names that they make up cost a look a minute; topics that are there go on."""
     topics = Topics(fresh_name)
     shape = TopicShape(partitions=1, most=len(topics.all()) + 2)
-    await ensure_topics(hosts, topics, shape)
+    await ensure_topics(Kafka(hosts, shape=shape), topics)
 
     def own(app: str) -> Out:
         return Out(f"{topics.prefix}.crawled_{app}", app.encode(), optional=True)
 
-    async with KafkaSink(hosts, shape=shape) as sink, KafkaSink(hosts, shape=shape) as later:
+    async with (
+        KafkaSink(Kafka(hosts, shape=shape)) as sink,
+        KafkaSink(Kafka(hosts, shape=shape)) as later,
+    ):
         for app in ("one", "two", "three"):
             await sink.send([own(app), Out(topics.crawled, app.encode())])
         begun = time.monotonic()
@@ -185,7 +190,7 @@ async def test_clients_make_no_more_topics_than_kafka_bears(
         await later.send([own("one")])
     assert [r.value for r in await read_all(hosts, own("one").topic)] == [b"one"] * 2
     assert {r.value for r in await read_all(hosts, topics.crawled)} == {b"one", b"two", b"three"}
-    made = {name for name in await list_topics(hosts) if name.startswith(fresh_name)}
+    made = {name for name in await list_topics(Kafka(hosts)) if name.startswith(fresh_name)}
     assert made == {*topics.all(), own("one").topic, own("two").topic}
 
 
@@ -214,7 +219,7 @@ async def test_the_event_loop_is_never_held_up(
         with pytest.raises(NotAcknowledged, match=fresh_name):
             await sink.send([Out(f"{fresh_name}.missing", b"x")])
 
-    async with KafkaSink(hosts) as sink:
+    async with KafkaSink(Kafka(hosts)) as sink:
         sending = asyncio.create_task(send(sink))
         assert await longest_pause_of_the_loop(sending) < 0.5
         await sending
@@ -234,7 +239,7 @@ async def test_a_frozen_broker_is_told_in_time_and_repeating_works(
         (sink_module, "_VERDICT_TIMEOUT_S", 3.0),
     ):
         monkeypatch.setattr(module, name, value)
-    sink = KafkaSink(hosts)
+    sink = KafkaSink(Kafka(hosts))
     await sink.start()
     await sink.send([Out(topic, b"warm")])
     kafka_server.signal(signal.SIGSTOP)
@@ -258,7 +263,7 @@ async def test_starting_waits_for_kafka_and_can_be_given_up(
 ) -> None:
     """A start without a Kafka is cancelled cleanly: the thread ends."""
     monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 500)
-    sink = KafkaSink(["127.0.0.1:1"])
+    sink = KafkaSink(Kafka(["127.0.0.1:1"]))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
             await sink.start()
@@ -272,7 +277,7 @@ async def test_starting_waits_for_kafka_and_can_be_given_up(
 
 async def test_single_records_are_handed_over_together(hosts: list[str], topic: str) -> None:
     """Where records may linger they are gathered: in their order, and all of them at the end."""
-    sink = KafkaSink(hosts, shape=TopicShape(partitions=1), linger_ms=300)
+    sink = KafkaSink(Kafka(hosts, shape=TopicShape(partitions=1)), linger_ms=300)
     await sink.start()
     sends = [
         asyncio.create_task(sink.send([Out(topic, b"%d" % number, b"key")])) for number in range(20)

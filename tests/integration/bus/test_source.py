@@ -14,10 +14,12 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 
 from crawlstream.bus import session as session_module
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.reader import QUEUED_POLLS
 from crawlstream.bus.records import Batch, Out, Record
+from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.source import KafkaSource
-from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.bus.topics import ensure_topics
 from crawlstream.keys import Topics
 from support.bus.pipe import LEAVES_SOCKETS, MIB, Pipe
 from support.waiting import WaitUntil
@@ -256,7 +258,9 @@ async def test_a_topic_made_anew_is_located_under_its_new_identity(
         old = (await next_batch(source)).topic_id
         await with_admin(pipe, lambda admin: admin.delete_topics([pipe.topic]))
         topics = Topics(fresh_name)
-        await ensure_topics(pipe.hosts, topics, TopicShape(partitions=4, max_record_bytes=MIB))
+        await ensure_topics(
+            Kafka(pipe.hosts, shape=TopicShape(partitions=4, max_record_bytes=MIB)), topics
+        )
         await wait_until(lambda: {i for i, _ in pipe.ledger.located} - {old}, timeout_s=20)
         await pipe.send(range(1))
         async with asyncio.timeout(10):

@@ -19,8 +19,8 @@ from crawlstream.bus import session as session_module
 from crawlstream.bus.records import Batch, NotAcknowledged, Out
 from crawlstream.bus.session import Session
 from crawlstream.bus.source import STOP_TIMEOUT_S
+from crawlstream.chaos.processes import RunningServer
 from support.bus.pipe import LEAVES_SOCKETS, Pipe
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.bus.fixtures"]

@@ -11,14 +11,14 @@ from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from crawlstream.bus import connect
+from crawlstream.bus import shape as shape_module
 from crawlstream.bus import topics as topics_module
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
+from crawlstream.bus.shape import ENVELOPE_BYTES, INCOMING_RETENTION_MS, TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.bus.topics import (
-    ENVELOPE_BYTES,
-    INCOMING_RETENTION_MS,
-    TopicShape,
     _replicas,
     _too_few,
     ensure_topics,
@@ -40,14 +40,16 @@ pytestmark = LEAVES_SOCKETS
 async def topics(hosts: list[str], fresh_name: str) -> Topics:
     """The topics of a prefix of this test's own."""
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=2, max_record_bytes=2 * MIB))
+    await ensure_topics(
+        Kafka(hosts, shape=TopicShape(partitions=2, max_record_bytes=2 * MIB)), topics
+    )
     return topics
 
 
 @pytest.fixture
 async def sink(hosts: list[str]) -> AsyncIterator[KafkaSink]:
     """A sink that is running."""
-    async with KafkaSink(hosts) as sink:
+    async with KafkaSink(Kafka(hosts)) as sink:
         yield sink
 
 
@@ -69,22 +71,27 @@ async def test_what_was_spilled_is_kept_until_it_is_forgotten(
     configs = await asyncio.to_thread(configs_of, hosts, topics.overflow)
     assert (configs["retention.ms"], configs["retention.bytes"]) == ("-1", "-1")
     await sink.send([Out(topics.overflow, b"%d" % n, b"key") for n in range(5)])
-    (partition,) = (p for p, end in (await end_offsets(hosts, topics.overflow)).items() if end)
-    await forget_records(hosts, topics.overflow, {partition: 3})
-    left = [r async for r in read_topic(hosts, topics.overflow, from_beginning=True, follow=False)]
+    (partition,) = (
+        p for p, end in (await end_offsets(Kafka(hosts), topics.overflow)).items() if end
+    )
+    await forget_records(Kafka(hosts), topics.overflow, {partition: 3})
+    left = [
+        r
+        async for r in read_topic(Kafka(hosts), topics.overflow, from_beginning=True, follow=False)
+    ]
     assert [(record.offset, record.value) for record in left] == [(3, b"3"), (4, b"4")]
 
 
 async def test_topics_are_made_in_their_shape(hosts: list[str], topics: Topics) -> None:
     """All topics exist afterwards; incoming is stamped by the broker and kept for two weeks."""
-    assert set(topics.all()) <= set(await list_topics(hosts))
+    assert set(topics.all()) <= set(await list_topics(Kafka(hosts)))
     incoming = await asyncio.to_thread(configs_of, hosts, topics.incoming)
     crawled = await asyncio.to_thread(configs_of, hosts, topics.crawled)
     assert incoming["message.timestamp.type"] == "LogAppendTime"
     assert incoming["retention.ms"] == str(14 * 24 * 3600 * 1000)
     assert crawled["message.timestamp.type"] == "CreateTime"
     assert int(crawled["max.message.bytes"]) > 2 * MIB
-    assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+    assert set(await end_offsets(Kafka(hosts), topics.crawled)) == {0, 1}
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -97,9 +104,12 @@ async def test_a_broker_need_not_know_how_large_records_may_unpack(
 ) -> None:
     """Topics are made with that bound where it is one, else with all others."""
     if not is_known:
-        monkeypatch.setattr(topics_module, "_UNPACKED", "max.something.unheard.of")
+        for module in (shape_module, topics_module):
+            monkeypatch.setattr(module, "UNPACKED", "max.something.unheard.of")
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=1, max_record_bytes=2 * MIB))
+    await ensure_topics(
+        Kafka(hosts, shape=TopicShape(partitions=1, max_record_bytes=2 * MIB)), topics
+    )
     largest = str(2 * MIB + ENVELOPE_BYTES)
     for topic in topics.all():
         configs = await asyncio.to_thread(configs_of, hosts, topic)
@@ -113,17 +123,23 @@ async def test_topics_that_exist_are_left_alone(hosts: list[str], topics: Topics
     """Making topics again changes nothing, even when two do it at once in another shape."""
     await asyncio.gather(
         *(
-            ensure_topics(hosts, topics, TopicShape(partitions=5, max_record_bytes=MIB))
+            ensure_topics(
+                Kafka(hosts, shape=TopicShape(partitions=5, max_record_bytes=MIB)), topics
+            )
             for _ in range(2)
         )
     )
-    assert set(await end_offsets(hosts, topics.crawled)) == {0, 1}
+    assert set(await end_offsets(Kafka(hosts), topics.crawled)) == {0, 1}
 
 
 async def test_a_topic_too_small_for_its_records_is_told(hosts: list[str], topics: Topics) -> None:
     """One sentence for each topic that cannot hold the largest record, none if all can."""
-    assert await topic_problems(hosts, topics, max_record_bytes=2 * MIB) == []
-    problems = await topic_problems(hosts, topics, max_record_bytes=8 * MIB)
+    assert (
+        await topic_problems(Kafka(hosts, shape=TopicShape(max_record_bytes=2 * MIB)), topics) == []
+    )
+    problems = await topic_problems(
+        Kafka(hosts, shape=TopicShape(max_record_bytes=8 * MIB)), topics
+    )
     assert len(problems) == len(topics.all())
     assert "max.message.bytes" in problems[0]
 
@@ -140,7 +156,7 @@ async def test_a_topic_that_an_operator_made_otherwise_is_told(
         await asyncio.to_thread(admin.create_topics, dict.fromkeys(names, plain))
     finally:
         admin.close()
-    problems = await topic_problems(hosts, topics, max_record_bytes=0)
+    problems = await topic_problems(Kafka(hosts, shape=TopicShape(max_record_bytes=0)), topics)
     assert [problem.split()[1] for problem in problems] == list(names)
     words = ("message.timestamp.type", "cleanup.policy", "retention.ms")
     assert all(word in problem for word, problem in zip(words, problems, strict=True))
@@ -164,30 +180,30 @@ def test_three_replicas_of_which_one_acknowledges_are_told() -> None:
 
 async def test_how_many_replicas_there_are_is_asked(hosts: list[str], topics: Topics) -> None:
     """Each topic's own."""
-    assert _replicas(hosts, topics.all()) == dict.fromkeys(topics.all(), 1)
+    assert _replicas(Kafka(hosts), topics.all()) == dict.fromkeys(topics.all(), 1)
 
 
 async def test_how_long_a_topic_keeps_its_records_is_told(hosts: list[str], topics: Topics) -> None:
     """In milliseconds; for ever is -1, and a topic that is not there is no number."""
-    assert await retention_ms(hosts, topics.incoming) == INCOMING_RETENTION_MS
-    assert await retention_ms(hosts, topics.overflow) == -1
+    assert await retention_ms(Kafka(hosts), topics.incoming) == INCOMING_RETENTION_MS
+    assert await retention_ms(Kafka(hosts), topics.overflow) == -1
     with pytest.raises(KafkaUnavailable, match="topic nothing does not exist"):
-        await retention_ms(hosts, "nothing")
+        await retention_ms(Kafka(hosts), "nothing")
 
 
 async def test_a_replication_that_cannot_be_had_is_told(hosts: list[str], fresh_name: str) -> None:
     """More replicas than brokers are refused with Kafka's own words."""
     with pytest.raises(KafkaUnavailable, match="replication factor of 3"):
-        await ensure_topics(hosts, Topics(fresh_name), TopicShape(replication=3))
+        await ensure_topics(Kafka(hosts, shape=TopicShape(replication=3)), Topics(fresh_name))
 
 
 async def test_a_topic_is_read_from_its_beginning_to_its_end(
     hosts: list[str], topics: Topics, sink: KafkaSink
 ) -> None:
     """Without follow, reading ends where the topic ended; an empty topic ends at once."""
-    assert [r async for r in read_topic(hosts, topics.events, follow=False)] == []
+    assert [r async for r in read_topic(Kafka(hosts), topics.events, follow=False)] == []
     await sink.send([Out(topics.events, b"%d" % n, b"key") for n in range(5)])
-    records = read_topic(hosts, topics.events, from_beginning=True, follow=False)
+    records = read_topic(Kafka(hosts), topics.events, from_beginning=True, follow=False)
     assert [r.value async for r in records] == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -196,9 +212,9 @@ async def test_a_topic_is_read_since_a_moment(
 ) -> None:
     """Records sent after ``end_offsets`` was asked are read, those before are not."""
     await sink.send([Out(topics.events, b"before")])
-    now = await end_offsets(hosts, topics.events)
+    now = await end_offsets(Kafka(hosts), topics.events)
     await sink.send([Out(topics.events, b"after")])
-    async for record in read_topic(hosts, topics.events, offsets=now):
+    async for record in read_topic(Kafka(hosts), topics.events, offsets=now):
         assert record.value == b"after"
         break
 
@@ -209,9 +225,9 @@ async def test_a_missing_topic_or_kafka_is_told_in_a_sentence(
     """Reading what is not there raises KafkaUnavailable instead of waiting for ever."""
     monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 500)
     with pytest.raises(KafkaUnavailable, match="topic nothing does not exist"):
-        await end_offsets(hosts, "nothing")
+        await end_offsets(Kafka(hosts), "nothing")
     with pytest.raises(KafkaUnavailable, match="does not answer"):
-        await list_topics(["127.0.0.1:1"])
+        await list_topics(Kafka(["127.0.0.1:1"]))
 
 
 async def test_who_hears_of_metadata_may_become_more_meanwhile(
@@ -219,7 +235,7 @@ async def test_who_hears_of_metadata_may_become_more_meanwhile(
 ) -> None:
     """A listener that comes while others are told does not silence the client."""
     client, network = await asyncio.to_thread(
-        connect.open_client, KafkaConsumer, **connect.common_options(hosts, "listeners")
+        connect.open_client, KafkaConsumer, **Kafka(hosts, "listeners").options()
     )
     heard = threading.Event()
     network.cluster.add_listener(

@@ -9,10 +9,10 @@ import pytest
 from redis import Redis
 
 from crawlstream.bus import connect
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.cli.app import run
 from crawlstream.throttle import node
 from support.bus.pipe import LEAVES_SOCKETS
-from support.servers import RunningServer
 
 pytest_plugins = ["support.bus.fixtures"]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.keys import FrontierKeys
 from support.crawler.cluster import CrawlerCluster, counted
-from support.crawler.site import Answer, CrawlerSite, page, serving
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]

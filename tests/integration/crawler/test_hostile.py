@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from crawlstream.chaos.hostile_pages import MIB, corpus
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.crawl import CrawlKey
 from support.crawler.cluster import CrawlerCluster
-from support.crawler.hostiles import MIB, corpus
-from support.crawler.site import Answer, CrawlerSite, Visit, page
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psutil
 
+from crawlstream.chaos.scripted_site import CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
-from support.crawler.site import CrawlerSite, page
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]

@@ -37,18 +37,16 @@ class Fed:
         self.answers_lost = 0
         self.holds = Holds(4, lambda: None, lambda: self.now)
         self.loop = LeaseLoop(
-            bench.worker.frontier,
+            bench.worker.session,
             self.holds,
             Screen(),  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
             meter=Meter("link", 4),
-            worker="w1",
-            spiderid="link",
             may_lease=lambda: True,
         )
-        frontier: Any = bench.worker.frontier
-        self._run = frontier._run
-        frontier._run = self._run_or_not
+        scripts: Any = bench.worker.session._scripts
+        self._run = scripts.run
+        scripts.run = self._run_or_not
 
     async def _run_or_not(self, *what: Any) -> object:
         answer: object = await self._run(*what)
@@ -112,7 +110,7 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
     await bench.feed.seeds("a/1")
     fed = Fed(bench)
     (page,) = await fed.exchange()
-    await bench.frontier.blame("w1", "")
+    await bench.blame("w1", "")
     fed.holds.set_out(page)
     fed.holds.depart(page)
     fed.holds.departed(page)

@@ -8,9 +8,9 @@ import signal
 import time
 from collections.abc import Iterator
 
+from crawlstream.chaos.hostile_pages import MIB, packed
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page, page
 from support.crawler.cluster import CrawlerCluster
-from support.crawler.hostiles import MIB, packed
-from support.crawler.site import Answer, CrawlerSite, Page, page
 
 pytest_plugins = ["support.crawler.fixtures"]
 

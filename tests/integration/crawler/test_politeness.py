@@ -11,11 +11,11 @@ from email.utils import formatdate
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.inspection import Inspector
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
-from support.crawler.site import Answer, CrawlerSite, Visit, page
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -97,7 +97,7 @@ async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
         return Answer(raw=b"")
 
     site.pages |= {f"/{n}": cut for n in range(30)}
-    inspector = Inspector(redis, FrontierKeys())
+    inspector = Frontier(redis, FrontierKeys()).inspector
     with cluster.worker(RETRY_TIMES="20"), cluster.worker(RETRY_TIMES="20"):
         crawl = await cluster.feed(*(site.url(f"/{n}") for n in range(30)))
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
-from support.crawler.site import Answer, CrawlerSite, page
 
 pytest_plugins = ["support.crawler.fixtures"]
 

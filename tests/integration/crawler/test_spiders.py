@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from pathlib import Path
 
-from support.crawler.cluster import Crawler, CrawlerCluster, counted
-from support.crawler.site import Answer, CrawlerSite, page
+from crawlstream.chaos.processes import Crawler
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
+from support.crawler.cluster import CrawlerCluster, counted
+from support.documented import write_example_project
 
 pytest_plugins = ["support.crawler.fixtures"]
 
@@ -221,24 +222,11 @@ async def test_what_a_middleware_asks_for_instead_goes_through_the_frontier(
     assert abroad["redirect_urls"] == [site.url("/abroad")]
 
 
-def written_down(folder: Path) -> None:
-    """Write the example project of ``docs/spiders.md`` into a folder."""
-    text = (Path(__file__).resolve().parents[3] / "docs" / "spiders.md").read_text()
-    files = re.findall(r"^`([\w./]+)`\n\n```\w+\n(.*?)```", text, re.DOTALL | re.MULTILINE)
-    assert len(files) == 4
-    for name, code in files:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(code)
-    for package in ("shop", "shop/spiders"):
-        (folder / package / "__init__.py").touch()
-
-
 async def test_a_project_joins_by_one_line(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:
     """The example of the documentation runs as written: its spider, its pipeline, a hand-over."""
-    written_down(tmp_path)
+    write_example_project(tmp_path)
     item = Answer(b"<b class=price>9.99</b>")
     front = b"<a class=product href=/1></a><a class=product href=/2></a><a class=about href=/about>"
     site.pages |= {"/": Answer(front), "/1": item, "/2": item, "/about": page("/team")}

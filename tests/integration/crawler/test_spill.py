@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
-from support.crawler.site import Answer, CrawlerSite, page, serving
 from support.frontier.audit import audit
 from support.monitors import MonitorProcess
 from support.spilling import filled

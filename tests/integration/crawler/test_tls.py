@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
 from support.crawler.cluster import CrawlerCluster, counted
-from support.crawler.site import CrawlerSite, page, serving
 from support.crawler.tls import TlsSite, make_certificate
 from support.windows import spaced
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from crawlstream.boot.failpoints import STEPS
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler.cluster import CrawlerCluster, counted
-from support.crawler.site import Answer, CrawlerSite, Visit, page
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Command, IntakeBatch, Links, Outcome, Seed, Settle
 from support.frontier.audit import audit
@@ -25,9 +26,9 @@ from support.frontier.bench import (
     keep_what_is_answered,
     links,
     open_bench,
+    position_of,
     url_of,
 )
-from support.servers import RunningServer
 
 REPLAYED_DB = 7
 PAGES = 31
@@ -111,7 +112,7 @@ async def record(bench: Bench) -> Recording:
     await bench.tend()
     dying = bench.another_worker("dying")
     await dying.lease(4)
-    await bench.frontier.blame("dying", "")
+    await bench.blame("dying", "")
     while left := await worker.lease(4):
         await settle(recording, worker, left[:3])
         await worker.release(*left[3:], delay_ms=50)
@@ -169,7 +170,7 @@ async def go_on(bench: Bench, recording: Recording) -> list[str]:
     await bench.rule()
     await bench.advance(DEADLINE_MS + 1)
     await bench.tend()
-    position = await bench.frontier.position("topic", 0) or 0
+    position = await position_of(bench.frontier, "topic", 0) or 0
     rest = [record for record in recording.records if record.offset >= position]
     batch = IntakeBatch(
         topic_id="topic",
@@ -178,7 +179,7 @@ async def go_on(bench: Bench, recording: Recording) -> list[str]:
         next=len(recording.records),
         records=rest,
     )
-    await bench.frontier.intake(batch)
+    await bench.frontier.intake.apply(batch)
     await bench.tend()
     worker = bench.another_worker("new")
     crawled: list[str] = []
@@ -187,7 +188,7 @@ async def go_on(bench: Bench, recording: Recording) -> list[str]:
         crawled += map(url_of, answer.holds)
         await bench.advance(1_000)
         answer = await worker.exchange(settles=settles_of(answer.holds), want=50)
-    await worker.frontier.retire("new")
+    await worker.session.retire()
     await bench.advance(GRACE_MS)
     await bench.tend()
     return crawled

@@ -10,16 +10,23 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import FrontierFull, NoFrontier, PositionGap, RedisUnavailable
-from crawlstream.frontier.overflow import Overflow, SpillBatch
-from crawlstream.frontier.positions import Positions
+from crawlstream.frontier.overflow import SpillBatch
 from crawlstream.frontier.streams import GROUP, TAKE_OVER_MS, Streams
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Loss, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.audit import audit
-from support.frontier.bench import CRAWL, KEYS, Bench, keep_what_is_answered, links, open_bench
-from support.servers import RunningServer
+from support.frontier.bench import (
+    CRAWL,
+    KEYS,
+    Bench,
+    keep_what_is_answered,
+    links,
+    open_bench,
+    position_of,
+)
 from support.spilling import filled
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -44,9 +51,9 @@ async def test_a_full_redis_refuses_intake_and_moves_no_position(crowded: Bench)
     frontier, batch = crowded.frontier, crowded.feed.batch(crowded.feed.seed("b/1"))
     async with filled(crowded.redis, NOTHING_LEFT):
         with pytest.raises(FrontierFull):
-            await frontier.intake(batch)
-        assert await frontier.position("topic", 0) == 2
-    assert (await frontier.intake(batch)).applied == 1
+            await frontier.intake.apply(batch)
+        assert await position_of(frontier, "topic", 0) == 2
+    assert (await frontier.intake.apply(batch)).applied == 1
 
 
 @pytest.mark.parametrize(("share", "is_full"), [(0.7, False), (0.8, True)])
@@ -56,13 +63,13 @@ async def test_seeds_wait_before_redis_is_full(
     """From three quarters on, in words that say what ends it; the glance tells it too."""
     batch = crowded.feed.batch(crowded.feed.seed("b/1"))
     async with filled(crowded.redis, share):
-        state = await crowded.frontier.state()
+        state = await crowded.frontier.queries.state()
         assert state.is_full == is_full
         assert 0 < state.memory_used < state.memory_limit
         if is_full:
             with pytest.raises(FrontierFull, match="maxmemory is raised"):
-                await crowded.frontier.intake(batch)
-    assert (await crowded.frontier.intake(batch)).applied == 1
+                await crowded.frontier.intake.apply(batch)
+    assert (await crowded.frontier.intake.apply(batch)).applied == 1
 
 
 async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
@@ -71,7 +78,7 @@ async def test_a_redis_without_a_limit_is_never_full(crowded: Bench) -> None:
     (hold,) = await crowded.worker.lease()
     await crowded.redis.config_set("maxmemory", 0)
     try:
-        state = await crowded.frontier.state()
+        state = await crowded.frontier.queries.state()
         assert (state.is_full, state.memory_limit) == (False, 0)
         assert (await crowded.feed.seeds("b/1")).applied == 1
         answer = await crowded.worker.settle(hold, links=[links("b", [2])])
@@ -89,10 +96,10 @@ async def test_commands_take_effect_in_a_full_redis(crowded: Bench) -> None:
     batch = feed.batch(*before, seed, feed.command("info"))
     async with filled(crowded.redis, NOTHING_LEFT):
         with pytest.raises(FrontierFull):
-            await crowded.frontier.intake(batch)
+            await crowded.frontier.intake.apply(batch)
         assert (await crowded.state()).state == "stopping"
-        assert await crowded.frontier.position("topic", 0) == seed.offset
-    answer = await crowded.frontier.intake(batch)
+        assert await position_of(crowded.frontier, "topic", 0) == seed.offset
+    answer = await crowded.frontier.intake.apply(batch)
     assert (answer.applied, list(answer.runs.values())) == (2, [2])
 
 
@@ -105,10 +112,10 @@ async def test_a_stop_takes_effect_ahead_of_seeds_that_wait(crowded: Bench) -> N
     async with filled(crowded.redis, NOTHING_LEFT):
         for _ in range(3):
             with pytest.raises(FrontierFull):
-                await crowded.frontier.intake(batch)
+                await crowded.frontier.intake.apply(batch)
             assert (await crowded.state()).state == "stopping"
-            assert await crowded.frontier.position("topic", 0) == first.offset
-    answer = await crowded.frontier.intake(batch)
+            assert await position_of(crowded.frontier, "topic", 0) == first.offset
+    answer = await crowded.frontier.intake.apply(batch)
     assert answer.applied == 5
     assert dict(answer.runs) == {first.offset: 1, after.offset: 2}
     assert dict(answer.refused) == {late.offset: "stopped"}
@@ -123,8 +130,8 @@ async def test_seeds_that_a_stop_means_do_not_wait_for_room(crowded: Bench) -> N
     waiting = [feed.seed("a/late", timestamp_ms=1_000) for _ in range(5)]
     stop = feed.command("stop", timestamp_ms=2_000)
     async with filled(crowded.redis, NOTHING_LEFT):
-        await crowded.frontier.stop_ahead("topic", 0, stop)
-        answer = await crowded.frontier.intake(feed.batch(*waiting, stop))
+        await crowded.frontier.intake.stop_ahead("topic", 0, stop)
+        answer = await crowded.frontier.intake.apply(feed.batch(*waiting, stop))
     assert dict(answer.refused) == {seed.offset: "stopped" for seed in waiting}
     actions = await crowded.reader.actions(count=10, block_ms=0)
     assert [(one.name, one.purged) for one in actions] == [("stop", 1_001)]
@@ -133,15 +140,15 @@ async def test_seeds_that_a_stop_means_do_not_wait_for_room(crowded: Bench) -> N
 async def test_a_stop_waits_for_its_turn_while_there_is_room(crowded: Bench) -> None:
     """Nothing is done ahead without need, twice, or for a partition that nobody knows."""
     stop = crowded.feed.command("stop")
-    await crowded.frontier.stop_ahead("topic", 0, stop)
+    await crowded.frontier.intake.stop_ahead("topic", 0, stop)
     assert (await crowded.state()).state == "running"
     loss = Loss(topic_id="topic", kafka_partition=0, offset=0, until=stop.offset + 1)
-    await Positions(crowded.redis, KEYS).restore(loss)
+    await crowded.frontier.positions.restore(loss)
     async with filled(crowded.redis, NOTHING_LEFT):
-        await crowded.frontier.stop_ahead("topic", 0, stop)
+        await crowded.frontier.intake.stop_ahead("topic", 0, stop)
     assert (await crowded.state()).state == "running", "it was done in a Redis that is lost"
     with pytest.raises(PositionGap):
-        await crowded.frontier.stop_ahead("another", 0, stop)
+        await crowded.frontier.intake.stop_ahead("another", 0, stop)
 
 
 async def test_a_full_redis_still_drains(crowded: Bench) -> None:
@@ -152,16 +159,16 @@ async def test_a_full_redis_still_drains(crowded: Bench) -> None:
         await worker.settle(*holds[:10])
         await worker.requeue(*holds[10:15], delay_ms=10)
         await worker.release(*holds[15:20])
-        await frontier.blame("w1", "")
-        await frontier.beat("w1")
+        await worker.session.blame("w1", "")
+        await worker.session.beat()
         await crowded.rule()
         assert (await crowded.state()).done == 11
-        assert (await frontier.state()).delayed == 5
+        assert (await frontier.queries.state()).delayed == 5
         await crowded.tend()
     await crowded.advance(10_000)
     async with filled(crowded.redis, NOTHING_LEFT):
         assert len(await worker.crawl_all()) == 1_002 - 11
-        assert await frontier.retire("w1") == 0
+        assert await worker.session.retire() == 0
 
 
 async def test_what_was_finished_in_a_full_redis_is_finished(crowded: Bench) -> None:
@@ -220,19 +227,19 @@ async def test_a_restarted_redis_has_lost_nothing(
     await bench.feed.seeds(*(f"a/{i}" for i in range(5)), "long/1", "b/1")
     held = await bench.worker.lease(3)
     before = await bench.state()
-    life = (await bench.frontier.state()).life
+    epoch = (await bench.frontier.queries.state()).life
     redis_server.kill()
     redis_server.start()
     after = await bench.state()
     assert (after.queued, after.held) == (before.queued, before.held) == (4, 3)
     answer = await bench.worker.exchange(want=5)
-    assert (answer.life > life, list(answer.holds)) == (True, [])
+    assert (answer.redis_epoch > epoch, list(answer.holds)) == (True, [])
     assert not (await bench.worker.settle(*held, sent_ms=1)).stale
     await bench.advance(1_500)
     assert (await bench.worker.urls()) == ["a/1"]
     await bench.advance(100_000)
     await bench.rule(rule)
-    assert await bench.frontier.position("topic", 0) == 7
+    assert await position_of(bench.frontier, "topic", 0) == 7
     await audit(bench.redis)
 
 
@@ -248,13 +255,13 @@ async def test_a_redis_that_is_away_is_said_to_be_so(redis_server: RunningServer
         try:
             streams = Streams(client, KEYS, "reader")
             for ask in (
-                lambda: bench.frontier.beat("w1"),
+                bench.worker.session.beat,
                 bench.worker.lease,
-                lambda: bench.frontier.position("topic", 0),
-                bench.frontier.rules,
-                bench.frontier.crawls,
-                bench.frontier.state,
-                bench.frontier.tend,
+                lambda: position_of(bench.frontier, "topic", 0),
+                bench.frontier.rules.table,
+                bench.frontier.queries.crawls,
+                bench.frontier.queries.state,
+                bench.frontier.maintenance.tend,
                 lambda: streams.owed(block_ms=0),
                 lambda: streams.published(["1-1"]),
             ):
@@ -292,43 +299,43 @@ async def test_either_protocol_of_redis_will_do(redis_server: RunningServer, pro
         (action,) = await streams.actions(count=5, block_ms=0)
         assert action.name == "info"
         assert not await streams.actions(count=5, block_ms=1)
-        assert [state.crawl for state in await bench.frontier.crawls()] == [CRAWL]
-        assert await bench.frontier.rules()
+        assert [state.crawl for state in await bench.frontier.queries.crawls()] == [CRAWL]
+        assert await bench.frontier.rules.table()
         await audit(client)
 
 
-async def test_no_call_founds_a_frontier(bench: Bench) -> None:
+async def test_no_call_creates_a_frontier(bench: Bench) -> None:
     """Asked of an emptied Redis, or of another one, each operation waits and leaves no trace."""
     await bench.feed.seeds("a/1")
     (hold,) = await bench.worker.lease()
     batch = bench.feed.batch(bench.feed.seed("b/1"))
     await bench.redis.flushdb()
-    overflow = Overflow(bench.redis, KEYS)
+    session, overflow = bench.worker.session, bench.frontier.overflow
     settle = Settle(token=hold.token, outcome=Outcome.DONE)
     empty = SpillBatch(topic_id="t", kafka_partition=0, start=0, next=1, records=[])
     frontier = bench.frontier
     calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: frontier.beat("w1"),
-        lambda: frontier.exchange("w1", "link", settles=[settle], want=1),
-        lambda: frontier.put_links("w1", "link", hold.token, [links("c", [1])]),
-        lambda: frontier.reconcile("w1", [hold.token]),
-        lambda: frontier.retire("w1"),
-        lambda: frontier.blame("w1", ""),
-        lambda: frontier.agree("group"),
+        session.beat,
+        lambda: session.exchange(settles=[settle], want=1),
+        lambda: session.put_links(hold.token, [links("c", [1])]),
+        lambda: session.reconcile([hold.token]),
+        session.retire,
+        lambda: session.blame("w1", ""),
+        lambda: frontier.rules.agree("group"),
         lambda: overflow.recall(empty),
-        frontier.tend,
+        frontier.maintenance.tend,
         bench.rule,
-        overflow.room,
+        overflow.state,
     ]
     for call in calls:
         with pytest.raises(NoFrontier):
             await call()
     with pytest.raises(PositionGap) as gap:
-        await frontier.intake(batch)
+        await frontier.intake.apply(batch)
     assert gap.value.position == -1
     assert await bench.redis.dbsize() == 0
     loss = Loss(topic_id="topic", kafka_partition=0, offset=1)
-    assert await Positions(bench.redis, KEYS).restore(loss) == 1
+    assert await bench.frontier.positions.restore(loss) == 1
     await bench.rule()
-    await frontier.intake(batch)
+    await frontier.intake.apply(batch)
     assert await bench.worker.crawl_all() == ["b/1"]

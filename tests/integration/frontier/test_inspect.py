@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.cli.app import run
 from crawlstream.frontier.inspection import MOST_ENTRIES, Inspector
 from crawlstream.model.crawl import CrawlKey
@@ -16,7 +17,6 @@ from crawlstream.model.effects import Outcome
 from crawlstream.model.inspection import PageReport, Sighting, Where
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.bench import CRAWL, KEYS, Bench, links
-from support.servers import RunningServer
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -26,7 +26,7 @@ OTHER = replace(CRAWL, crawlid="other")
 @pytest.fixture
 def inspector(bench: Bench) -> Inspector:
     """Somebody with a question."""
-    return Inspector(bench.redis, KEYS)
+    return bench.frontier.inspector
 
 
 async def report(inspector: Inspector, url: str, crawl: CrawlKey = CRAWL) -> PageReport:
@@ -148,7 +148,7 @@ async def test_a_domain_tells_its_rule_and_who_waits(bench: Bench, inspector: In
     await bench.feed.seeds("a/1", "a/2", "b/1", priority=50)
     await bench.feed.seeds("a/3", crawl=OTHER, priority=10)
     found = await inspector.domain("a")
-    assert (found.hits, found.window_s, found.is_moderated) == (2, 60, True)
+    assert found.rule == ThrottleRule(hits=2, window_s=60)
     (queue,) = found.queues
     assert (queue.spiderid, queue.place, queue.bands) == ("link", "ready", 2)
     assert [(band.crawl, band.standing, band.queued) for band in queue.first] == [
@@ -160,7 +160,8 @@ async def test_a_domain_tells_its_rule_and_who_waits(bench: Bench, inspector: In
     assert (found.unreported, found.under_way, found.queues[0].place) == (1, 1, "waiting")
     assert found.next_ms > 0
     blocked = await inspector.domain("b")
-    assert (blocked.hits, blocked.queues[0].place) == (0, "parked")
+    assert blocked.rule is not None
+    assert (blocked.rule.hits, blocked.queues[0].place) == (0, "parked")
     assert (await inspector.domain("nowhere")).queues == []
 
 
@@ -208,8 +209,12 @@ async def test_a_person_asks(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     page = await say("http://A.example:80/2#top")
     assert "crawl, run 1, running: queued" in page
     assert "position 1 in its queue" in page
+    assert "a.example: 1000000 per 1 s" in page
+    assert "next request in" in page
     told = json.loads(await say("a.example/1", "--json"))
     assert [one["where"] for one in told["crawls"]] == ["seen"]
+    assert told["crawls"][0]["summary"].startswith("seen, no longer queued")
+    assert (told["url"], told["domain"]["domain"]) == ("http://a.example/1", "a.example")
     assert "No known crawl has admitted" in await say("http://a.example/3")
     assert "never admitted" in await say("http://a.example/3", "--crawlid", "crawl", "--app")
     assert "at a time" in await say("www.a.example", "--as", "domain")
@@ -240,6 +245,6 @@ async def test_what_cannot_be_found_is_a_sentence(
     del bench
     for words in (["nothing"], ["http://a/", "--crawlid", "nothing"]):
         assert await asyncio.to_thread(run, ["frontier", "inspect", *words]) == 1
-        assert "crawlstream info" in capsys.readouterr().err
+        assert "crawlstream crawls" in capsys.readouterr().err
     assert await asyncio.to_thread(run, ["frontier", "inspect", "ftp://a/"]) == 1
     assert capsys.readouterr().err.startswith("crawlstream: ")

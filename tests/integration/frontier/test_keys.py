@@ -1,49 +1,67 @@
-"""docs/keys.md and the scripts: no key is made that the page does not list."""
+"""docs/keys.md, the scripts and ``keys.py``: all three have the same keys."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from importlib.resources import files
 
 import pytest
 
+from crawlstream.frontier import sources
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from support.frontier.audit import PERMANENT, documented, is_documented
+from support.frontier.lua import LUA
 
-_LUA = files("crawlstream.frontier") / "lua"
-_SOURCES = {
-    file.name: file.read_text()
-    for folder in (_LUA, _LUA / "includes")
-    for file in folder.iterdir()
-    if file.name.endswith(".lua")
-}
+_KEYS_FILE = "includes/keys.lua"
+_CHANNELS = {"wake_tend", "wake_channel"}
 
 
-@pytest.mark.parametrize("name", sorted(_SOURCES))
-def test_every_key_of_a_script_is_on_the_page(name: str) -> None:
-    """Each name that a script appends to its prefix begins a documented key."""
-    beginnings = [re.split(r"[<]", key)[0] for key in documented()]
-    for literal in re.findall(r"\bP \.\. '([^']+)'", _SOURCES[name]):
-        if not literal.startswith("wake:"):  # a channel
-            assert literal in beginnings, (name, literal)
+def _code_of(file: str) -> str:
+    return re.sub(r"--.*", "", (LUA / file).read_text())
 
 
-def test_scripts_make_keys_from_their_prefix_only() -> None:
-    """No script takes a key from its arguments or writes one by hand."""
-    for name, source in _SOURCES.items():
-        code = re.sub(r"--.*", "", source)
-        assert "{cs" not in code, name
-        assert len(re.findall(r"KEYS\[", code)) <= 1, name
+def _patterns() -> dict[str, str]:
+    """The keys of ``keys.lua`` by name, as the page writes them."""
+    lines = re.findall(r"\bK\.(\w+).*?P \.\. (.*?)(?: end)?$", _code_of(_KEYS_FILE), re.MULTILINE)
+    return {
+        name: "".join(
+            part.strip("'") if "'" in part else f"<{part}>" for part in made.split(" .. ")
+        )
+        for name, made in lines
+    }
 
 
-def test_every_documented_key_is_made_somewhere() -> None:
-    """The page lists nothing that does not exist (any more)."""
-    made = set(re.findall(r"\bP \.\. '([^']+)'", "".join(_SOURCES.values())))
-    made |= {re.split(r"[<]", name)[0] for name in _names_of_keys_module()}
-    for key in documented():
-        assert re.split(r"[<]", key)[0] in made, key
+def test_every_key_of_the_scripts_is_on_the_page() -> None:
+    """The page has them as they are made, and nothing that does not exist (any more)."""
+    keys = {made for name, made in _patterns().items() if name not in _CHANNELS}
+    listed = {name.replace("<c>/<priority>", "<tag>") for name in documented()}
+    assert not keys - listed
+    assert not listed - keys - _names_of_keys_module()
+
+
+@pytest.mark.parametrize(
+    "file", sorted(path.relative_to(LUA).as_posix() for path in LUA.rglob("*.lua"))
+)
+def test_scripts_make_keys_in_one_place_only(file: str) -> None:
+    """No script takes a key from its arguments, or appends to the prefix by itself."""
+    if file != _KEYS_FILE:
+        assert not re.findall(r"\bKEYS\b|\bP\b|\{cs", _code_of(file))
+
+
+@pytest.mark.parametrize("operation", sources.operations())
+def test_keys_are_written_where_they_are_made(operation: str) -> None:
+    """Redis is given no name that only ``keys.lua`` knows."""
+    assert not re.findall(r"\bK\b", re.sub(r"--.*", "", sources.source_of(operation)))
+
+
+def test_no_key_is_made_for_nothing() -> None:
+    """Each key of ``keys.lua`` is used."""
+    used = set[str]()
+    for path in LUA.rglob("*.lua"):
+        if path.name != "keys.lua":
+            used |= set(re.findall(r"\bK\.(\w+)", path.read_text()))
+    assert used == set(_patterns())
 
 
 def test_every_name_of_the_keys_module_is_on_the_page() -> None:
@@ -53,13 +71,24 @@ def test_every_name_of_the_keys_module_is_on_the_page() -> None:
     assert {"m", "positions", "outbox"} <= PERMANENT
 
 
+def test_a_key_has_one_name_in_both_languages() -> None:
+    """Where Python and Lua name a key alike it is the same key."""
+    names = _patterns()
+    alike = set(names) & set(dir(FrontierKeys))
+    assert {"meta", "robots", "wake_channel"} <= alike
+    for name in alike:
+        method = getattr(FrontierKeys(), name)
+        arguments = [f"<{parameter}>" for parameter in inspect.signature(method).parameters]
+        assert method(*arguments).removeprefix(FrontierKeys().tag) == names[name]
+
+
 def _names_of_keys_module() -> set[str]:
     """What the methods of FrontierKeys answer, without prefix, for made-up arguments."""
     keys = FrontierKeys()
     made_up = {"crawl": CrawlKey("s", "a", "c")}
     names = set()
     for name, method in inspect.getmembers(keys, inspect.ismethod):
-        if name[0] == "_" or name == "wake_channel":
+        if name[0] == "_" or name in _CHANNELS:
             continue
         parameters = inspect.signature(method).parameters
         key = method(*(made_up.get(parameter, f"<{parameter}>") for parameter in parameters))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.children import GROUPS_PER_CALL, LINKS_PER_CALL
-from crawlstream.frontier.frontier import INTAKE_PER_CALL, LEASES_PER_CALL
+from crawlstream.frontier.codec.links import GROUPS_PER_CALL, LINKS_PER_CALL
+from crawlstream.frontier.intake import RECORDS_PER_CALL
+from crawlstream.frontier.worker_session import LEASES_PER_CALL
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
 from support.frontier.audit import audit
@@ -53,7 +54,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 async def put(bench: Bench, parent: Hold, groups: Sequence[Links]) -> None:
     """Let all of them enter."""
-    await bench.worker.frontier.put_links("w1", "link", parent.token, groups)
+    await bench.worker.session.put_links(parent.token, groups)
 
 
 async def bands_of(redis: Redis, domain: str) -> list[bytes]:
@@ -129,7 +130,7 @@ async def test_what_waits_in_vain_is_given_up_in_small_steps(
     groups = [links(f"d{d}", [p], priority=p) for d in range(40) for p in range(60)]
     await put(bench, parent, groups)
     await bench.worker.settle(parent)
-    await bench.frontier.retire("w1")
+    await bench.worker.session.retire()
     commands.clear()
     for _ in range(60):
         await bench.advance(10_000)
@@ -232,7 +233,7 @@ async def test_what_is_put_ahead_into_known_domains_comes_in_large_calls(
 
 async def test_the_largest_calls_are_taken(bench: Bench, parent: Hold) -> None:
     """A thousand links of one domain or of many, two hundred seeds and leases, a thousand ends."""
-    seeds = [bench.feed.seed(f"s{i}/1") for i in range(INTAKE_PER_CALL)]
+    seeds = [bench.feed.seed(f"s{i}/1") for i in range(RECORDS_PER_CALL)]
     await bench.feed.put(*seeds)
     await put(bench, parent, [links("one", range(LINKS_PER_CALL))])
     await put(bench, parent, [links(f"d{i}", [1, 2, 3, 4]) for i in range(GROUPS_PER_CALL)])
@@ -243,7 +244,7 @@ async def test_the_largest_calls_are_taken(bench: Bench, parent: Hold) -> None:
     again: list[Hold] = []
     while len(again) < TOKENS_PER_CALL:
         again += await bench.worker.lease(LEASES_PER_CALL)
-    assert await bench.frontier.blame("w1", "") == len(again) + 1
+    assert await bench.blame("w1", "") == len(again) + 1
     last: list[Hold] = []
     while len(last) < TOKENS_PER_CALL:
         last += await bench.worker.lease(LEASES_PER_CALL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlstream.frontier.questions import Room, state_of
+from crawlstream.frontier.queries import ListingBudget, state_of
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
 from support.frontier.bench import CRAWL, KEYS, Bench, links
@@ -19,14 +19,14 @@ async def fed(bench: Bench) -> Scripts:
     (hold,) = await bench.worker.lease()
     names = (f"d{number:05}.example" for number in range(DOMAINS))
     await bench.worker.settle(hold, links=[links(name, [1]) for name in names])
-    return Scripts(bench.redis, KEYS.tag)
+    return Scripts(bench.redis, KEYS)
 
 
 async def test_all_domains_are_listed_once(bench: Bench) -> None:
     """However many pages it takes, by the crawl itself and by the list of all crawls."""
     await fed(bench)
-    (listed,) = await bench.frontier.crawls(with_domains=True)
-    for state in (await bench.frontier.crawl_state(CRAWL), listed):
+    (listed,) = await bench.frontier.queries.crawls(with_domains=True)
+    for state in (await bench.frontier.queries.crawl_state(CRAWL), listed):
         assert state is not None
         assert len({domain.domain for domain in state.domains}) == len(state.domains) == DOMAINS
         assert {domain.total for domain in state.domains} == {1}
@@ -36,13 +36,13 @@ async def test_all_domains_are_listed_once(bench: Bench) -> None:
 async def test_a_list_ends_where_the_answer_is_full(bench: Bench) -> None:
     """What is left out is said, and counters stay whole."""
     scripts = await fed(bench)
-    room = Room(left=100 * 80)
-    state = await state_of(scripts.run, NAME, room)
+    budget = ListingBudget(left_bytes=100 * 80)
+    state = await state_of(scripts.run, NAME, budget)
     assert state is not None
     assert 100 <= len(state.domains) < DOMAINS
     assert (state.is_cut, state.queued) == (True, DOMAINS)
-    assert room.left <= 0
-    state = await state_of(scripts.run, NAME, room)
+    assert budget.left_bytes <= 0
+    state = await state_of(scripts.run, NAME, budget)
     assert state is not None
     assert (len(state.domains), state.is_cut) == (0, True)
 

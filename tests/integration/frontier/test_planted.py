@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from crawlstream.frontier import scripts
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.frontier import sources
+from support.frontier.lua import LUA, forget_sources
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
-from support.servers import RunningServer
 
 SEEDS = 300
 """Most need five, some thirty, one more than a hundred."""
 STEPS = 20
-LUA = Path(scripts.__file__).parent / "lua"
 
 
 class Bug(NamedTuple):
@@ -28,12 +27,12 @@ class Bug(NamedTuple):
 
 BUGS = {
     "an end is not fenced by its token": Bug(
-        right="redis.call('HDEL', P .. 'h:' .. worker, unpack(ended))",
-        wrong="redis.call('HLEN', P .. 'h:' .. worker)",
+        right="redis.call('HDEL', K.holds(worker), unpack(ended))",
+        wrong="redis.call('HLEN', K.holds(worker))",
     ),
     "a page is complete without its children": Bug(
-        right="admit_children(c, settle[8], settle[6], settle[7])",
-        wrong="admit_children(c, {}, settle[6], settle[7])",
+        right="local _, refusal = admit_children(c, links,",
+        wrong="local _, refusal = admit_children(c, {},",
     ),
     "time is what Redis' clock says": Bug(
         right="math.max(math.min(passed, borne or 0), 0)",
@@ -52,16 +51,16 @@ BUGS = {
         wrong="mark(c, domain, record, list, marks, n)\n      count(c, 'z:' .. reason, n - room)",
     ),
     "a reaped worker's tokens stay good": Bug(
-        right="redis.call('DEL', P .. 'h:' .. worker, P .. 'recalled:' .. worker)",
-        wrong="redis.call('DEL', P .. 'recalled:' .. worker)",
+        right="redis.call('DEL', K.holds(worker), K.recalled(worker))",
+        wrong="redis.call('DEL', K.recalled(worker))",
     ),
     "a run ends as soon as it is idle": Bug(
-        right="due_in('idle', now - grace_ms)",
-        wrong="due_in('idle', now)",
+        right="due_in(K.idle, now - grace_ms)",
+        wrong="due_in(K.idle, now)",
     ),
     "what is given back goes to the end of its band": Bug(
-        right="put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, release[2])",
-        wrong="put_back(hold, entry_of(hold), hold.lot.priority, false, release[2])",
+        right="put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, delay_ms)",
+        wrong="put_back(hold, entry_of(hold), hold.lot.priority, false, delay_ms)",
     ),
     "what a dead worker held comes back in another order": Bug(
         right="table.sort(holds, is_newer)",
@@ -88,8 +87,8 @@ BUGS = {
         wrong="return true or kind == 'seed'",
     ),
     "spilled links come back twice": Bug(
-        right="redis.call('SADD', P .. 'recalled:' .. worker, name) == 1",
-        wrong="redis.call('SADD', P .. 'recalled:' .. worker, name)",
+        right="redis.call('SADD', K.recalled(worker), name) == 1",
+        wrong="redis.call('SADD', K.recalled(worker), name)",
     ),
     "spilled links are not admitted": Bug(
         right="count(c, 'admitted', links)\n        count(c, 'spilled', links)",
@@ -154,7 +153,7 @@ BUGS = {
 def _original() -> Iterator[None]:
     """After the test Redis is asked for the right scripts again."""
     yield
-    scripts.digest_of.cache_clear()
+    forget_sources()
 
 
 @pytest.mark.usefixtures("_original")
@@ -165,11 +164,9 @@ async def test_random_lives_find_the_bug(
     """One of a few seeds is red when this is wrong."""
     texts = [path.read_text() for path in LUA.rglob("*.lua")]
     assert sum(text.count(bug.right) for text in texts) == 1, "where it is planted has changed"
-    source_of = scripts.source_of
-    monkeypatch.setattr(
-        scripts, "source_of", lambda name: source_of(name).replace(bug.right, bug.wrong)
-    )
-    scripts.digest_of.cache_clear()
+    read = sources.read
+    monkeypatch.setattr(sources, "read", lambda file: read(file).replace(bug.right, bug.wrong))
+    forget_sources()
     async with Witness(redis_server.port, 1) as redis:
         for seed in range(SEEDS):
             try:

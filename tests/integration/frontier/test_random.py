@@ -16,9 +16,9 @@ import logging
 import os
 from collections.abc import Iterator
 
+from crawlstream.chaos.processes import RunningServer
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
-from support.servers import RunningServer
 
 SEEDS = int(os.environ.get("FRONTIER_SEEDS", "500"))
 FIRST_SEED = int(os.environ.get("FRONTIER_FIRST_SEED", "0"))

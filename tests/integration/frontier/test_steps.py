@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier import care, questions
+from crawlstream.frontier import maintenance, queries
 from crawlstream.model.crawl import CrawlKey
 from support.frontier.bench import GRACE_MS, Bench, links
 
@@ -75,11 +75,11 @@ async def test_a_crawl_that_expires_goes_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The expiry itself touches no page; each step then removes so many keys and domains."""
-    monkeypatch.setattr(care, "SWEPT_PER_CALL", A_STEP)
+    monkeypatch.setattr(maintenance, "SWEPT_PER_CALL", A_STEP)
     await fill(bench)
     scripts.clear()
     await bench.feed.seeds("seed/2", expires=1)
-    await bench.frontier.state()
+    await bench.frontier.queries.state()
     assert sum(script.removed for script in scripts) <= 0
     await bench.tend()
     assert (await bench.state()).expired == BANDS * DOMAINS + PAGES + 1
@@ -93,7 +93,7 @@ async def test_the_dedupe_of_one_huge_domain_goes_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A domain with more dedupe sets than one step removes is taken away in several."""
-    monkeypatch.setattr(care, "SWEPT_PER_CALL", A_STEP)
+    monkeypatch.setattr(maintenance, "SWEPT_PER_CALL", A_STEP)
     await bench.feed.seeds("a/1", "a/2")
     await bench.worker.lease()
     sets = 10 * A_STEP
@@ -112,7 +112,7 @@ async def test_the_dedupe_of_very_many_small_domains_goes_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sets that small domains share are taken away so many a step, too."""
-    monkeypatch.setattr(care, "SWEPT_PER_CALL", A_STEP)
+    monkeypatch.setattr(maintenance, "SWEPT_PER_CALL", A_STEP)
     await bench.feed.seeds("a/1")
     slabs = 10 * A_STEP + 1
     await bench.redis.hset("{cs0}x:1", "slab", slabs)
@@ -129,7 +129,7 @@ async def test_more_runs_than_one_step_ends_are_over_in_several(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that has ended all it may says that more is due now."""
-    monkeypatch.setattr(care, "ENDINGS_PER_CALL", 10)
+    monkeypatch.setattr(maintenance, "ENDINGS_PER_CALL", 10)
     crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(45)]
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
     await bench.worker.crawl_all()
@@ -143,12 +143,12 @@ async def test_all_runs_are_looked_at_in_small_steps_once_a_round(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether anything happens in them: so many a script, and none before the next round."""
-    monkeypatch.setattr(care, "RUNS_PER_CALL", 5)
+    monkeypatch.setattr(maintenance, "RUNS_PER_CALL", 5)
     long_enough_for_a_table = "crawl" * 20
     crawls = [CrawlKey("link", "app", f"{long_enough_for_a_table}{n}") for n in range(60)]
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
     steps = 0
-    while (await bench.frontier.tend()).more:
+    while (await bench.frontier.maintenance.tend()).more:
         steps += 1
         assert steps < len(crawls), "it never comes to an end"
     assert steps > 5
@@ -167,7 +167,7 @@ async def test_a_crawl_is_moved_in_small_steps(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another priority is ranked by so many bands a step, and by none when it is said."""
-    monkeypatch.setattr(care, "DOMAINS_PER_LOOK", A_STEP)
+    monkeypatch.setattr(maintenance, "DOMAINS_PER_LOOK", A_STEP)
     await fill(bench)
     scripts.clear()
     await bench.feed.put(bench.feed.command("reprioritize", priority=90))
@@ -180,7 +180,7 @@ async def test_a_list_reads_so_many_lengths_a_call(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the number of domains, and of bands in each."""
-    monkeypatch.setattr(questions, "BANDS_PER_CALL", A_STEP)
+    monkeypatch.setattr(queries, "BANDS_PER_CALL", A_STEP)
     await fill(bench)
     scripts.clear()
     assert len((await bench.state()).domains) == DOMAINS + 1
@@ -192,16 +192,16 @@ async def test_many_crawls_are_listed_in_a_few_calls(
     bench: Bench, scripts: list[Script], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each call reads the ledgers of so many crawls, and domains only where something waits."""
-    monkeypatch.setattr(questions, "LEDGERS_PER_CALL", 20)
+    monkeypatch.setattr(queries, "LEDGERS_PER_CALL", 20)
     crawls = [CrawlKey("link", "app", f"crawl{number}") for number in range(50)]
     await bench.feed.put(*(bench.feed.seed("a/1", crawl=crawl) for crawl in crawls))
     await bench.worker.crawl_all()
     await bench.feed.put(bench.feed.seed("b/1", crawl=crawls[7]))
     scripts.clear()
-    assert {state.crawl for state in await bench.frontier.crawls()} == set(crawls)
+    assert {state.crawl for state in await bench.frontier.queries.crawls()} == set(crawls)
     assert [script.commands <= 20 + 10 for script in scripts] == [True] * 3
     scripts.clear()
-    states = await bench.frontier.crawls(with_domains=True)
+    states = await bench.frontier.queries.crawls(with_domains=True)
     assert {state.crawl: len(state.domains) for state in states} == {
         crawl: int(crawl == crawls[7]) for crawl in crawls
     }

@@ -71,7 +71,7 @@ async def test_what_is_answered_is_gone(bench: Bench) -> None:
     await reader.answered([])
     assert await bench.redis.xlen(KEYS.actions()) == 2
     await reader.answered([first.id])
-    assert (await bench.frontier.state()).actions == 2
+    assert (await bench.frontier.queries.state()).actions == 2
 
 
 @pytest.mark.usefixtures("patient")
@@ -155,7 +155,7 @@ async def test_readers_of_the_past_are_forgotten(
     readers = await bench.redis.xinfo_consumers(KEYS.actions(), GROUP)
     assert {reader["name"] for reader in readers} <= {b"busy", b"new"}
     await busy.answered([action.id])
-    assert (await bench.frontier.state()).actions == 0
+    assert (await bench.frontier.queries.state()).actions == 0
 
 
 async def test_waiting_readers_are_quiet(bench: Bench) -> None:
@@ -228,7 +228,7 @@ async def test_what_is_owed_is_typed(bench: Bench) -> None:
 
 async def test_a_group_is_made_once(redis: Redis) -> None:
     """Who comes second finds it; what is no stream is an error."""
-    scripts = Scripts(redis, KEYS.tag)
+    scripts = Scripts(redis, KEYS)
     assert [await scripts.run("group", "outbox", GROUP) for _ in range(2)] == [1, 0]
     await redis.set(KEYS.tag + "text", "")
     with pytest.raises(ResponseError):

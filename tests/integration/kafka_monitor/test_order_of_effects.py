@@ -12,31 +12,31 @@ from typing import Any
 
 import pytest
 
+from crawlstream.boot import liveness as waiting
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import Batch, Out, Record
 from crawlstream.errors import KafkaUnavailable, RedisUnavailable
-from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
-from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.model.effects import OutboxRecord, PendingAction
 from crawlstream.model.request import RequestLimits
-from crawlstream.stats import pulse
-from crawlstream.stats.pulse import Pulse
+from crawlstream.plugins import Reply
+from crawlstream.plugins.requests import Router
 from crawlstream.stats.tally import Tally
-from kafka_monitor.ahead import Ahead
-from kafka_monitor.breaker import Breaker
 from kafka_monitor.intake import Intake
-from kafka_monitor.loop import Loop
+from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.door import Router
 from kafka_monitor.plugins.scraper import ScraperHandler
+from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recovery import Recovery
-from kafka_monitor.rejects import Rejects
+from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.stop_lookahead import StopLookahead
 from redis_monitor import metrics
-from redis_monitor.actions.door import Reply
-from redis_monitor.answers import Answers
-from redis_monitor.audit import check_ending
-from redis_monitor.ledger import Ledger
-from support.frontier.bench import CRAWL, KEYS, Bench
+from redis_monitor.action_runner import ActionRunner
+from redis_monitor.ledger_audit import check_ending
+from redis_monitor.outbox import OutboxPublisher
+from support.frontier.bench import CRAWL, KEYS, Bench, position_of
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -44,7 +44,7 @@ TOPICS = Topics("order")
 SEED = {"url": "http://a.example/", "appid": CRAWL.appid, "crawlid": CRAWL.crawlid}
 
 
-class Kafka:
+class WatchedSink:
     """Takes records, after a look at Redis; says first that it is away as often as asked for."""
 
     def __init__(self, look: Callable[[], Awaitable[object]], away: int = 0) -> None:
@@ -54,7 +54,7 @@ class Kafka:
         self._away = away
 
     async def send(self, records: Sequence[Out]) -> None:
-        """As ``KafkaSink.send``."""
+        """As ``Sink.send``."""
         looked = await self._look()
         self.seen += [(record.topic, looked) for record in records]
         if self._away:
@@ -75,24 +75,26 @@ class Source:
 @pytest.fixture(autouse=True)
 def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that is away is asked again at once."""
-    monkeypatch.setattr(pulse, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(waiting, "FIRST_PAUSE_S", 0.01)
 
 
 class Monitor:
     """A kafka-monitor without its consumer."""
 
-    def __init__(self, bench: Bench, kafka: Any) -> None:
-        positions = Positions(bench.redis, KEYS)
-        rejects = Rejects(Outbound(kafka, TOPICS))
+    def __init__(self, bench: Bench, sink: Any) -> None:
+        positions = bench.frontier.positions
+        rejects = RejectionPublisher(Outbound(sink, TOPICS))
         router = Router([ScraperHandler(), ActionHandler()], RequestLimits())
-        recovery = Recovery(positions, kafka, TOPICS, rejects=rejects, hosts=(), group="g")
-        self.intake = Intake(bench.frontier, router, recovery, Breaker(positions))
-        self._loop = Loop(
+        recovery = Recovery(positions, sink, TOPICS, rejects=rejects, kafka=Kafka(()), group="g")
+        self.intake = Intake(bench.frontier.intake, router, recovery, PoisonDetector(positions))
+        self._loop = IntakeLoop(
             Source(),  # type: ignore[arg-type]
             self.intake,
             rejects,
             recovery=recovery,
-            ahead=Ahead(bench.frontier, router, recovery, hosts=(), topic=TOPICS.incoming),
+            ahead=StopLookahead(
+                bench.frontier.intake, router, recovery, kafka=Kafka(()), topic=TOPICS.incoming
+            ),
             tally=Tally(bench.redis, KEYS),
         )
 
@@ -109,30 +111,30 @@ class Monitor:
 
 async def test_what_is_rejected_is_told_before_its_position_has_passed(bench: Bench) -> None:
     """A death in between, or a Kafka that is away, has it told again, never forgotten."""
-    kafka = Kafka(lambda: bench.frontier.position("topic", 0), away=2)
+    kafka = WatchedSink(lambda: position_of(bench.frontier, "topic", 0), away=2)
     await Monitor(bench, kafka).take(b"no request", SEED)
     assert kafka.seen == [(TOPICS.rejected, 0)] * 3
-    assert await bench.frontier.position("topic", 0) == 2
+    assert await position_of(bench.frontier, "topic", 0) == 2
     assert (await bench.state()).queued == 1
 
 
 async def test_what_the_frontier_refuses_is_told_before_it_is_noted_as_told(bench: Bench) -> None:
     """It is told again by whoever comes next until then."""
-    kafka = Kafka(lambda: Positions(bench.redis, KEYS).begin("topic", 0, 3), away=1)
+    kafka = WatchedSink(lambda: bench.frontier.positions.begin("topic", 0, 3), away=1)
     capped = SEED | {"max_pages": 1}
     await Monitor(bench, kafka).take(capped, capped, capped)
     rejected = [looked for topic, looked in kafka.seen if topic == TOPICS.rejected]
     assert rejected == [1] * 4
-    assert await Positions(bench.redis, KEYS).begin("topic", 0, 3) == 3
+    assert await bench.frontier.positions.begin("topic", 0, 3) == 3
 
 
 async def test_kafka_remembers_a_stop_before_it_takes_effect(bench: Bench) -> None:
     """A Redis that is lost right after it is told of it."""
-    kafka = Kafka(lambda: bench.frontier.position("topic", 0))
+    kafka = WatchedSink(lambda: position_of(bench.frontier, "topic", 0))
     stop = {"uuid": "u", "action": "stop", "spiderid": CRAWL.spiderid}
     await Monitor(bench, kafka).take(stop | {"appid": CRAWL.appid, "crawlid": CRAWL.crawlid})
     assert kafka.seen == [(TOPICS.runs, 0)]
-    assert await bench.frontier.position("topic", 0) == 1
+    assert await position_of(bench.frontier, "topic", 0) == 1
 
 
 class Asked:
@@ -150,21 +152,21 @@ class Asked:
         return Reply("app", b"{}")
 
 
-def answers(bench: Bench, kafka: Any, action: Any) -> Answers:
-    """The duty of one redis-monitor."""
-    return Answers(
+def answers(bench: Bench, kafka: Any, action: Any) -> ActionRunner:
+    """The action runner of one redis-monitor."""
+    return ActionRunner(
         bench.reader,
         {"info": action},
         outbound=Outbound(kafka, TOPICS),
         tally=Tally(bench.redis, KEYS),
-        pulse=Pulse("answer"),
+        liveness=Liveness("answer"),
     )
 
 
 async def test_an_action_is_answered_before_it_is_forgotten(bench: Bench) -> None:
     """Kafka has the reply; who dies before leaves the action to another."""
     await bench.feed.say("info")
-    kafka = Kafka(lambda: bench.redis.xlen(KEYS.actions()), away=2)
+    kafka = WatchedSink(lambda: bench.redis.xlen(KEYS.actions()), away=2)
     await answers(bench, kafka, Asked()).step()
     assert kafka.seen == [(TOPICS.outbound, 1)] * 3
     assert await bench.redis.xlen(KEYS.actions()) == 0
@@ -174,24 +176,44 @@ async def test_a_service_that_is_away_is_no_failure_of_an_action(bench: Bench) -
     """It is waited for, however long; what fails for another reason is given up."""
     for action, left in ((Asked(5), 0), (Asked(5, ValueError), 2)):
         await bench.feed.say("info")
-        await answers(bench, Kafka(bench.clock), action).step()
+        await answers(bench, WatchedSink(bench.clock), action).step()
         assert action.fails == left
+
+
+class Wordy(Asked):
+    """An action whose author took something else for a reply."""
+
+    async def answer(self, action: PendingAction) -> Any:
+        """Tries counted down."""
+        self.fails -= 1
+        return {"pong": 1}
+
+
+async def test_what_is_no_reply_is_answered_as_failed(bench: Bench) -> None:
+    """After three tries, like whatever an action raises; it does not hold up those behind it."""
+    action, kafka = Wordy(3), WatchedSink(bench.clock)
+    await bench.feed.say("info")
+    await answers(bench, kafka, action).step()
+    assert (action.fails, len(kafka.seen)) == (0, 1)
+    assert await bench.redis.xlen(KEYS.actions()) == 0
 
 
 async def test_what_is_owed_is_told_before_it_is_forgotten(bench: Bench) -> None:
     """Kafka has the record; who dies before leaves the debt to another."""
     await bench.feed.seeds("a/1")
-    kafka = Kafka(lambda: bench.redis.xlen(KEYS.outbox()), away=2)
+    kafka = WatchedSink(lambda: bench.redis.xlen(KEYS.outbox()), away=2)
     outbound = Outbound(kafka, TOPICS)  # type: ignore[arg-type]
     tally = Tally(bench.redis, KEYS)
-    await Ledger(bench.reader, outbound=outbound, tally=tally, pulse=Pulse("publish")).step()
+    await OutboxPublisher(
+        bench.reader, outbound=outbound, tally=tally, liveness=Liveness("publish")
+    ).step()
     assert kafka.seen == [(TOPICS.runs, 1), (TOPICS.events, 1)] * 3
     assert await bench.redis.xlen(KEYS.outbox()) == 0
 
 
 def test_an_ending_that_does_not_add_up_is_an_alarm() -> None:
     """Each page that was admitted has come to one of the known ends, or somebody is told."""
-    ending = Owed(id="1", kind="crawl_finished", crawl=CRAWL, run=1, server_time=0)
+    ending = OutboxRecord(id="1", kind="crawl_finished", crawl=CRAWL, run=1, server_time=0)
     before = metrics.UNBALANCED_ENDINGS._value.get()
     check_ending(replace(ending, counters={"admitted": 5, "done": 3, "failed": 1, "expired": 1}))
     assert metrics.UNBALANCED_ENDINGS._value.get() == before

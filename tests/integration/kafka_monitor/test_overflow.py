@@ -12,30 +12,27 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from random import Random
 
 import structlog
 from redis.asyncio import Redis
 
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
+from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape, ensure_topics
-from crawlstream.frontier.scripts import source_of
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.frontier.sources import operations, source_of
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.tasks import beside
 from support.frontier.audit import audit, left_over
 from support.frontier.bench import Bench, links, open_bench, url_of
-from support.servers import RunningServer
 from support.spilling import recalling
 
-OPERATIONS = [
-    file.name.removesuffix(".lua")
-    for file in (files("crawlstream.frontier") / "lua").iterdir()
-    if file.name.endswith(".lua")
-]
+OPERATIONS = list(operations())
 """Redis keeps their texts, which are as much as all of a small one."""
 MEMORY = int(float(os.environ.get("OVERFLOW_MB", "1.5")) * 2**20)
 TIMES = 10
@@ -124,7 +121,7 @@ class Crawl:
                 del holds[settle.token]
 
     async def _spill(self, settle: Settle) -> Settle:
-        spills = self.worker.frontier.spill(self.worker.name, "link", settle)
+        spills = self.worker.session.spill(settle)
         await self.sink.send([Out(self.topic, spill.value) for spill in spills])
         spilled = {spill.chunk: spill.links for spill in spills}
         self.spilled += sum(spilled.values())
@@ -134,7 +131,7 @@ class Crawl:
         """Between the send and the settle; another worker takes the pages over."""
         self.deaths += 1
         self.returned.update(map(url_of, holds.values()))
-        assert await self.bench.frontier.blame(self.worker.name, "") == len(holds)
+        assert await self.bench.blame(self.worker.name, "") == len(holds)
         holds.clear()
         self.worker = self.bench.another_worker(f"w{self.deaths}")
 
@@ -170,11 +167,11 @@ async def test_a_frontier_ten_times_its_memory_drains(
 ) -> None:
     """Nothing is lost, nothing done twice, the ledger adds up, and no key is left."""
     hosts, topics = f"127.0.0.1:{kafka_server.port}", Topics(fresh_name)
-    await ensure_topics([hosts], topics, TopicShape(partitions=2))
+    await ensure_topics(Kafka([hosts], shape=TopicShape(partitions=2)), topics)
     bench = await open_bench(redis)
     await bench.feed.seeds("site/seed")
     async with (
-        KafkaSink([hosts]) as sink,
+        KafkaSink(Kafka([hosts])) as sink,
         capped(redis),
         beside(recall_with_deaths(redis, hosts, topics)),
         asyncio.timeout(LONGEST_S),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.bus.history import held
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import Out
+from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
+from crawlstream.bus.topics import ensure_topics, forget_records
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import Topics
 from crawlstream.model.effects import Outcome, Settle
 from kafka_monitor import recall
 from support.frontier.bench import GRACE_MS, Bench, links, open_bench
-from support.servers import RunningServer
 from support.spilling import recalling
 from support.waiting import WaitUntil
 
@@ -29,7 +31,7 @@ async def spill(bench: Bench, sink: KafkaSink, topic: str, value: bytes = b"") -
     """End a page whose links go to Kafka, or what stands for them there."""
     (hold,) = await bench.worker.lease()
     settle = Settle(token=hold.token, outcome=Outcome.DONE, links=[links("b", range(5))])
-    (spilled,) = bench.worker.frontier.spill("w1", "link", settle)
+    (spilled,) = bench.worker.session.spill(settle)
     await sink.send([Out(topic, value or spilled.value)])
     told = Settle(token=hold.token, outcome=Outcome.DONE, spilled={spilled.chunk: spilled.links})
     await bench.worker.exchange(settles=[told])
@@ -45,12 +47,12 @@ async def test_a_run_whose_spilled_links_kafka_has_lost_ends(
 ) -> None:
     """It fails them by name, and the world is told."""
     hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=1))
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1)), topics)
     await bench.feed.seeds("a/1")
-    async with KafkaSink(hosts) as sink:
+    async with KafkaSink(Kafka(hosts)) as sink:
         if loss == "deleted":
             await spill(bench, sink, topics.overflow)
-            await forget_records(hosts, topics.overflow, {0: 1})
+            await forget_records(Kafka(hosts), topics.overflow, {0: 1})
         else:
             await spill(bench, sink, topics.overflow, b"no record of ours")
         async with recalling(bench.redis, hosts[0], topics):
@@ -72,14 +74,14 @@ async def test_what_redis_lost_with_its_position_is_recalled_again(
 ) -> None:
     """A commit of Kafka's says how far an earlier Redis had come: not this one."""
     hosts, topics = [f"127.0.0.1:{kafka_server.port}"], Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=1))
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=1)), topics)
     await bench.feed.seeds("a/1")
 
     async def is_back() -> bool:
         state = await bench.state()
         return (state.spilled, state.queued) == (0, 5)
 
-    async with KafkaSink(hosts) as sink:
+    async with KafkaSink(Kafka(hosts)) as sink:
         await spill(bench, sink, topics.overflow)
         before = {key: await bench.redis.dump(key) for key in await bench.redis.keys()}
         async with recalling(bench.redis, hosts[0], topics):
@@ -97,5 +99,5 @@ async def test_what_redis_lost_with_its_position_is_recalled_again(
 async def is_committed(hosts: list[str], topic: str) -> bool:
     """Whether the group has come to the end of the only record."""
     group = topic.removesuffix(".overflow") + ".overflow"
-    found = await held(hosts, topic, group=group)
+    found = await partition_offsets(Kafka(hosts), topic, group=group)
     return found[0].committed == 1

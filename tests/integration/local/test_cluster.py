@@ -20,9 +20,10 @@ import pytest
 from redis import AuthenticationError, Redis
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.demo import environment_without_settings
+from crawlstream.boot.variables import environment_without_settings
 from crawlstream.errors import SetupError
 from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.crawlers import note_crawlers, scaled
 from crawlstream.local.ports import Ports, free_block
 from support.stand_in import stand_ins
 from support.waiting import wait_until
@@ -68,21 +69,23 @@ def _pids(cluster: LocalCluster) -> dict[str, int]:
 async def test_what_dies_comes_back_and_what_is_left_is_cleared_up(cluster: LocalCluster) -> None:
     """A killed process runs anew; the orphans of a killed supervisord are found and ended."""
     states: list[Mapping[str, str]] = []
-    await asyncio.to_thread(cluster.start, workers=2, wanderers=1, progress=states.append)
+    await asyncio.to_thread(
+        cluster.start, spiders={"wandering": 1, "link": 2}, progress=states.append
+    )
     before = _pids(cluster)
     assert set(before) == {
         *("redis", "zookeeper", "kafka", "kafka-monitor", "redis-monitor", "rest"),
-        *("crawler-1", "crawler-2", "wanderer-1"),
+        *("crawler-link-1", "crawler-link-2", "crawler-wandering-1"),
     }
     assert set(states[-1].values()) == {"ready"}
     _check_that_it_is_private(cluster)
 
     os.kill(before["redis"], signal.SIGKILL)
-    os.kill(before["crawler-2"], signal.SIGKILL)
+    os.kill(before["crawler-link-2"], signal.SIGKILL)
 
     def are_back() -> bool:
         now = _pids(cluster)
-        return all(now[name] not in (0, before[name]) for name in ("redis", "crawler-2"))
+        return all(now[name] not in (0, before[name]) for name in ("redis", "crawler-link-2"))
 
     await wait_until(are_back, timeout_s=20)
     with pytest.raises(SetupError, match="already running"):
@@ -103,10 +106,10 @@ def _check_that_it_is_private(cluster: LocalCluster) -> None:
     home, settings = cluster.home, load_settings(**cluster.environment())
     assert not any(path.stat().st_mode & 0o077 for path in home.path.iterdir())
     assert not any(log.stat().st_mode & 0o077 for log in home.logs.glob("*.log"))
-    stranger = Redis(port=settings.REDIS_PORT)
+    stranger = Redis(port=settings.redis_port)
     with pytest.raises(AuthenticationError):
         stranger.ping()
-    assert Redis(port=settings.REDIS_PORT, password=home.redis_password).ping()
+    assert Redis(port=settings.redis_port, password=home.redis_password).ping()
     lines = [" ".join(psutil.Process(pid).cmdline()) for pid in _marked(cluster)]
     assert not [line for line in lines if (home.redis_password or "none") in line]
 
@@ -130,10 +133,10 @@ def test_ports_in_use_are_all_named_before_anything_starts(tmp_path: Path) -> No
     cluster = LocalCluster(tmp_path / "home", ports=ports, env=_environment(tmp_path))
     busy = _listening(ports.kafka + 1), _listening(ports.metrics + 12)
     with busy[0], busy[1], pytest.raises(SetupError) as refused:
-        cluster.start(workers=2)
+        cluster.start(spiders={"link": 2})
     said = str(refused.value)
     assert f"{ports.kafka + 1} (Kafka's controller)" in said
-    assert f"{ports.metrics + 12} (crawler-2's metrics)" in said
+    assert f"{ports.metrics + 12} (crawler-link-2's metrics)" in said
     assert "CRAWLSTREAM_KAFKA_PORT, CRAWLSTREAM_METRICS_PORT" in said
     assert not _marked(cluster)
 
@@ -161,28 +164,29 @@ async def test_whatever_ends_a_start_leaves_nothing_running(
 
 
 _LINGERS = """
-import signal, time
-signal.signal(signal.SIGTERM, lambda *_: open(%r, "w").close())
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: open(f"%s/{os.getpid()}", "w").close())
 time.sleep(3600)
 """
 
 
 async def test_a_cluster_that_is_being_stopped_is_left_to_finish(tmp_path: Path) -> None:
-    """Neither a second `down` nor an `up` cuts short what a crawler still has to do."""
+    """Crawlers of all spiders end together; neither `down` nor `up` cuts short what they do."""
     told = tmp_path / "told"
+    told.mkdir()
     environment = _without_kafka(tmp_path, crawling=_LINGERS % str(told))
     home = tmp_path / "home"
     cluster = LocalCluster(home, env=environment)
     cluster.home.prepare()
     cluster._render()
-    cluster._supervisor.start(
-        {**environment, **cluster.environment(), "CRAWLSTREAM_WORKERS": "1"}, tied=False
-    )
-    await wait_until(lambda: _pids(cluster).get("crawler-1"), timeout_s=10)
-    crawler = psutil.Process(_pids(cluster)["crawler-1"])
+    note_crawlers(cluster.home, scaled((), {"link": 1, "wandering": 1}, environment))
+    cluster._supervisor.start({**environment, **cluster.environment()}, tied=False)
+    names = ("crawler-link-1", "crawler-wandering-1")
+    await wait_until(lambda: all(map(_pids(cluster).get, names)), timeout_s=10)
+    crawlers = [psutil.Process(_pids(cluster)[name]) for name in names]
     await asyncio.sleep(1)
     first = asyncio.create_task(asyncio.to_thread(LocalCluster(home, env=environment).stop))
-    await wait_until(told.exists, timeout_s=20)
+    await wait_until(lambda: len(list(told.iterdir())) == len(crawlers), timeout_s=20)
 
     assert cluster.is_running
     assert cluster.is_stopping
@@ -190,9 +194,10 @@ async def test_a_cluster_that_is_being_stopped_is_left_to_finish(tmp_path: Path)
         LocalCluster(home, env=environment).start()
     second = asyncio.create_task(asyncio.to_thread(LocalCluster(home, env=environment).stop))
     await asyncio.sleep(1)
-    assert crawler.is_running()
+    assert all(crawler.is_running() for crawler in crawlers)
     assert not second.done()
 
-    crawler.kill()
+    for crawler in crawlers:
+        crawler.kill()
     assert (await first, await second) == (0, 0)
     assert cluster.stop() == 0

@@ -8,8 +8,8 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.local.probes import PROBES
-from support.servers import RunningServer
 from support.waiting import wait_until
 
 

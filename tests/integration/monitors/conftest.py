@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier.frontier import Frontier, FrontierLimits
-from e2e.witness import Witness
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.witness import Witness
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.maintenance import FrontierLimits
 from support.monitors import MonitorCluster, Servers
-from support.servers import RunningServer
 
 
 @pytest.fixture(scope="session")

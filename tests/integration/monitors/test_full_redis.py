@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import RobotsBook, rules_note
+from crawlstream.chaos.witness import Witness
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import Hold
@@ -19,7 +20,6 @@ from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.url import origin_of
 from crawlstream.stats.heartbeat import living
 from crawlstream.wire.stored import encode_entry
-from e2e.witness import Witness
 from support.monitors import MonitorCluster
 from support.waiting import WaitUntil
 from support.waiting import wait_until as wait_for
@@ -52,17 +52,17 @@ class Crawler:
     """What a crawler does in Redis, without the web."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
-        self._frontier = Frontier(redis, keys)
+        self.session = Frontier(redis, keys).session("w1", "link")
         self._book = RobotsBook(redis, keys)
         self._known: set[str] = set()
 
     async def crawl(self, want: int) -> int:
         """Lease so many pages, find what robots.txt says of unknown hosts, and end all."""
-        holds = (await self._frontier.exchange("w1", "link", want=want)).holds
+        holds = (await self.session.exchange(want=want)).holds
         for hold in holds:
             await self._learn(origin_of(hold.entry.url))
         settles = [Settle(token=h.token, outcome=Outcome.DONE, reason="2xx") for h in holds]
-        await self._frontier.exchange("w1", "link", settles=settles)
+        await self.session.exchange(settles=settles)
         return len(holds)
 
     async def _learn(self, origin: str) -> None:
@@ -84,12 +84,12 @@ class Crawler:
             )
         ]
         settle = Settle(token=hold.token, outcome=Outcome.DONE, links=found)
-        answer = await self._frontier.exchange("w1", "link", settles=[settle])
+        answer = await self.session.exchange(settles=[settle])
         return answer.refused == {hold.token}
 
     async def lease(self) -> Hold:
         """One page."""
-        return (await self._frontier.exchange("w1", "link", want=1)).holds[0]
+        return (await self.session.exchange(want=1)).holds[0]
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_a_full_redis_drains_by_itself(
         return sorted({process.kind for process in await living(redis, cluster.keys)})
 
     async def is_queued() -> bool:
-        return (await frontier.state()).queued == PAGES + 1
+        return (await frontier.queries.state()).queued == PAGES + 1
 
     with cluster.kafka_monitor():
         seeds = [request("drains", number, rest=LONG) for number in range(PAGES)]
@@ -141,7 +141,7 @@ async def test_a_full_redis_drains_by_itself(
                 assert await kinds() == ["kafka-monitor", "redis-monitor"]
                 await asyncio.sleep(0.5)
             assert not witness.events("later")
-            await frontier.exchange("w1", "link", settles=[done(hold)])
+            await crawler.session.exchange(settles=[done(hold)])
             while await crawler.crawl(100):
                 pass
             assert (await ending(witness, "drains"))["counters"]["done"] == PAGES
@@ -169,7 +169,7 @@ def done(hold: Hold) -> Settle:
 
 async def is_ruled(frontier: Frontier) -> bool:
     """Whether the throttle rules have arrived."""
-    return await frontier.rules() is not None
+    return await frontier.rules.table() is not None
 
 
 async def is_nothing_owed(redis: Redis, keys: FrontierKeys) -> bool:

@@ -15,7 +15,6 @@ import pytest
 from kafka import KafkaProducer
 
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.positions import Positions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from support.monitors import MonitorCluster, MonitorProcess, Servers
@@ -108,7 +107,7 @@ def seed(crawlid: str, name: str) -> dict[str, Any]:
 
 async def admitted(frontier: Frontier, crawlid: str) -> int:
     """How many requests of a crawl have taken effect."""
-    state = await frontier.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
+    state = await frontier.queries.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
     return state.admitted if state else 0
 
 
@@ -136,7 +135,7 @@ async def test_requests_take_effect_once_through_kills_joins_and_leaves(
     clients.feed(*(seed("all", str(number)) for number in range(fed, total)))
     await wait_until(partial(has_grown, frontier, total - 1), timeout_s=PATIENCE_S)
     await nothing_is_left(frontier, clients, wait_until)
-    state = await frontier.crawl_state(CrawlKey("link", APP, "all"), with_domains=False)
+    state = await frontier.queries.crawl_state(CrawlKey("link", APP, "all"), with_domains=False)
     assert state is not None
     assert (state.admitted, state.queued, state.residual) == (total, total, 0)
 
@@ -159,9 +158,10 @@ async def test_after_feed_stop_feed_only_the_last_is_left(
         if number % (STOPS // KILLS) == STOPS // KILLS // 2:
             monitors.kill_one()
     await nothing_is_left(frontier, clients, wait_until)
-    await frontier.copy_rules(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
+    await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
     paths: list[str] = []
-    while holds := (await frontier.exchange("worker", "link", want=200)).holds:
+    worker = frontier.session("worker", "link")
+    while holds := (await worker.exchange(want=200)).holds:
         paths += [hold.entry.url.rpartition("/")[2] for hold in holds]
     left = sorted(path for path in paths if not path.startswith("last"))
     assert left == sorted(
@@ -174,7 +174,7 @@ async def nothing_is_left(frontier: Frontier, clients: Clients, wait_until: Wait
 
     And read again, where a stop was read late.
     """
-    positions = Positions(frontier._redis, frontier._keys)
+    positions = Frontier(frontier.scripts.redis, frontier.scripts.keys).positions
     for partition in range(PARTITIONS):
         clients.feed(seed("last", f"last-{partition}"), partition=partition)
 

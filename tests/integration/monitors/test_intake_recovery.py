@@ -18,26 +18,27 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from redis.asyncio import Redis
 
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import topic_id_of
 from crawlstream.bus.outbound import Outbound
+from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import end_offsets
-from crawlstream.bus.topics import TopicShape, ensure_topics, forget_records
+from crawlstream.bus.topics import ensure_topics, forget_records
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.witness import ENDINGS, Witness
 from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.positions import Positions
 from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
-from e2e.witness import ENDINGS, Witness
 from kafka_monitor.recovery import Recovery
-from kafka_monitor.rejects import Rejects
+from kafka_monitor.rejections import RejectionPublisher
 from support import servers
 from support.frontier.bench import Feed
 from support.monitors import MonitorCluster, MonitorProcess, Servers
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 APP = "recovered"
@@ -119,23 +120,24 @@ async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) ->
     """Lease so many pages of a spider and settle them as done."""
     done: list[Hold] = []
     async with Redis(port=place.cluster.redis_port) as redis:
-        frontier, worker = Frontier(redis, place.cluster.keys), f"worker-{spider}"
+        frontier = Frontier(redis, place.cluster.keys)
+        session = frontier.session(f"worker-{spider}", spider)
 
         async def step() -> bool:
             try:
-                leased = await frontier.exchange(worker, spider, want=count - len(done))
+                leased = await session.exchange(want=count - len(done))
             except NoFrontier:
                 return False
             ends = [
                 Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
                 for hold in leased.holds
             ]
-            assert not (await frontier.exchange(worker, spider, settles=ends)).stale
+            assert not (await session.exchange(settles=ends)).stale
             done.extend(leased.holds)
             return len(done) == count
 
         await wait_until(step)
-        await frontier.retire(worker)
+        await session.retire()
     return done
 
 
@@ -143,7 +145,9 @@ async def state_of(place: Place, crawlid: str) -> tuple[int, str] | None:
     """Run and state of a crawl."""
     async with Redis(port=place.cluster.redis_port) as redis:
         frontier = Frontier(redis, place.cluster.keys)
-        state = await frontier.crawl_state(CrawlKey(crawlid, APP, crawlid), with_domains=False)
+        state = await frontier.queries.crawl_state(
+            CrawlKey(crawlid, APP, crawlid), with_domains=False
+        )
     return None if state is None else (state.run, state.state)
 
 
@@ -226,13 +230,18 @@ async def test_a_partition_without_a_past_knows_what_another_has_lost(
         await wait_until(partial(is_state, place, "old", (run, "finished")))
     place.monitor.stop()
     hosts, topic = [cluster.kafka_hosts], cluster.topics.incoming
-    topic_id = await topic_id_of(hosts, topic)
-    async with Redis(port=cluster.redis_port) as redis, KafkaSink(hosts) as sink:
+    topic_id = await topic_id_of(Kafka(hosts), topic)
+    async with Redis(port=cluster.redis_port) as redis, KafkaSink(Kafka(hosts)) as sink:
         await redis.flushall()
-        frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
-        rejects = Rejects(Outbound(sink, cluster.topics))
+        frontier, positions = Frontier(redis, cluster.keys), Frontier(redis, cluster.keys).positions
+        rejects = RejectionPublisher(Outbound(sink, cluster.topics))
         recovery = Recovery(
-            positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
+            positions,
+            sink,
+            cluster.topics,
+            rejects=rejects,
+            kafka=Kafka(hosts),
+            group=cluster.prefix,
         )
         assert await recovery.locate(topic_id, 1) == 0
         feed = Feed(frontier, topic_id, 1)
@@ -255,17 +264,25 @@ async def test_a_run_waits_for_a_partition_that_nobody_has_begun_to_read_again(
     await wait_until(partial(has_admitted, place, "both", 4))
     place.monitor.stop()
     hosts, topic = [cluster.kafka_hosts], cluster.topics.incoming
-    topic_id = await topic_id_of(hosts, topic)
+    topic_id = await topic_id_of(Kafka(hosts), topic)
     if how == "restored":
         restore_copy(place.server, tmp_path / "copy")
-    async with Redis(port=cluster.redis_port) as redis, KafkaSink(hosts) as sink:
+    async with Redis(port=cluster.redis_port) as redis, KafkaSink(Kafka(hosts)) as sink:
         if how == "emptied":
             await redis.flushall()
-        frontier, positions = Frontier(redis, cluster.keys), Positions(redis, cluster.keys)
-        rejects, crawlkey = Rejects(Outbound(sink, cluster.topics)), CrawlKey("both", APP, "both")
+        frontier, positions = Frontier(redis, cluster.keys), Frontier(redis, cluster.keys).positions
+        rejects, crawlkey = (
+            RejectionPublisher(Outbound(sink, cluster.topics)),
+            CrawlKey("both", APP, "both"),
+        )
         for partition, pages in ((0, 2 + old), (1, 2 - old)):
             recovery = Recovery(
-                positions, sink, cluster.topics, rejects=rejects, hosts=hosts, group=cluster.prefix
+                positions,
+                sink,
+                cluster.topics,
+                rejects=rejects,
+                kafka=Kafka(hosts),
+                group=cluster.prefix,
             )
             assert await recovery.locate(topic_id, partition) == old
             feed = Feed(frontier, topic_id, partition)
@@ -291,7 +308,7 @@ async def test_a_topic_made_anew_is_told_and_read_from_its_beginning(
     admin = KafkaAdminClient(bootstrap_servers=hosts)
     admin.delete_topics([topic])
     admin.close()
-    await ensure_topics([hosts], place.cluster.topics, TopicShape(partitions=2))
+    await ensure_topics(Kafka([hosts], shape=TopicShape(partitions=2)), place.cluster.topics)
     place.feed("new", 1)
     stop = place.ask("old", "stop")
     place.monitor.start()
@@ -311,7 +328,7 @@ async def test_records_that_retention_deleted_are_told_once_and_passed_over(
     place.monitor.stop()
     cluster.feed_in_order("one-partition", seed("gone", 0), seed("gone", 1))
     hosts, topic = [cluster.kafka_hosts], cluster.topics.incoming
-    await forget_records(hosts, topic, await end_offsets(hosts, topic))
+    await forget_records(Kafka(hosts), topic, await end_offsets(Kafka(hosts), topic))
     cluster.feed_in_order("one-partition", seed("new", 0))
     place.monitor.start()
     await wait_until(lambda: is_state(place, "new", (1, "running")))
@@ -330,7 +347,9 @@ async def has_admitted(place: Place, crawlid: str, count: int) -> bool:
     """Whether so many seeds of a crawl have taken effect."""
     async with Redis(port=place.cluster.redis_port) as redis:
         frontier = Frontier(redis, place.cluster.keys)
-        state = await frontier.crawl_state(CrawlKey(crawlid, APP, crawlid), with_domains=False)
+        state = await frontier.queries.crawl_state(
+            CrawlKey(crawlid, APP, crawlid), with_domains=False
+        )
     return state is not None and state.admitted == count
 
 
@@ -342,7 +361,7 @@ async def is_state(place: Place, crawlid: str, wanted: tuple[int, str]) -> bool:
 async def leased(place: Place, spider: str) -> list[Hold]:
     """What a worker of a spider is given now."""
     async with Redis(port=place.cluster.redis_port) as redis:
-        frontier = Frontier(redis, place.cluster.keys)
-        holds = (await frontier.exchange("curious", spider, want=50)).holds
-        await frontier.retire("curious")
+        session = Frontier(redis, place.cluster.keys).session("curious", spider)
+        holds = (await session.exchange(want=50)).holds
+        await session.retire()
     return list(holds)

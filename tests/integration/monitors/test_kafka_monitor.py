@@ -14,14 +14,15 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.witness import Witness
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from e2e.witness import Witness
+from support.documented import install_example_plugin
 from support.hostile_records import corpus
-from support.monitors import MonitorCluster, MonitorProcess, install_example_plugin
-from support.servers import RunningServer
+from support.monitors import MonitorCluster, MonitorProcess
 from support.spilling import filled
 from support.waiting import WaitUntil
 
@@ -65,7 +66,7 @@ def seed(crawlid: str, number: int = 0, **fields: object) -> dict[str, Any]:
 
 async def state_of(frontier: Frontier, crawlid: str) -> CrawlState | None:
     """The ledger of a crawl."""
-    return await frontier.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
+    return await frontier.queries.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
 
 
 async def admitted(frontier: Frontier, crawlid: str) -> int:

@@ -15,18 +15,17 @@ import pytest
 from kafka import KafkaProducer
 from redis.asyncio import Redis
 
-from crawlstream.cli.lost_log import lost_logs, recover_partition
+from crawlstream.chaos.kafka_log import cut_log
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.witness import Witness
+from crawlstream.cli.common.lost_log import lost_logs, recover_partition
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.positions import Positions
 from crawlstream.local.ports import free_block
 from crawlstream.local.probes import process_status
 from crawlstream.model.crawl import CrawlKey
-from e2e.witness import Witness
 from support import servers
-from support.kafka_log import cut_log
 from support.monitors import MonitorCluster, MonitorProcess, Servers
-from support.servers import RunningServer
 from support.waiting import WaitUntil
 
 APP = "lost"
@@ -61,7 +60,9 @@ class Place:
         """How many seeds of a crawl have taken effect."""
         async with Redis(port=self.cluster.redis_port) as redis:
             frontier = Frontier(redis, self.cluster.keys)
-            state = await frontier.crawl_state(CrawlKey("link", APP, crawlid), with_domains=False)
+            state = await frontier.queries.crawl_state(
+                CrawlKey("link", APP, crawlid), with_domains=False
+            )
         return state.admitted if state else 0
 
     async def has_admitted(self, crawlid: str, count: int) -> bool:
@@ -71,7 +72,7 @@ class Place:
     async def known(self) -> dict[tuple[str, int], int]:
         """Positions of the partitions that have taken effect."""
         async with Redis(port=self.cluster.redis_port) as redis:
-            return await Positions(redis, self.cluster.keys).known()
+            return await Frontier(redis, self.cluster.keys).positions.known()
 
     def lose_end(self) -> None:
         """Kafka comes back without what it had written last."""

@@ -17,8 +17,8 @@ from support.waiting import WaitUntil
 KILLER = """
 import os
 import signal
-from crawlstream.wire.schemas import Schema
-from kafka_monitor.plugins.door import Handler
+from crawlstream.plugins import Schema
+from crawlstream.plugins import Handler
 
 class Killer(Handler):
     name, rank = "killer", 500
@@ -54,7 +54,7 @@ async def test_a_record_that_kills_three_monitors_is_rejected(
     frontier = Frontier(redis, FrontierKeys(cluster.keys.namespace))
 
     async def has_admitted(count: int) -> bool:
-        state = await frontier.crawl_state(CrawlKey("link", APP, "c"), with_domains=False)
+        state = await frontier.queries.crawl_state(CrawlKey("link", APP, "c"), with_domains=False)
         return state is not None and state.admitted == count
 
     with cluster.kafka_monitor(PYTHONPATH=cluster.python_path(tmp_path / "site")) as monitor:

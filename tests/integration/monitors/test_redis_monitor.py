@@ -18,7 +18,9 @@ from kazoo.client import KazooClient
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
+from crawlstream.chaos.witness import Witness
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import GROUP
 from crawlstream.keys import FrontierKeys
@@ -28,8 +30,8 @@ from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
-from e2e.witness import Witness
-from support.monitors import MonitorCluster, MonitorProcess, install_example_plugin
+from support.documented import install_example_plugin
+from support.monitors import MonitorCluster, MonitorProcess
 from support.waiting import WaitUntil
 
 pytestmark = pytest.mark.usefixtures("monitor")
@@ -96,7 +98,7 @@ def action(name: str, **fields: object) -> dict[str, Any]:
 
 async def is_blocked(frontier: Frontier, domain: str) -> bool:
     """Whether a domain is on the blacklist that Redis applies."""
-    rules = await frontier.rules()
+    rules = await frontier.rules.table()
     return rules is not None and domain in rules.blacklist
 
 
@@ -109,14 +111,14 @@ class Worker:
     """A worker that succeeds with each page at once."""
 
     def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
+        self._session = frontier.session("worker", "link")
         self._settles: list[Settle] = []
         self.finished = 0
 
     async def has_finished(self, count: int) -> bool:
         """Settle what is held, lease more; whether so many pages are done."""
         settled = self._settles
-        exchanged = await self._frontier.exchange("worker", "link", settles=settled, want=200)
+        exchanged = await self._session.exchange(settles=settled, want=200)
         self.finished += len(settled)
         self._settles = [
             Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx") for hold in exchanged.holds
@@ -289,7 +291,7 @@ async def test_rules_are_edited_copied_and_fenced(
     blocked = {**edit, "domain": "blocked.com", "action": "blacklist-update"}
     await witness.answered(witness.ask(**blocked))
     await wait_until(lambda: is_blocked(frontier, "blocked.com"))
-    rules = await frontier.rules()
+    rules = await frontier.rules.table()
     assert rules is not None
     assert rules.default.hits == int(WIDE_OPEN["QUEUE_HITS"])
     assert rules.rule_for("edited.com").effective_hits == 30
@@ -304,7 +306,7 @@ async def test_rules_are_edited_copied_and_fenced(
     zookeeper.stop()
     zookeeper.close()
     await wait_until(lambda: "crawlstream throttle adopt" in monitor.logged())
-    assert await frontier.rules() == rules
+    assert await frontier.rules.table() == rules
 
 
 async def test_replies_go_to_an_applications_own_topic_too(
@@ -316,7 +318,7 @@ async def test_replies_go_to_an_applications_own_topic_too(
     assert topic is not None
     own = await wait_until(lambda: cluster.read_all(topic))
     assert reply in [json.loads(value) for value in own]
-    assert len(await end_offsets([cluster.kafka_hosts], topic)) == 2
+    assert len(await end_offsets(Kafka([cluster.kafka_hosts]), topic)) == 2
 
 
 async def test_refusals_go_to_an_applications_own_topic_too(
@@ -367,7 +369,7 @@ def page(port: int, path: str) -> str:
 
 
 async def test_a_monitor_tells_how_it_is(health_port: int, wait_until: WaitUntil) -> None:
-    """/health answers while the duties go on; /metrics has the cluster's figures."""
+    """/health answers while the tasks go on; /metrics has the cluster's figures."""
     fine = {"status": "ok", "waiting_for": "", "failing": {}}
 
     async def is_fine() -> bool:
@@ -461,10 +463,10 @@ async def test_an_emptied_redis_gets_its_rules_again(
 
     What the monitor says of it is a line each: nothing in it has failed.
     """
-    await wait_until(frontier.rules)
+    await wait_until(frontier.rules.table)
     said = len(monitor.logged())
     await redis.flushall()
-    await wait_until(frontier.rules)
+    await wait_until(frontier.rules.table)
     await witness.answered(witness.ask(**action("info")))
     said_of_it = monitor.logged()[said:]
     assert '"create_group"' in said_of_it

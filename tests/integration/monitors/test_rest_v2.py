@@ -8,6 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kafka import KafkaProducer
 
 from crawlstream.cli.crawls import read_crawls, show_crawls
 from crawlstream.cli.throttle import show_table
+from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from support.monitors import MonitorCluster
 from support.rest import RestProcess, rest_beside_monitors
@@ -72,6 +74,30 @@ async def test_seeds_come_in_four_shapes(rest: RestProcess, wait_until: WaitUnti
     assert [domain["domain"] for domain in state["domains"]] == ["127.0.0.1"]
 
 
+async def test_a_crawl_is_repeated_as_it_was_fed(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """The form has its URLs and fields out of Kafka; of one that is unknown there is none."""
+    fed = [seed("again", number, maxdepth=3, headers={"A": "b"}) for number in range(2)]
+    assert (await rest.post("/v2/crawls", [*fed, seed("another", 7)])).data["fed"] == 3
+    path = f"/ui/submit?appid={APP}&crawlid=again"
+
+    async def is_known() -> bool:
+        return (await rest.get(path)).status == 200
+
+    await wait_until(is_known)
+    page = (await rest.get(path)).body.decode()
+    assert ">http://127.0.0.1/0\nhttp://127.0.0.1/1</textarea>" in page
+    assert ">A: b</textarea>" in page
+    assert 'name="maxdepth" type="number" min="0" value="3"' in page
+    assert (await rest.get(path.replace("again", "never"))).status == 404
+
+
+async def test_a_check_tells_how_long_it_takes(rest: RestProcess) -> None:
+    """By the rules of the sites, as long as there are any."""
+    told = (await rest.post("/v2/check", [seed("slow", number) for number in range(3)])).data
+    assert (told["good"], told["pages"], told["sites"][0]["site"]) == (3, 3, "127.0.0.1")
+    assert told["seconds"] == pytest.approx(3 * told["sites"][0]["seconds_per_page"], abs=0.01)
+
+
 async def test_one_bad_seed_keeps_all_out(rest: RestProcess) -> None:
     """Nothing is fed unless everything can be; each problem names its seed and field."""
     seeds = [seed("bad"), seed("bad", url="ftp://x"), seed("bad", maxdepth="deep")]
@@ -82,6 +108,9 @@ async def test_one_bad_seed_keeps_all_out(rest: RestProcess) -> None:
         assert [problem.partition(":")[0] for problem in told] == ["seed 2", "seed 3"]
         assert "$.maxdepth" in told[1]
     assert (await rest.post("/v2/check", seed("bad"))).data["good"] == 1
+    typed = seed("bad", url="notaurl")
+    (warning,) = (await rest.post("/v2/check", typed)).data["warnings"]
+    assert warning == "notaurl: a host name without a dot; no such top-level domain"
     assert await _state(rest, "bad") is None
 
 
@@ -159,8 +188,8 @@ async def test_rules_are_edited(rest: RestProcess) -> None:
     """What is set is read back, block and unblock included; nonsense is refused."""
     path = "/v2/throttle/rules/example.com"
     table = (await rest.call("PUT", path, {"hits": 3, "window": 1.5, "concurrency": 2})).data
-    rule = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 2, "moderated": True}
-    assert table["domains"]["example.com"] == rule
+    rule = ThrottleRule(hits=3, window_s=1.5, concurrency=2)
+    assert table["domains"]["example.com"] == rule.named()
     await rest.call("PUT", "/v2/throttle/blacklist/evil.test")
     assert (await rest.get("/v2/throttle")).data["blacklist"] == ["evil.test"]
     await rest.call("DELETE", "/v2/throttle/blacklist/evil.test")
@@ -182,9 +211,9 @@ async def test_commands_and_rest_show_the_same(
     settings = cluster.settings()
     found = await read_crawls(settings, appid=APP)
     rules = ThrottleEditor(
-        settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+        settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
     )
-    show_crawls(found, as_json=True)
+    show_crawls(found, None, as_json=True)
     show_table(await rules.read(), as_json=True)
     crawls, table = map(json.loads, capsys.readouterr().out.splitlines())
     assert "alike" in {one["crawlid"] for one in crawls}
@@ -209,6 +238,40 @@ async def test_the_cluster_tells_of_itself(rest: RestProcess, wait_until: WaitUn
     assert (await rest.get("/v2/state")).data["workers"] == 0
     described = (await rest.get("/v2/openapi.json")).value
     assert {"/feed", "/poll", "/v2/crawls", "/v2/{name}/stream"} <= set(described["paths"])
+
+
+async def test_the_reference_has_every_operation(rest: RestProcess) -> None:
+    """A page for people, whole without scripts: each path, its arguments, examples to copy."""
+    answer = await rest.get("/docs", Accept="text/html")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    page = unescape(answer.body.decode())
+    described = (await rest.get("/v2/openapi.json")).value
+    for path, methods in described["paths"].items():
+        for method, told in methods.items():
+            assert f"<strong>{method.upper()}</strong> {path}<" in page
+            assert f">{told['summary']}</h2>" in page
+            assert all(f"<code>{one['name']}</code>" in page for one in told.get("parameters", ()))
+    assert '"crawlid":"spring-1"' in page
+    assert "at most 1,000." in page
+
+
+async def test_paths_that_people_try_lead_somewhere(rest: RestProcess) -> None:
+    """The usual names of a reference, and screens without their prefix; a query goes along."""
+    ways = {
+        "/redoc": "/docs",
+        "/v2/docs": "/docs",
+        "/openapi.json": "/v2/openapi.json",
+        "/crawls": "/ui/crawls",
+        "/processes": "/ui/processes",
+        "/ui": "/",
+        "/crawls?appid=x%26y": "/ui/crawls?appid=x%26y",
+    }
+    for path, target in ways.items():
+        answer = await rest.get(path)
+        assert (answer.status, answer.headers["location"]) == (307, target)
+        assert (await rest.get(target)).status == 200
+    assert (await rest.post("/crawls", {})).status == 404
+    assert (await rest.get("/crawl")).status == 404
 
 
 def _publish(cluster: MonitorCluster, topic: str, *records: dict[str, Any]) -> None:
@@ -253,6 +316,24 @@ async def test_rejected_records_are_listed(rest: RestProcess, wait_until: WaitUn
         return any(b"nonsense" in raw for raw in raws)
 
     await wait_until(rejected)
+
+
+async def test_rejected_records_are_told_apart_by_reason(
+    rest: RestProcess, wait_until: WaitUntil
+) -> None:
+    """The screen counts them by reason, and shows those of one."""
+    await rest.post("/feed", seed("apart", allow_regex=["("]))
+    await rest.post("/feed", {"appid": APP, "nonsense": 2})
+
+    async def are_there() -> bool:
+        page = (await rest.get("/ui/rejected")).body.decode()
+        return "?reason=bad_regex" in page and "?reason=bad_request" in page
+
+    await wait_until(are_there)
+    page = (await rest.get("/ui/rejected?reason=bad_regex")).body.decode()
+    assert "<strong>bad_regex " in page
+    assert '<td class="short">bad_regex</td>' in page
+    assert '<td class="short">bad_request</td>' not in page
 
 
 async def test_a_rejected_record_gets_a_second_chance(

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.frontier.streams import TAKE_OVER_MS, Streams
 from crawlstream.keys import Topics
-from crawlstream.stats.pulse import Pulse
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import rejects
-from redis_monitor.ledger import Ledger
+from redis_monitor.outbox import OutboxPublisher
 from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -56,12 +56,12 @@ class Verdicts:
         return [rejects.decode(r.value) for r in self.acknowledged if r.topic == TOPICS.rejected]
 
 
-def ledger(bench: Bench, sink: Verdicts, streams: Streams | None = None) -> Ledger:
+def ledger(bench: Bench, sink: Verdicts, streams: Streams | None = None) -> OutboxPublisher:
     """The voice of one redis-monitor."""
     outbound = Outbound(sink, TOPICS)  # type: ignore[arg-type]
     tally = Tally(bench.redis, KEYS)
     reader = streams or bench.reader
-    return Ledger(reader, outbound=outbound, tally=tally, pulse=Pulse("publish"))
+    return OutboxPublisher(reader, outbound=outbound, tally=tally, liveness=Liveness("publish"))
 
 
 async def give_up(bench: Bench) -> None:
@@ -71,7 +71,7 @@ async def give_up(bench: Bench) -> None:
         if hold.crawl == OTHER:
             await bench.worker.settle(hold)
     for _ in range(MAX_REAPS + 1):
-        await bench.frontier.blame("w1", "")
+        await bench.blame("w1", "")
         await bench.advance(61_000)
         await bench.worker.lease(5)
     await bench.advance(GRACE_MS)

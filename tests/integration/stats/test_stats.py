@@ -11,7 +11,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.absent import absence
+from crawlstream.cli.common.absent import absence
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Process
 from crawlstream.model.traffic import DomainTraffic
@@ -20,6 +20,7 @@ from crawlstream.stats.domains import DomainTally, read_domains
 from crawlstream.stats.heartbeat import Heartbeat, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
+from crawlstream.stats.traffic import FAMILY, KINDS, Traffic, read_past, read_total
 from crawlstream.stats.windows import LIFETIME, MINUTE, QUARTER, WINDOWS_S, grain_for
 from support.waiting import WaitUntil
 
@@ -60,19 +61,20 @@ async def test_domains_are_told_with_rate_and_latency(redis: Redis) -> None:
     domains = DomainTally(redis, KEYS)
     for status, latency_ms in ((200, 10), (200, 30), (404, 80), (504, None)):
         domains.count("busy.example", status, latency_ms)
-    domains.count("::1", 504, None)
+    domains.count("::1", 504, None, reason="dns")
     await domains.flush_if_due()
-    domains.count("::1", 504, None)
+    domains.count("::1", 504, None, reason="dns")
     await domains.flush_if_due()
     domains.hurry()
     await domains.flush_if_due()
 
     told = await read_domains(redis, KEYS)
 
-    busy = DomainTraffic(responses=4, success_rate=0.5, latency_ms=40)
+    why = {"http_404": 1, "http_504": 1}
+    busy = DomainTraffic(responses=4, success_rate=0.5, latency_ms=40, reasons=why)
     assert list(told.items()) == [
         ("busy.example", busy),
-        ("::1", DomainTraffic(responses=2, success_rate=0, latency_ms=None)),
+        ("::1", DomainTraffic(responses=2, success_rate=0, latency_ms=None, reasons={"dns": 2})),
     ]
 
 
@@ -94,6 +96,51 @@ async def test_many_domains_are_told_as_one(redis: Redis, monkeypatch: pytest.Mo
     assert told["d0.example"].responses == 11
     (key,) = [name async for name in redis.scan_iter("*stats:domain:*")]
     assert 3600 < await redis.ttl(key) <= 3600 + 2 * 900
+
+
+async def test_no_site_makes_up_reasons(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Odd statuses are one reason, a flush brings a domain's three, and a bucket gets full."""
+    monkeypatch.setattr(domains_module, "MOST_REASONS_A_BUCKET", 4)
+    domains = DomainTally(redis, KEYS)
+    for flush in range(3):
+        for status in (*range(400, 420), *range(600, 999)):
+            domains.count(f"d{flush}.example", status, 5)
+        domains.hurry()
+        await domains.flush_if_due()
+
+    told = await read_domains(redis, KEYS)
+
+    assert told["d0.example"].top_reason in {"http_6xx", "http_7xx", "http_8xx", "http_9xx"}
+    assert [len(domain.reasons) for domain in told.values()] == [3, 3, 0]
+
+
+async def test_traffic_is_told_by_the_minute_and_the_quarter(redis: Redis) -> None:
+    """Downloads by what they brought, in buckets that are over; and everything since the start."""
+    tally = Tally(redis, KEYS)
+    for status, latency_ms in ((200, 10), (204, 30), (302, 5), (404, 7), (500, 8), (504, None)):
+        tally.count_traffic(status, latency_ms)
+    await tally.flush()
+    for grain in (MINUTE, QUARTER):
+        bucket = KEYS.stats(FAMILY, grain.bucket(time.time()))
+        await redis.copy(bucket, KEYS.stats(FAMILY, grain.bucket(time.time() - grain.width_s)))
+
+    total = await read_total(redis, KEYS)
+
+    assert dict(zip(KINDS, total.counts, strict=True)) == {
+        "2xx": 2,
+        "3xx": 1,
+        "4xx": 1,
+        "5xx": 1,
+        "failed": 1,
+    }
+    assert (total.success, total.latency_ms) == (0.5, 12)
+    assert total.since(total) == Traffic((0, 0, 0, 0, 0), 0)
+    for span_s, width_s, number in ((3600, 60, 60), (86400, 900, 96), (604800, 900, 672)):
+        past = await read_past(redis, KEYS, span_s)
+        assert len(past) == number
+        assert past[-1][1:] == (width_s, total)
+        assert time.time() - width_s < past[-1][0] <= time.time()
+        assert past[0][2].success is None
 
 
 async def test_old_buckets_go_away(redis: Redis) -> None:
@@ -187,7 +234,7 @@ async def test_a_process_that_falls_silent_is_forgotten(redis: Redis) -> None:
 async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
     """With those that there are; without an answer from Redis nothing is claimed."""
     place = redis.connection_pool.connection_kwargs
-    settings = load_settings(REDIS_HOST=place["host"], REDIS_PORT=place["port"])
+    settings = load_settings(redis_host=place["host"], redis_port=place["port"])
     await Heartbeat(redis, KEYS, Process(kind="crawler", spider="link")).beat()
     await Heartbeat(redis, KEYS, Process(kind="rest")).beat()
 
@@ -195,4 +242,4 @@ async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
     assert await absence(settings, "shop") == (
         "No crawler of spider 'shop' is running, so the crawl waits. Running spiders: link"
     )
-    assert await absence(load_settings(REDIS_PORT=1), "shop") == ""
+    assert await absence(load_settings(redis_port=1), "shop") == ""

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from kazoo.client import KazooClient
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle import node as node_module
 from crawlstream.throttle.document import MAX_BYTES, Document
 from crawlstream.throttle.edit import ThrottleEditor
-from support.servers import RunningServer
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 QUICK_S = 5.0
@@ -84,7 +84,7 @@ async def test_seeding_makes_the_node_and_its_default_once(
     """The default of the settings is written where there is none, and never again."""
     table = await editor.seed()
     assert node.content == {
-        "default": {"hits": 10, "window": 60, "moderated": True},
+        "default": DEFAULT.named(),
         "domains": {},
         "blacklist": [],
     }
@@ -108,7 +108,7 @@ async def test_seeding_a_node_of_the_predecessor_keeps_its_rules(
 
 async def test_a_rule_is_set_changed_and_removed(editor: ThrottleEditor) -> None:
     """What is not given stays; a new rule starts from the default's hits and window."""
-    table = await editor.set_rule("A.com.", hits=5, window_s=0.5, moderated=False)
+    table = await editor.set_rule("A.com.", hits=5, window=0.5, moderated=False)
     assert table.rules == {"a.com": ThrottleRule(hits=5, window_s=0.5, moderated=False)}
     table = await editor.set_rule("a.com", scale=0.5, concurrency=2)
     assert table.rules == {
@@ -146,7 +146,7 @@ async def test_an_edit_keeps_what_it_does_not_know(editor: ThrottleEditor, node:
         "  alpha.com: {window: 1, hits: 2}\n"
         "blacklist: []\n"
     )
-    await editor.set_rule("zeta.com", hits=7, window_s=30.0)
+    await editor.set_rule("zeta.com", hits=7, window=30.0)
     assert node.content == {
         "owner": {"team": ["x", "y"]},
         "domains": {
@@ -170,7 +170,7 @@ async def test_editors_at_once_lose_no_edit(hosts: list[str], node: Node) -> Non
     """Twelve editors write at the same moment; every rule is there afterwards."""
     editors = [ThrottleEditor(hosts, node.path, default=DEFAULT) for _ in range(12)]
     await asyncio.gather(
-        *(each.set_rule(f"d{n}.com", hits=n, window_s=1) for n, each in enumerate(editors))
+        *(each.set_rule(f"d{n}.com", hits=n, window=1) for n, each in enumerate(editors))
     )
     rules = (await editors[0].read()).rules
     assert {name: rule.hits for name, rule in rules.items()} == {f"d{n}.com": n for n in range(12)}
@@ -196,7 +196,7 @@ async def test_an_edit_that_changes_nothing_writes_nothing(
     editor: ThrottleEditor, node: Node
 ) -> None:
     """No watcher is woken for it."""
-    await editor.set_rule("a.com", hits=5, window_s=1)
+    await editor.set_rule("a.com", hits=5, window=1)
     version = node.version
     await editor.set_rule("a.com", hits=5)
     await editor.unblock("b.com")
@@ -211,7 +211,7 @@ async def test_a_broken_or_emptied_node_is_never_overwritten(
     node.write("domains: {a.com: {hits: 1")
     for edit in (
         editor.seed(),
-        editor.set_rule("b.com", hits=1, window_s=1),
+        editor.set_rule("b.com", hits=1, window=1),
         editor.block("b.com"),
     ):
         with pytest.raises(BadThrottleConfig, match="not YAML"):
@@ -239,11 +239,11 @@ async def test_values_that_are_no_rule_are_refused(editor: ThrottleEditor, node:
     await editor.seed()
     version = node.version
     for bad, field in (
-        (editor.set_rule("a.com", hits=-1, window_s=1), "hits"),
-        (editor.set_rule("a.com", hits=1, window_s=0), "window"),
-        (editor.set_rule("a.com", hits=1, window_s=1, scale=2), "scale"),
-        (editor.set_rule("default", hits=1, window_s=1, concurrency=0), "concurrency"),
-        (editor.set_rule(" ", hits=1, window_s=1), "name of a domain"),
+        (editor.set_rule("a.com", hits=-1, window=1), "hits"),
+        (editor.set_rule("a.com", hits=1, window=0), "window"),
+        (editor.set_rule("a.com", hits=1, window=1, scale=2), "scale"),
+        (editor.set_rule("default", hits=1, window=1, concurrency=0), "concurrency"),
+        (editor.set_rule(" ", hits=1, window=1), "name of a domain"),
         (editor.remove_rule("default"), "default"),
     ):
         with pytest.raises(BadThrottleConfig, match=field):
@@ -256,7 +256,7 @@ async def test_rules_beyond_a_megabyte_are_refused(editor: ThrottleEditor, node:
     note = "x" * (MAX_BYTES - 40)
     node.write(f"note: {note}\ndomains: {{}}\n")
     with pytest.raises(BadThrottleConfig, match="a node can hold"):
-        await editor.set_rule("a-rather-long-domain-name.com", hits=1, window_s=1)
+        await editor.set_rule("a-rather-long-domain-name.com", hits=1, window=1)
 
 
 async def test_a_missing_node_is_told(editor: ThrottleEditor, node: Node) -> None:

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Sent
+from crawlstream.model.effects import SentRequest
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.audit import audit
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, open_bench
@@ -60,7 +60,7 @@ class Interleaving:
         """Some worker takes what it gets, and reports some departures on the way."""
         worker = self.random.choice(self.workers)
         sent = [
-            Sent(hold.token, self.sent_at[name] - at, self.random.random() < 0.5)
+            SentRequest(hold.token, self.sent_at[name] - at, self.random.random() < 0.5)
             for name, (of, hold, at) in self.granted.items()
             if of is worker and name in self.sent_at and self.random.random() < 0.5
         ]
@@ -99,7 +99,7 @@ class Interleaving:
         fate = self.random.random()
         if fate < 0.4:
             worker = self.workers.pop(self.random.randrange(len(self.workers)))
-            await self.bench.frontier.blame(worker.name, "")
+            await self.bench.blame(worker.name, "")
             mine = [name for name, (of, _, _) in self.granted.items() if of is worker]
             for name in mine:
                 del self.granted[name]

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.inspection import Inspector
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Sent
+from crawlstream.model.effects import SentRequest
 from crawlstream.model.throttle import Heard, Reaction, ThrottleRule
 from support.frontier.bench import KEYS, WIDE_OPEN, Bench, Worker, url_of
-from support.servers import RunningServer
 from support.windows import due_ms
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -28,8 +27,9 @@ OTHER = CrawlKey("other", "app", "c")
 
 def worker_of(bench: Bench, group: str, spiderid: str = "link", number: int = 1) -> Worker:
     """A worker that asks from some addresses."""
-    frontier = Frontier(bench.redis, KEYS, group=group)
-    return Worker(frontier, f"{spiderid}-{group}-{number}", spiderid)
+    name = f"{spiderid}-{group}-{number}"
+    session = Frontier(bench.redis, KEYS).session(name, spiderid, group=group)
+    return Worker(session, name, spiderid)
 
 
 async def come(worker: Worker, want: int = 50) -> list[str]:
@@ -43,7 +43,7 @@ async def come(worker: Worker, want: int = 50) -> list[str]:
 async def by_type(bench: Bench) -> Bench:
     """A frontier whose limits are kept for each spider type."""
     await bench.rule(SLOW)
-    await bench.frontier.agree("type")
+    await bench.frontier.rules.agree("type")
     return bench
 
 
@@ -51,7 +51,7 @@ async def by_type(bench: Bench) -> Bench:
 async def by_group(bench: Bench) -> tuple[Bench, Worker, Worker]:
     """A frontier whose limits are kept for each egress group, and a worker of each of two."""
     await bench.rule(SLOW)
-    await bench.frontier.agree("group")
+    await bench.frontier.rules.agree("group")
     east, west = worker_of(bench, "east"), worker_of(bench, "west")
     for worker in (east, west):
         assert await come(worker) == []
@@ -61,23 +61,23 @@ async def by_group(bench: Bench) -> tuple[Bench, Worker, Worker]:
 
 async def test_the_first_word_decides(bench: Bench) -> None:
     """Who says otherwise afterwards is told both, and what to do; by force it is changed."""
-    await bench.frontier.agree("type")
-    await bench.frontier.agree("type")
+    await bench.frontier.rules.agree("type")
+    await bench.frontier.rules.agree("type")
     with pytest.raises(ConfigError) as refused:
-        await bench.frontier.agree("")
+        await bench.frontier.rules.agree("")
     assert "require limits for a domain, but this cluster keeps limits for each spider type" in str(
         refused.value
     )
     assert "throttle rescope" in str(refused.value)
-    await bench.frontier.agree("", by_force=True)
-    await bench.frontier.agree("")
+    await bench.frontier.rules.agree("", by_force=True)
+    await bench.frontier.rules.agree("")
 
 
 async def test_a_crawler_that_disagrees_exits_2(
     bench: Bench, redis_server: RunningServer, tmp_path: Path
 ) -> None:
     """It says what it was told and what the cluster goes by, and asks for nothing."""
-    await bench.frontier.agree("type")
+    await bench.frontier.rules.agree("type")
     env = {
         **os.environ,
         "REDIS_HOST": "127.0.0.1",
@@ -181,7 +181,7 @@ async def test_a_refusal_is_the_group_s_own(by_group: tuple[Bench, Worker, Worke
     await bench.feed.seeds("a/1", "a/2", "a/3")
     (hold,) = await east.lease(1)
     refused = Heard(Reaction.REFUSAL, wait_ms=60_000)
-    await east.exchange(sent=[Sent(hold.token, 0, received=True, heard=refused)])
+    await east.exchange(sent=[SentRequest(hold.token, 0, received=True, heard=refused)])
     assert await due_ms(east) > 59_000
     assert await come(west) == ["a/2", "a/3"]
     await east.requeue(hold, sent_ms=0)
@@ -204,7 +204,7 @@ async def test_the_dead_of_one_group_leave_work_for_the_other(
     bench, east, west = by_group
     await bench.feed.seeds("a/1")
     (hold,) = await east.lease(1)
-    assert await bench.frontier.blame(east.name, "") == 1
+    assert await bench.blame(east.name, "") == 1
     assert await come(west) == [url_of(hold)]
     await bench.feed.seeds("a/2")
     assert await due_ms(worker_of(bench, "east", number=2)) > 9_000
@@ -232,13 +232,13 @@ async def test_a_group_that_is_gone_is_forgotten(by_group: tuple[Bench, Worker, 
 async def test_another_scope_begins_with_used_up_allowances(bench: Bench, scope: str) -> None:
     """Whatever it was, whoever changes it lets no domain be asked twice, and loses nothing."""
     await bench.rule(SLOW)
-    await bench.frontier.agree("type" if scope != "type" else "group")
+    await bench.frontier.rules.agree("type" if scope != "type" else "group")
     await bench.feed.seeds("a/1", "a/2", "b/1")
     worker = worker_of(bench, "east")
     await come(worker)
     await bench.tend()
     await come(worker)
-    await bench.frontier.agree(scope, by_force=True)
+    await bench.frontier.rules.agree(scope, by_force=True)
     assert await come(worker) == []
     await bench.tend()
     assert await come(worker) == []
@@ -255,9 +255,9 @@ async def test_another_scope_begins_with_used_up_allowances(bench: Bench, scope:
 @pytest.mark.parametrize("scope", ["", "type", "type group"])
 async def test_the_scope_changes_before_any_group_has_asked(bench: Bench, scope: str) -> None:
     """What waits for groups that have not come yet is there for whoever asks by the new scope."""
-    await bench.frontier.agree("group", by_force=True)
+    await bench.frontier.rules.agree("group", by_force=True)
     await bench.feed.seeds("a/1")
-    await bench.frontier.agree(scope, by_force=True)
+    await bench.frontier.rules.agree(scope, by_force=True)
     worker = worker_of(bench, "east")
     await worker.exchange()
     await bench.tend()
@@ -273,7 +273,7 @@ async def test_a_person_sees_whose_limits_are_told(by_group: tuple[Bench, Worker
     assert await come(east) == ["a/1"]
     assert await come(west) == ["a/2"]
     await bench.advance(2_000)
-    inspector = Inspector(bench.redis, KEYS)
+    inspector = bench.frontier.inspector
     report = await inspector.domain("a", "link@east")
     assert report.kept_for == "link@east"
     assert 7_000 < report.next_ms <= 8_000

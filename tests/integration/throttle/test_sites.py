@@ -9,14 +9,13 @@ from random import Random
 
 import pytest
 
-from crawlstream.frontier.inspection import Inspector
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links, Seed
 from crawlstream.model.inspection import Where
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import host_of
 from support.frontier.audit import audit
-from support.frontier.bench import CRAWL, KEYS, WIDE_OPEN, Bench, links, url_of
+from support.frontier.bench import CRAWL, WIDE_OPEN, Bench, links, url_of
 from support.windows import check_windows
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -149,10 +148,10 @@ async def test_a_page_is_known_by_its_domain_whatever_it_is_counted_under(bench:
     """A rule that comes or goes lets no link be fetched twice, and page limits count the domain."""
     await bench.feed.seeds("start/0", domain_max_pages=3)
     (hold,) = await bench.worker.lease()
-    await bench.worker.frontier.put_links("w1", "link", hold.token, [filed(SHOP, 1)])
+    await bench.worker.session.put_links(hold.token, [filed(SHOP, 1)])
     await bench.rule(rules={SHOP: WIDE_OPEN})
     await come(bench)
-    await bench.worker.frontier.put_links("w1", "link", hold.token, [filed(SHOP, 1, 2)])
+    await bench.worker.session.put_links(hold.token, [filed(SHOP, 1, 2)])
     await bench.rule()
     await bench.worker.settle(hold, links=[filed(SHOP, 2, 3), filed(HOME, 4)], sent_ms=0)
     await come_all(bench)
@@ -164,7 +163,7 @@ async def test_a_page_is_known_by_its_domain_whatever_it_is_counted_under(bench:
 
 async def test_a_page_is_found_where_it_waits(bench: Bench) -> None:
     """Whether it is filed well or not, the tools that look for it see it."""
-    inspector = Inspector(bench.redis, KEYS)
+    inspector = bench.frontier.inspector
     await part(bench, SLOW, {SHOP: BLOCKED})
     await feed(bench, SHOP, 1)
     report = await inspector.page(CRAWL, f"http://{SHOP}/1")

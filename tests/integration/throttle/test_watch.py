@@ -14,12 +14,12 @@ from kazoo.client import KazooClient
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import BadThrottleConfig
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.throttle import watcher as watcher_module
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
-from support.servers import RunningServer
 from support.waiting import wait_until
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
@@ -185,7 +185,7 @@ async def test_a_killed_zookeeper_is_waited_for(
 ) -> None:
     """A watch that was running, and one begun meanwhile, both go on when the server is back."""
     editor = ThrottleEditor(hosts, path, default=DEFAULT)
-    await editor.set_rule("a.com", hits=1, window_s=1)
+    await editor.set_rule("a.com", hits=1, window=1)
     async with watching(hosts, path, listener) as watch:
         await wait_until(lambda: listener.hits == 1)
         zookeeper_server.kill()
@@ -195,7 +195,7 @@ async def test_a_killed_zookeeper_is_waited_for(
             assert begun_meanwhile.table is None
             zookeeper_server.start()
             await wait_until(lambda: late.hits == 1)
-            await editor.set_rule("a.com", hits=2, window_s=1)
+            await editor.set_rule("a.com", hits=2, window=1)
             await wait_until(lambda: (listener.hits, late.hits) == (2, 2))
     assert not listener.alarms
 
@@ -215,7 +215,7 @@ async def test_a_frozen_zookeeper_raises_an_alarm_and_no_limit(
     """Silence is noticed and said once; the last rules stay, and later ones are seen."""
     monkeypatch.setattr(watcher_module, "SILENCE_ALARM_S", 1.0)
     editor = ThrottleEditor(hosts, path, default=DEFAULT)
-    await editor.set_rule("a.com", hits=1, window_s=1)
+    await editor.set_rule("a.com", hits=1, window=1)
     async with watching(hosts, path, listener) as watch:
         await wait_until(lambda: listener.hits == 1)
         with capture_logs() as logs:
@@ -226,7 +226,7 @@ async def test_a_frozen_zookeeper_raises_an_alarm_and_no_limit(
             finally:
                 zookeeper_server.signal(signal.SIGCONT)
             await wait_until(lambda: watch.connected)
-        await editor.set_rule("a.com", hits=2, window_s=1)
+        await editor.set_rule("a.com", hits=2, window=1)
         await wait_until(lambda: listener.hits == 2)
     assert silences(logs) == 1
 

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.topics import TopicShape, ensure_topics
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import Topics
 from support.bus.pipe import Ledger, Pipe
-from support.servers import RunningServer
 
 
 @pytest.fixture
@@ -33,6 +35,6 @@ def hosts(kafka_server: RunningServer) -> list[str]:
 async def pipe(hosts: list[str], fresh_name: str) -> AsyncIterator[Pipe]:
     """A pipe of this test's own."""
     topics = Topics(fresh_name)
-    await ensure_topics(hosts, topics, TopicShape(partitions=4))
-    async with KafkaSink(hosts) as sink:
+    await ensure_topics(Kafka(hosts, shape=TopicShape(partitions=4)), topics)
+    async with KafkaSink(Kafka(hosts)) as sink:
         yield Pipe(hosts, topics.incoming, sink, Ledger())

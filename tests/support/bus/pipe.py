@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.protocols import Decide, Locate
 from crawlstream.bus.records import Batch, Out, OutOfRange
 from crawlstream.bus.sink import KafkaSink
-from crawlstream.bus.source import Decide, KafkaSource, Locate
+from crawlstream.bus.source import KafkaSource
 
 MIB = 1024 * 1024
 
@@ -92,7 +94,7 @@ class Pipe:
     def source(self, locate: Locate | None = None, decide: Decide | None = None) -> KafkaSource:
         """A source of the one group of this topic."""
         return KafkaSource(
-            self.hosts,
+            Kafka(self.hosts),
             self.topic,
             group=self.topic,
             locate=locate or self.ledger.locate,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,9 +15,12 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
-from crawlstream.bus.topics import TopicShape, ensure_topics
-from crawlstream.frontier.frontier import Frontier, FrontierLimits
-from crawlstream.frontier.positions import Positions
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.shape import TopicShape
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.chaos.processes import Crawler
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.maintenance import FrontierLimits
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.credentials import scope_of
@@ -27,7 +29,6 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
-from support.program import Program
 
 WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
 
@@ -61,7 +62,7 @@ class CrawlerCluster:
 
     async def prepare(self, default: ThrottleRule = WIDE_OPEN, **rules: ThrottleRule) -> None:
         """Create the topics and let rules of politeness hold; domains by their key."""
-        await ensure_topics([self._kafka], self.topics, TopicShape(partitions=1))
+        await ensure_topics(Kafka([self._kafka], shape=TopicShape(partitions=1)), self.topics)
         await self._place()
         await self.set_rules(default, rules)
 
@@ -76,7 +77,7 @@ class CrawlerCluster:
         table = ThrottleTable(
             default=default, rules=rules, blacklist=blacklist, czxid=1, mzxid=self._rules
         )
-        assert await self.frontier.copy_rules(table)
+        assert await self.frontier.rules.copy(table)
 
     async def rewind(self) -> None:
         """Redis was emptied: what is fed comes from the same records."""
@@ -86,7 +87,7 @@ class CrawlerCluster:
     async def _place(self) -> None:
         """Make a frontier that waits for the first record."""
         loss = Loss(topic_id="in", kafka_partition=0, offset=0)
-        await Positions(self._redis, FrontierKeys()).restore(loss)
+        await self.frontier.positions.restore(loss)
 
     async def feed(
         self, *urls: str, crawlid: str = "crawl", priority: int = 1, **profile: Any
@@ -111,7 +112,7 @@ class CrawlerCluster:
                 )
             )
         end = self._offset + len(seeds)
-        await self.frontier.intake(
+        await self.frontier.intake.apply(
             IntakeBatch(
                 topic_id="in", kafka_partition=0, start=self._offset, next=end, records=seeds
             )
@@ -139,7 +140,7 @@ class CrawlerCluster:
 
     async def state_of(self, crawl: CrawlKey) -> CrawlState:
         """The ledger of a crawl that is known."""
-        state = await self.frontier.crawl_state(crawl)
+        state = await self.frontier.queries.crawl_state(crawl)
         assert state is not None
         return state
 
@@ -169,22 +170,6 @@ class CrawlerCluster:
     def failures(self) -> dict[str, str]:
         """Reason by URL of the pages that failed."""
         return {e["url"]: e["reason"] for e in self.records(self.topics.events)}
-
-
-class Crawler(Program):
-    """One crawler; what it logs is read as events."""
-
-    def __init__(
-        self, spider: str, env: dict[str, str], log: Path, *, scrapy: bool = False
-    ) -> None:
-        """``scrapy``: of the Scrapy project in the folder of the log."""
-        ours, theirs = ("crawling", spider), ("scrapy", "crawl", spider)
-        command = (sys.executable, "-m", *(theirs if scrapy else ours))
-        super().__init__(*command, env=env, log=log, folder=log.parent)
-
-    def events(self) -> list[dict[str, Any]]:
-        """What it has logged so far."""
-        return [json.loads(line) for line in self.logged().splitlines() if line.startswith("{")]
 
 
 def counted(records: list[dict[str, Any]]) -> Counter[str]:

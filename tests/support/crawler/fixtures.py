@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.scripted_site import CrawlerSite, serving
 from support.crawler.cluster import CrawlerCluster
-from support.crawler.site import CrawlerSite, serving
-from support.servers import RunningServer
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from support.crawler.site import CrawlerSite, Page, is_whole
+from crawlstream.chaos.scripted_site import CrawlerSite, Page, is_whole
 
 _ADDRESS = ip_address("127.0.0.1")
 

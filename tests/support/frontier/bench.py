@@ -11,25 +11,26 @@ from urllib.parse import quote
 from redis.asyncio import Redis
 
 from crawlstream.errors import InvalidUrl
-from crawlstream.frontier.frontier import Frontier, FrontierLimits, Tended
-from crawlstream.frontier.positions import Positions
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.maintenance import FrontierLimits, MaintenanceResult
 from crawlstream.frontier.streams import Streams
+from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import FrontierKeys
 from crawlstream.model import url as urls
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import (
     Command,
-    Exchanged,
-    IntakeAnswer,
+    ExchangeResult,
     IntakeBatch,
+    IntakeResult,
     Links,
     Loss,
+    OutboxRecord,
     Outcome,
-    Owed,
     Release,
     Requeue,
     Seed,
-    Sent,
+    SentRequest,
     Settle,
 )
 from crawlstream.model.state import CrawlState
@@ -141,21 +142,21 @@ class Feed:
     async def place(self) -> None:
         """Let the frontier know that the partition begins with its first record, unless it does."""
         loss = Loss(topic_id=self.topic_id, kafka_partition=self.partition, offset=0)
-        await Positions(self.frontier._redis, KEYS).restore(loss)
+        await self.frontier.positions.restore(loss)
 
-    async def put(self, *records: Seed | Command) -> IntakeAnswer:
+    async def put(self, *records: Seed | Command) -> IntakeResult:
         """Let the last records that were made take effect."""
-        return await self.frontier.intake(self.batch(*records))
+        return await self.frontier.intake.apply(self.batch(*records))
 
-    async def read_again(self) -> IntakeAnswer | None:
+    async def read_again(self) -> IntakeResult | None:
         """Read what the frontier wants once more, up to the position; None: it wants nothing."""
-        position = await self.frontier.position(self.topic_id, self.partition)
-        positions = Positions(self.frontier._redis, KEYS)
+        position = await position_of(self.frontier, self.topic_id, self.partition)
+        positions = self.frontier.positions
         begin = await positions.begin(self.topic_id, self.partition, position or 0)
         if not position or begin == position:
             return None
         records = [self.records[at] for at in sorted(self.records) if begin <= at < position]
-        return await self.frontier.intake(
+        return await self.frontier.intake.apply(
             IntakeBatch(
                 topic_id=self.topic_id,
                 kafka_partition=self.partition,
@@ -167,11 +168,11 @@ class Feed:
 
     async def say(
         self, name: str, crawl: CrawlKey | None = CRAWL, priority: int | None = None
-    ) -> IntakeAnswer:
+    ) -> IntakeResult:
         """Feed one action request."""
         return await self.put(self.command(name, crawl, priority=priority))
 
-    async def seeds(self, *urls: str, **how: Any) -> IntakeAnswer:
+    async def seeds(self, *urls: str, **how: Any) -> IntakeResult:
         """Feed these URLs."""
         return await self.put(*(self.seed(url, **how) for url in urls))
 
@@ -180,14 +181,14 @@ class Feed:
 class Worker:
     """A worker that answers for its holds; every method is one exchange."""
 
-    frontier: Frontier
+    session: WorkerSession
     name: str = "w1"
     spiderid: str = "link"
     holds: dict[str, Hold] = field(default_factory=dict)
 
-    async def exchange(self, **what: Any) -> Exchanged:
+    async def exchange(self, **what: Any) -> ExchangeResult:
         """Any exchange."""
-        answer = await self.frontier.exchange(self.name, self.spiderid, **what)
+        answer = await self.session.exchange(**what)
         self.holds.update((hold.token, hold) for hold in answer.holds)
         return answer
 
@@ -205,7 +206,7 @@ class Worker:
         links: Sequence[Links] = (),
         outcome: Outcome = Outcome.DONE,
         **more: Any,
-    ) -> Exchanged:
+    ) -> ExchangeResult:
         """End holds; the links are those of each."""
         reason = {Outcome.DONE: "2xx", Outcome.FAILED: "dns"}.get(outcome, "")
         settles = [
@@ -214,22 +215,22 @@ class Worker:
         ]
         return await self._end(holds, settles=settles)
 
-    async def release(self, *holds: Hold, **how: Any) -> Exchanged:
+    async def release(self, *holds: Hold, **how: Any) -> ExchangeResult:
         """Give holds back, unmarked."""
         releases = [Release(token=hold.token, **how) for hold in holds]
         return await self._end(holds, releases=releases)
 
-    async def requeue(self, *holds: Hold, **how: Any) -> Exchanged:
+    async def requeue(self, *holds: Hold, **how: Any) -> ExchangeResult:
         """Give holds back because of a download outcome."""
         requeues = [Requeue(token=hold.token, **how) for hold in holds]
         return await self._end(holds, requeues=requeues)
 
-    async def sent(self, *holds: Hold, after_ms: int = 0, received: bool = False) -> Exchanged:
+    async def sent(self, *holds: Hold, after_ms: int = 0, received: bool = False) -> ExchangeResult:
         """Report departures."""
-        reports = [Sent(hold.token, after_ms, received) for hold in holds]
+        reports = [SentRequest(hold.token, after_ms, received) for hold in holds]
         return await self.exchange(sent=reports)
 
-    async def _end(self, holds: Sequence[Hold], **what: Any) -> Exchanged:
+    async def _end(self, holds: Sequence[Hold], **what: Any) -> ExchangeResult:
         answer = await self.exchange(**what)
         for hold in holds:
             self.holds.pop(hold.token, None)
@@ -258,11 +259,16 @@ class Bench:
 
     def limit(self, **limits: int) -> None:
         """Let these limits of the cluster apply from the next care on."""
-        self.frontier._limits = replace(self.frontier._limits, **limits)
+        maintenance = self.frontier.maintenance
+        maintenance._limits = replace(maintenance._limits, **limits)
 
     def another_worker(self, name: str, spiderid: str = "link") -> Worker:
         """A second process."""
-        return Worker(Frontier(self.redis, KEYS, self.frontier._limits), name, spiderid)
+        return Worker(open_session(self.redis, name, spiderid), name, spiderid)
+
+    async def blame(self, dead: str, token: str = "") -> int:
+        """The successor of a dead worker tells what that one was handling."""
+        return await self.worker.session.blame(dead, token)
 
     async def another_feed(self, partition: int, topic_id: str = "topic") -> Feed:
         """A second Kafka partition."""
@@ -285,7 +291,7 @@ class Bench:
             czxid=1,
             mzxid=self.version,
         )
-        assert await self.frontier.copy_rules(table)
+        assert await self.frontier.rules.copy(table)
 
     async def advance(self, ms: int) -> None:
         """Let time pass on the frontier clock."""
@@ -301,19 +307,19 @@ class Bench:
 
     async def state(self, crawl: CrawlKey = CRAWL) -> CrawlState:
         """The ledger of a crawl that is known."""
-        state = await self.frontier.crawl_state(crawl)
+        state = await self.frontier.queries.crawl_state(crawl)
         assert state is not None
         assert state.residual == 0
         return state
 
-    async def tend(self) -> list[Tended]:
+    async def tend(self) -> list[MaintenanceResult]:
         """Care until nothing more is due."""
-        steps = [await self.frontier.tend()]
+        steps = [await self.frontier.maintenance.tend()]
         while steps[-1].more:
-            steps.append(await self.frontier.tend())
+            steps.append(await self.frontier.maintenance.tend())
         return steps
 
-    async def owed(self) -> list[Owed]:
+    async def owed(self) -> list[OutboxRecord]:
         """What the outbox holds; it is published by this."""
         owed = list(await self.reader.owed(count=1000, block_ms=0))
         await self.reader.published([one.id for one in owed])
@@ -335,6 +341,11 @@ def entry_of(body: bytes) -> tuple[str, str | None]:
     return entry.url.removeprefix("http://"), entry.origin
 
 
+async def position_of(frontier: Frontier, topic_id: str, partition: int) -> int | None:
+    """The next offset to apply of a Kafka partition; None before its first record."""
+    return (await frontier.positions.known()).get((topic_id, partition))
+
+
 async def keep_what_is_answered(redis: Redis) -> None:
     """From now to its end this Redis answers when the disk has it, so that a kill takes nothing.
 
@@ -343,11 +354,16 @@ async def keep_what_is_answered(redis: Redis) -> None:
     await redis.config_set("appendfsync", "always")
 
 
+def open_session(redis: Redis, name: str = "w1", spiderid: str = "link") -> WorkerSession:
+    """The frontier as one more process uses it."""
+    return Frontier(redis, KEYS).session(name, spiderid)
+
+
 async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> Bench:
     """A frontier in an empty Redis; ``default`` None: it has no rules yet."""
     limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
     frontier = Frontier(redis, KEYS, limits)
-    worker = Worker(Frontier(redis, KEYS, limits))
+    worker = Worker(open_session(redis))
     reader = Streams(redis, KEYS, "reader")
     bench = Bench(redis, frontier, Feed(frontier), worker, reader)
     await bench.feed.place()
@@ -356,7 +372,7 @@ async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> 
     return bench
 
 
-async def endings(bench: Bench) -> list[Owed]:
+async def endings(bench: Bench) -> list[OutboxRecord]:
     """What was owed to the world about endings of runs since the last time."""
     return [
         one

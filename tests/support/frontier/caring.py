@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlstream.frontier.care import MAX_HOLD_MS
-from crawlstream.frontier.packing import unpack
+from crawlstream.frontier.codec.values import unpack
+from crawlstream.frontier.revocation import MAX_HOLD_MS
 from support.frontier.bench import KEYS
 from support.frontier.life import Life, Part
 from support.frontier.spilling import Spilling
@@ -23,7 +23,8 @@ class Caring(Part):
 
     def _watch_reaping(self) -> None:
         """Note which workers are reaped, and exactly when."""
-        run = self.bench.frontier._run
+        scripts: Any = self.bench.frontier.scripts
+        run = scripts.run
 
         async def run_and_note(operation: str, *args: Any) -> object:
             answer = await run(operation, *args)
@@ -32,7 +33,7 @@ class Caring(Part):
                 self._reaped.append((unpack(answer)[0].decode(), now))
             return answer
 
-        self.bench.frontier._run = run_and_note
+        scripts.run = run_and_note
 
     async def tend(self) -> None:
         """Endings, reaping, sweeping."""
@@ -79,7 +80,7 @@ class Caring(Part):
         if self.random.random() < 0.5:
             return
         blamed = self.random.choice([*self.model.holds.get(name, {}), ""])
-        returned = await worker.frontier.blame(name, blamed)
+        returned = await worker.session.blame(name, blamed)
         now = self.redis.now
         assert returned == self.model.reap(name, now, blamed)
         await self.settle_up()
@@ -91,7 +92,7 @@ class Caring(Part):
         name = self.random.choice(list(self.workers))
         worker = self.workers.pop(name)
         tokens = set(self.model.holds.get(name, {}))
-        assert await worker.frontier.retire(name) == len(tokens)
+        assert await worker.session.retire() == len(tokens)
         now = self.redis.now
         self.model.retire(name, now, tokens)
         self.model.forget_worker(name)
@@ -106,7 +107,7 @@ class Caring(Part):
         alive = {token for token in holds if self.random.random() < 0.6}
         if self.random.random() < 0.2:
             await self.redis.advance(MAX_HOLD_MS)
-        lost = await worker.frontier.reconcile(worker.name, [*alive, UNKNOWN])
+        lost = await worker.session.reconcile([*alive, UNKNOWN])
         now = self.redis.now
         old = {t for t, held in holds.items() if now - held.since > MAX_HOLD_MS}
         assert set(lost) == {UNKNOWN, *(old & alive)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import unquote
 
-from support.frontier.audit import Dump, strings_of
+from crawlstream.chaos.frontier_invariants import Dump, strings_of
 from support.frontier.bench import KEYS, entry_of
 from support.frontier.model import Model
 from support.frontier.values import Generation, Item

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from crawlstream.frontier.positions import Positions
 from crawlstream.model.effects import Command, Seed
 from support.frontier import bench as support
-from support.frontier.bench import KEYS, Feed
+from support.frontier.bench import Feed
 from support.frontier.life import Life, Part
 from support.frontier.values import Generation, Item, Place
 from support.frontier.world import COMMANDS
@@ -46,7 +45,7 @@ class Feeding(Part):
     async def read_again(self) -> None:
         """A kafka-monitor begins to read where the frontier wants it; it tells what is refused."""
         feed = self.random.choice(self._feeds)
-        positions = Positions(self.redis, KEYS)
+        positions = self.bench.frontier.positions
         begin = await positions.begin(feed.topic_id, feed.partition, feed.next)
         wanted = [one.begin for one in self.model.again.get(feed.partition, ())]
         assert begin == min([feed.next, *wanted, *self._refused[feed.partition]])
@@ -60,7 +59,7 @@ class Feeding(Part):
         if start == 0:
             await feed.place()
         records = [feed.records[offset] for offset in range(start, feed.next)]
-        answer = await feed.frontier.intake(replace(feed.batch(*records), start=start))
+        answer = await feed.frontier.intake.apply(replace(feed.batch(*records), start=start))
         now, wall = self.redis.now, self.redis.wall
         runs: dict[int, int] = {}
         kept = self._refused[partition]
@@ -86,7 +85,7 @@ class Feeding(Part):
 
     async def _revisit(self) -> None:
         """What was resumed or reprioritized stands where it should; in steps, as `tend` does it."""
-        while await self.bench.frontier._run("revisit", 2):
+        while await self.bench.frontier.scripts.run("revisit", 2):
             pass
 
     def _record(self, feed: Feed) -> Seed | Command:

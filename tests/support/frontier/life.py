@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from crawlstream.model.effects import Owed
+from crawlstream.model.effects import OutboxRecord
 from support.frontier import bench as support
 from support.frontier.audit import audit
 from support.frontier.bench import GRACE_MS, Bench, Worker
@@ -42,7 +42,7 @@ class Life:
         assert not any(self.model.owed.values()), self.model.owed
         self.model.owed.clear()
 
-    def _check_ending(self, owed: Owed, now: int) -> None:
+    def _check_ending(self, owed: OutboxRecord, now: int) -> None:
         (generation,) = (
             one
             for one in self.model.generations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from crawlstream.frontier.overflow import Overflow
 from crawlstream.model.effects import Links, Settle
 from support.frontier.bench import KEYS, Worker, entry_of
 from support.frontier.life import Life, Part
@@ -15,7 +14,7 @@ class Spilling(Part):
 
     def __init__(self, life: Life) -> None:
         super().__init__(life)
-        self._topic = Spills(Overflow(self.redis, KEYS))
+        self._topic = Spills(self.bench.frontier.overflow)
         self._sent: list[Spilled] = []
         self._untold: dict[tuple[str, str], Settle] = {}
         self.passed = -1

@@ -18,6 +18,7 @@ class Surroundings(Part):
         super().__init__(life)
         self._default = support.WIDE_OPEN
         self._rules: dict[str, ThrottleRule] = {}
+        self._nobody = self.bench.frontier.session("nobody", "link")
 
     async def pass_time(self) -> None:
         """Some time passes; seldom very much."""
@@ -51,25 +52,25 @@ class Surroundings(Part):
     async def restart(self) -> None:
         """Redis is another process."""
         await self.bench.pretend_restart()
-        await self.bench.frontier.beat("nobody")
+        await self._nobody.beat()
         self.model.restarted_at = self.redis.now
-        await self.bench.frontier.retire("nobody")
+        await self._nobody.retire()
 
     async def step_clock(self) -> None:
         """Redis' clock is set, forth and back, far or not: no time passes by that."""
         begun = time.monotonic()
-        await self.bench.frontier.beat("nobody")
+        await self._nobody.beat()
         before = self.redis.now
         for _ in range(self.random.choice((1, 1, 3))):
             step_ms = self.random.choice(STEPS_MS) * self.random.choice((1, -1))
             await self.redis.hincrby(KEYS.meta(), "wall", -step_ms)
-            teller = self.bench.frontier
+            teller = self._nobody
             if self.random.random() < 0.3:
-                teller = self.bench.another_worker("nobody").frontier
-            await teller.beat("nobody")
+                teller = self.bench.another_worker("nobody").session
+            await teller.beat()
         gained = self.redis.now - before
         passed = int((time.monotonic() - begun) * 1000) + 1
-        await self.bench.frontier.retire("nobody")
+        await self._nobody.retire()
         assert 0 <= gained <= passed + MOST_GAINED_MS, (gained, passed)
 
     async def limit(self) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier import reckoning, scripts
-from crawlstream.frontier.packing import pack
+from crawlstream.frontier import reckoning, sources
+from crawlstream.frontier.codec.values import pack
 from support.frontier.bench import KEYS
+from support.frontier.lua import forget_sources
 
 _REDIS_CLOCK = "clock of this machine"
 _ASKED, _READ = "redis.call('TIME')", f"cmsgpack.unpack(redis.call('GET', '{_REDIS_CLOCK}'))"
@@ -81,14 +82,14 @@ class TimedRedis(Redis):
 @asynccontextmanager
 async def timed(redis: Redis, times: Times) -> AsyncIterator[TimedRedis]:
     """A client of the same Redis whose scripts, and callers, read their clocks from ``times``."""
-    source_of = scripts.source_of
+    read = sources.read
     known = redis.connection_pool.connection_kwargs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts, "source_of", lambda name: source_of(name).replace(_ASKED, _READ))
+        patch.setattr(sources, "read", lambda file: read(file).replace(_ASKED, _READ))
         patch.setattr(reckoning, "monotonic", times.monotonic)
-        scripts.digest_of.cache_clear()
+        forget_sources()
         async with TimedRedis(host=known["host"], port=known["port"], db=known["db"]) as client:
             client.times = times
             yield client
             await client.delete(_REDIS_CLOCK)
-    scripts.digest_of.cache_clear()
+    forget_sources()

@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Exchanged, Links, Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.effects import (
+    ExchangeResult,
+    Links,
+    Outcome,
+    Release,
+    Requeue,
+    SentRequest,
+    Settle,
+)
 from support.frontier import bench as support
 from support.frontier.bench import Worker
 from support.frontier.life import Life, Part
@@ -47,34 +55,38 @@ class Working(Part):
             self._born += 1
             name = f"w{self._born}"
             self.workers[name] = self.bench.another_worker(name, self.random.choice((*DOMAINS,)))
-            self._watch_settles(self.workers[name].frontier)
+            self._watch_settles(self.workers[name].session)
         return self.random.choice(list(self.workers.values()))
 
-    def _watch_settles(self, frontier: Any) -> None:
+    def _watch_settles(self, session: Any) -> None:
         """Note what the worker leaves out, and what it has to say again."""
-        exchange, children = frontier.exchange, frontier._children
+        exchange, children = session.exchange, session._children
         told: set[str] = set()
 
-        async def exchange_and_note(*caller: str, **what: Any) -> Exchanged:
+        async def exchange_and_note(**what: Any) -> ExchangeResult:
             for settle in what.get("settles", ()):
                 inherited = children.inherited(settle.token)
-                known = children._known.new_of(inherited.crawl, settle.links)[1] if inherited else 0
+                known = (
+                    children._link_cache.new_of(inherited.crawl, settle.links)[1]
+                    if inherited
+                    else 0
+                )
                 self._left_out[settle.token] = known
             tokens = {settle.token for settle in what.get("settles", ())}
             self._repeated |= tokens & told
             told.update(tokens)
-            answer: Exchanged = await exchange(*caller, **what)
+            answer: ExchangeResult = await exchange(**what)
             told.clear()
             return answer
 
-        frontier.exchange = exchange_and_note
+        session.exchange = exchange_and_note
 
     def _tell(self, worker: Worker) -> Told:
         told, chance = Told(), self.random.random
         sent_ms = self.random.choice((None, 0, 3, 400))
         for token, held in self.model.holds.get(worker.name, {}).items():
             if chance() < 0.4 and sent_ms is not None:
-                told.sent.append(Sent(token, sent_ms, chance() < 0.5))
+                told.sent.append(SentRequest(token, sent_ms, chance() < 0.5))
             delay_ms = self.random.choice((0, 0, 700))
             fate = chance()
             if fate < 0.5:
@@ -121,7 +133,7 @@ class Working(Part):
         )
 
     async def _after_exchange(
-        self, worker: Worker, told: Told, answer: Exchanged, want: int
+        self, worker: Worker, told: Told, answer: ExchangeResult, want: int
     ) -> None:
         now = self.redis.now
         name, model = worker.name, self.model
@@ -163,7 +175,7 @@ class Working(Part):
         self.model.end(worker, settle.token, now, settle.sent_ms)
         generation.ledger[settle.outcome.value] += 1
 
-    def _check_grants(self, worker: Worker, answer: Exchanged, want: int, now: int) -> None:
+    def _check_grants(self, worker: Worker, answer: ExchangeResult, want: int, now: int) -> None:
         assert len(answer.holds) <= want
         for hold in answer.holds:
             self.model.take(worker.name, worker.spiderid, hold, now)
@@ -180,7 +192,7 @@ class Working(Part):
         self, worker: Worker, told: Told, before: list[Hold], *, want: int
     ) -> None:
         """The answer was lost: the same call again ends nothing twice and grants the same."""
-        worker.frontier._call -= 1
+        worker.session._call -= 1
         answer = await worker.exchange(**vars(replace(told, sent=[])), want=want)
         assert told.ended <= answer.stale
         if before:
@@ -191,7 +203,7 @@ class Working(Part):
     async def drain(self, worker: Worker) -> None:
         """Lease and settle until nothing is left."""
         self.workers[worker.name] = worker
-        self._watch_settles(worker.frontier)
+        self._watch_settles(worker.session)
         for _ in range(2_000):
             answer = await worker.exchange(want=50)
             await self._after_exchange(worker, Told(), answer, 50)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Release, Requeue, Sent, Settle
+from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.bench import WIDE_OPEN
 
@@ -79,7 +79,7 @@ class World:
 class Told:
     """What a worker says in one exchange."""
 
-    sent: list[Sent] = field(default_factory=list)
+    sent: list[SentRequest] = field(default_factory=list)
     settles: list[Settle] = field(default_factory=list)
     requeues: list[Requeue] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)

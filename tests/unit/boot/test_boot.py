@@ -17,8 +17,8 @@ import pytest
 from crawlstream.boot import health
 from crawlstream.boot.garbage import OBJECTS_A_LOOK, collect_seldom
 from crawlstream.boot.health import Health
-from crawlstream.boot.retry import until_ready
 from crawlstream.boot.signals import Stop
+from crawlstream.boot.startup import until_ready
 from crawlstream.errors import ConfigError, KafkaUnavailable
 from crawlstream.local.ports import free_block
 

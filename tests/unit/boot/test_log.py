@@ -16,8 +16,8 @@ _SPEAK = """
 import logging, warnings
 import structlog
 from crawlstream.boot.log import configure
-from crawlstream.boot.settings import Settings
-configure(Settings(LOG_JSON=True), "tester")
+from crawlstream.boot.settings import load_settings
+configure(load_settings(log_json=True), "tester")
 log = structlog.get_logger()
 log.info("poll", records=3, odd=object, binary=b"\\xff", lone="\\ud800")
 log.debug("poll", outcome="unseen")
@@ -94,13 +94,13 @@ _SHOW = """
 import logging, structlog
 from crawlstream.boot.log import configure
 from crawlstream.boot.settings import load_settings
-settings = load_settings(LOG_JSON=%s, REDIS_PASSWORD="hunter2-of-redis")
+settings = load_settings(log_json=%s, redis_password="hunter2-of-redis")
 configure(settings, "tester")
 log = structlog.get_logger()
 log.info("poll", url="\\x1b]0;owned\\x07\\x9b2J\\nfalse line")
 logging.getLogger("others").warning("said \\x1b[2J\\x9b")
 def route(record):
-    secret = settings.REDIS_PASSWORD
+    secret = settings.redis_password
     raise ValueError("\\x1b[2J")
 try:
     route({"cookie": "cookie-of-a-person"})

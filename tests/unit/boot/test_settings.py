@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.misspelt import FORMER, misspelt
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import setting_names
-from crawlstream.bus.connect import Security, common_options, secure
 from crawlstream.errors import ConfigError
 
 
@@ -31,7 +31,7 @@ def test_predecessors_variables_keep_their_names(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("QUEUE_HITS", "7")
     monkeypatch.setenv("QUEUE_MODERATED", "False")
     settings = load_settings()
-    assert settings.KAFKA_HOSTS == ("a:1", "b:2")
+    assert settings.kafka_hosts == ("a:1", "b:2")
     assert settings.default_rule.hits == 7
     assert not settings.default_rule.moderated
 
@@ -43,7 +43,24 @@ def test_the_file_counts_less_than_the_environment(
     (empty_folder / ".env").write_text("REDIS_HOST=from-file\nREDIS_PORT=1234\n")
     monkeypatch.setenv("REDIS_HOST", "from-env")
     settings = load_settings()
-    assert (settings.REDIS_HOST, settings.REDIS_PORT) == ("from-env", 1234)
+    assert (settings.redis_host, settings.redis_port) == ("from-env", 1234)
+
+
+def test_only_the_variables_of_a_setting_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of its field is a word that any program may use for a variable of its own."""
+    before = load_settings()
+    for name in ("home", "notice", "redis_host"):
+        monkeypatch.setenv(name, "aws")
+    assert load_settings() == before
+
+
+def test_a_setting_can_be_given_by_either_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program says its field or its variable, and wins over the environment."""
+    monkeypatch.setenv("REDIS_PORT", "7")
+    monkeypatch.setenv("MAX_DEPTH", "7")
+    assert load_settings(redis_port=8, max_depth=8).redis_port == 8
+    assert load_settings(redis_port=9, max_depth=8).max_depth == 8
+    assert load_settings(CRAWLSTREAM_MAX_DEPTH=9).max_depth == 9
 
 
 def test_a_name_that_is_nearly_a_setting_is_told() -> None:
@@ -138,7 +155,7 @@ def test_every_process_has_its_own_metrics_port(monkeypatch: pytest.MonkeyPatch)
 def test_log_level_in_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """``debug`` is as good as ``DEBUG``."""
     monkeypatch.setenv("LOG_LEVEL", "debug")
-    assert load_settings().LOG_LEVEL == "DEBUG"
+    assert load_settings().log_level == "DEBUG"
 
 
 def test_kafka_is_told_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,11 +167,9 @@ def test_kafka_is_told_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_USERNAME", "me")
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SASL_PASSWORD", "s3cret")
     monkeypatch.setenv("CRAWLSTREAM_KAFKA_SSL_CAFILE", "/etc/ca.pem")
-    try:
-        assert "s3cret" not in repr(load_settings())
-        options = common_options(["a:1"], "test")
-    finally:
-        secure(Security())
+    settings = load_settings()
+    assert "s3cret" not in repr((settings, kafka_of(settings)))
+    options = kafka_of(settings).options()
     assert options["security_protocol"] == "SASL_SSL"
     assert options["sasl_mechanism"] == "SCRAM-SHA-512"
     assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("me", "s3cret")

@@ -84,7 +84,7 @@ def test_options_of_pytest_reach_pytest(monkeypatch: pytest.MonkeyPatch) -> None
     def spy(arguments: list[str]) -> None:
         seen.append(arguments)
 
-    monkeypatch.setattr("crawlstream.cli.dev.run_tests", spy)
+    monkeypatch.setattr("crawlstream.cli.dev.checks.run_tests", spy)
     assert run(["test", "-x", "-k", "a or b", "tests/unit", "--lf"]) == 0
     assert seen == [["-x", "-k", "a or b", "tests/unit", "--lf"]]
 
@@ -116,3 +116,19 @@ def test_the_env_file_of_somebody_else_is_not_read(
     assert run(["--version"]) == 2
     assert "is owned by another user" in capsys.readouterr().err
     assert os.environ.get("KAFKA_TOPIC_PREFIX") != "theirs"
+
+
+def test_a_mistyped_verb_is_answered_by_the_one_it_is_like(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Status 2, as for any wrong call."""
+    assert run(["crwal", "http://127.0.0.1/"]) == 2
+    assert "Did you mean 'crawl'" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_rule_without_values_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what can be given; ZooKeeper is not asked."""
+    assert run(["throttle", "set", "127.0.0.6"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("crawlstream: nothing to set for 127.0.0.6: give at least one of --hits")
+    assert "--window" in said

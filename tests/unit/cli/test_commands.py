@@ -8,9 +8,9 @@ import json
 import pytest
 
 from crawlstream.bus.records import Record
-from crawlstream.cli.ask import as_record, refusal
+from crawlstream.cli.common.ask import as_record, refusal
+from crawlstream.cli.common.seed_check import read_found
 from crawlstream.cli.dump import View, render
-from crawlstream.cli.feed import read_requests
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
 
@@ -30,21 +30,30 @@ RECORD = Record("demo.t", 1, 7, 1234, b"id", json.dumps({"url": "u", "body": "aG
 )
 def test_requests_are_read_from_lines_and_documents(text: str) -> None:
     """JSON lines, an array, an indented document: all are the same requests in the same order."""
-    assert list(read_requests(text.encode().splitlines(keepends=True))) == [ONE, TWO]
+    found = read_found(text.encode().splitlines(keepends=True), is_table=False)
+    assert [each.request for each in found] == [ONE, TWO]
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "place", "sentence"),
     [
-        ("{}\n{broken\n", "line 2 is not JSON"),
-        ("{broken\n{}\n", "neither a JSON document nor one JSON object per line"),
-        ("[1]", "line 1 is not a JSON object"),
+        ("{}\n{broken\n{}\n", "line 2", "not JSON"),
+        ("[1]", "request 1", "not a JSON object"),
+        ("{}\n7\n", "line 2", "not a JSON object"),
     ],
 )
-def test_what_is_no_request_is_named_by_its_line(text: str, sentence: str) -> None:
-    """The first line that cannot be sent is named; nothing is guessed."""
-    with pytest.raises(CrawlstreamError, match=sentence):
-        list(read_requests(text.encode().splitlines(keepends=True)))
+def test_what_is_no_request_is_named_by_its_place(text: str, place: str, sentence: str) -> None:
+    """It alone is named, and what comes after it is read."""
+    found = read_found(text.encode().splitlines(keepends=True), is_table=False)
+    (bad,) = (each for each in found if each.request is None)
+    assert bad.place == place
+    assert bad.problem.startswith(sentence)
+
+
+def test_what_is_no_json_at_all_is_refused_as_a_whole() -> None:
+    """Nothing is guessed."""
+    with pytest.raises(CrawlstreamError, match="neither a JSON document nor one JSON object per"):
+        list(read_found([b"{broken\n", b"{}\n"], is_table=False))
 
 
 def test_requests_of_one_crawl_share_a_key() -> None:

@@ -11,8 +11,8 @@ import pytest
 from rich.table import Table
 
 from crawlstream.boot.printable import printable
-from crawlstream.cli import console
-from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.common import console
+from crawlstream.cli.common.console import say, stdout_console
 
 
 def _shown(capsys: pytest.CaptureFixture[str]) -> str:
@@ -67,9 +67,9 @@ def test_what_is_written_out_is_still_the_same_json() -> None:
 
 def test_commands_write_by_the_console_only() -> None:
     """Nobody writes past the place where text is made printable."""
-    folder = Path(inspect.getfile(console)).parent
-    others = set(folder.glob("*.py")) - {folder / "console.py"}
+    place = Path(inspect.getfile(console))
+    others = set(place.parents[1].rglob("*.py")) - {place}
     bypass = re.compile(r"sys\.stdout\.write|(?<!\w)Console\(|(?<![\w.])print\(")
     found = {path.name for path in others if bypass.search(path.read_text(encoding="utf-8"))}
     # One prints its version, one the tools of a developer, by names of their own.
-    assert found == {"app.py", "dev.py"}
+    assert found == {"app.py", "checks.py"}

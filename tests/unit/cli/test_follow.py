@@ -11,12 +11,18 @@ import pytest
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Record
-from crawlstream.cli import follow
-from crawlstream.cli.follow import Follower
+from crawlstream.cli.common import follow
+from crawlstream.cli.common.follow import Follower
 from crawlstream.model.crawl import CrawlKey
 
 CRAWL = CrawlKey("link", "app", "job")
-FAILED = {"event": "page_failed", "id": "f", "reason": "item_error", "detail": "TypeError: dict"}
+FAILED = {
+    "event": "page_failed",
+    "id": "f",
+    "url": "http://f/",
+    "reason": "item_error",
+    "detail": "TypeError: dict",
+}
 
 
 class Topics:
@@ -66,7 +72,7 @@ async def test_an_ending_is_waited_out_to_the_last_result(monkeypatch: pytest.Mo
     topics = Topics()
     topics.add("events", event="crawl_finished", counters={"done": 2})
     for name in ("a", "a", "b"):
-        topics.add("crawled_firehose", id=name, url=f"http://{name}/", status_code=200)
+        topics.add("crawled_firehose", id=name, url=f"http://{name}/", status_code=200, body_size=1)
     progress = (await followed(topics, monkeypatch)).progress
     assert (progress.results, progress.silent) == (2, 0)
 
@@ -76,9 +82,10 @@ async def test_pages_without_a_record_are_told_rather_than_waited_for(
 ) -> None:
     """A spider may leave its items to pipelines of its own; what failed says what was raised."""
     topics = Topics()
-    topics.add("crawled_firehose", id="a", url="http://a/", status_code=200)
+    topics.add("crawled_firehose", id="a", url="http://a/", status_code=200, body_size=1)
     topics.add("events", **FAILED)
     topics.add("events", event="crawl_finished", counters={"done": 4})
     progress = (await followed(topics, monkeypatch)).progress
     assert (progress.results, progress.silent) == (1, 3)
     assert progress.details == {"item_error": "TypeError: dict"}
+    assert progress.first_failed == {"http://f/": "item_error"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.cli.inspect import Kind, kind_of, sentence_of
+from crawlstream.cli.inspect import Kind, kind_of
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import PageReport, Where
+from crawlstream.wire.views import summary_of
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,6 @@ def test_every_answer_is_a_sentence(where: Where) -> None:
         failed_by_reason={"dns": 2},
         filtered_by_reason={"regex": 3},
     )
-    said = sentence_of(page)
+    said = summary_of(page)
     assert ("2 dns" in said) == (where is Where.SEEN)
     assert ("3 regex" in said) == (where is Where.NEVER)

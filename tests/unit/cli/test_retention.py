@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.bus.history import Held
-from crawlstream.cli.retention import DAY_MS, Known, warnings_of
+from crawlstream.bus.history import PartitionOffsets
+from crawlstream.cli.common.retention import DAY_MS, RetentionFacts, warnings_of
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import RUNNING, RunMark
 
@@ -16,10 +16,10 @@ NOW_MS = 100 * DAY_MS
 def warned(*, first: int, oldest: int, age_days: float, kept_days: float = 14) -> list[str]:
     """The warnings about one run in a partition that ends at 1 000."""
     mark = RunMark(crawl=CRAWL, state=RUNNING, run=1, positions={"uuid:0": first})
-    known = Known(
+    known = RetentionFacts(
         marks={CRAWL: mark},
         begun_ms={CRAWL: int(NOW_MS - age_days * DAY_MS)},
-        partitions={0: Held(oldest, 1_000, 900)},
+        partitions={0: PartitionOffsets(oldest, 1_000, 900)},
         retention_ms=int(kept_days * DAY_MS),
     )
     return list(warnings_of(known, now_ms=NOW_MS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from io import StringIO
 from typing import Any
@@ -11,9 +12,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from crawlstream.cli.common.times import ago, moment
 from crawlstream.cli.crawls import show_crawls
 from crawlstream.cli.stats import Kind, tables
-from crawlstream.cli.times import ago, duration
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 
@@ -111,25 +112,37 @@ def test_crawls_are_listed(
 ) -> None:
     """A line a crawl for people, an object a crawl for programs, a sentence where there is none."""
     monkeypatch.setenv("COLUMNS", "200")
-    show_crawls([crawl()], as_json=False)
+    show_crawls([crawl()], {"link"}, as_json=False)
     row = capsys.readouterr().out.splitlines()[1].split()
     assert row[:10] == ["[bold]spring", "app", "link", "2", "running", "4", "1", "4", "1", "9"]
-    show_crawls([crawl(state="finished")], as_json=True)
+    show_crawls([crawl(state="finished")], None, as_json=True)
     (told,) = orjson.loads(capsys.readouterr().out)
     assert (told["crawlid"], told["pending"], told["residual"]) == ("[bold]spring", 4, 0)
-    show_crawls([], as_json=False)
+    show_crawls([], None, as_json=False)
     assert capsys.readouterr().out == "No such crawl found.\n"
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(-1, "0 s ago"), (119, "119 s ago"), (120, "2 min ago"), (7200, "2 h ago"), (2e5, "2 d ago")],
+    [
+        (-1, "0 s ago"),
+        (59, "59 s ago"),
+        (119, "1 min ago"),
+        (7500, "2 h 5 min ago"),
+        (2e5, "2 d 7 h ago"),
+    ],
 )
 def test_spans_are_told_in_the_unit_that_fits(seconds: float, words: str) -> None:
-    """Two of a unit, or more."""
+    """Two units at most; seconds only where they matter."""
     assert ago(seconds) == words
 
 
-def test_durations_count_hours() -> None:
-    """Days are hours too."""
-    assert duration(90061) == "25:01:01"
+def test_a_moment_is_told_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the wall, and how long ago."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert moment(0, now=840) == "1970-01-01 09:00:00 (14 min ago)"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

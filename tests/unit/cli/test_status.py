@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.cli.status import _state
+from crawlstream.cli.status import _state, _Told
 from crawlstream.local.supervisor import ProcessInfo
+from crawlstream.model.process import Process
+from crawlstream.model.state import FrontierState
 
 
 @pytest.mark.parametrize(
@@ -25,5 +27,24 @@ def test_a_process_that_is_of_no_use_does_not_pass_for_running(
 ) -> None:
     """That it has a pid says little: what waits, starts again and again, or is mute, is told."""
     pid = None if condition is None else 7
-    process = ProcessInfo("crawler-1", "crawler", pid, state, uptime_s, started_at=1)
+    process = ProcessInfo("crawler-link-1", "crawler", pid, state, uptime_s, started_at=1)
     assert str(_state(process, condition)) == shown
+
+
+def test_spiders_that_pages_wait_for_are_named() -> None:
+    """Those of which no crawler lives; a crawl that has nothing waiting lacks none."""
+    counters = FrontierState(
+        life=1,
+        clock_ms=0,
+        rules_known=True,
+        crawls=3,
+        queued=9,
+        delayed=0,
+        held=0,
+        workers=1,
+        outbox=0,
+        actions=0,
+        backlog={"link": {"domains": 2}, "shop": {"domains": 1}, "news": {"domains": 0}},
+    )
+    heard = [Process(kind="crawler", spider="link"), Process(kind="rest")]
+    assert _Told(counters, heard, ()).lacking == ["shop"]

@@ -22,9 +22,9 @@ from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseNeverReceived
 
 from crawling.failures import BadEncoding, BadStatus, TooLarge, is_retryable, reason_of
-from crawling.net.addresses import AddressRefused
 from crawling.response.charset import with_charset
 from crawling.response.codings import codings_of, unpacked
+from crawlstream.boot.addresses import AddressRefused
 
 
 def untyped(kind: Any) -> Any:

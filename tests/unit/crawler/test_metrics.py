@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from crawling.lease.report import Owed
+from crawling.lease.report import LeaseReport
 from crawling.metrics import Meter
-from crawlstream.model.effects import Exchanged, Outcome, Release, Requeue, Sent, Settle
+from crawlstream.model.effects import ExchangeResult, Outcome, Release, Requeue, SentRequest, Settle
 from crawlstream.model.throttle import Heard, Reaction
 
 _numbers = count()
@@ -36,10 +36,12 @@ def counted() -> Counted:
     return Counted()
 
 
-def answer(*, stale: Collection[str] = (), refused: Collection[str] = (), **more: Any) -> Exchanged:
+def answer(
+    *, stale: Collection[str] = (), refused: Collection[str] = (), **more: Any
+) -> ExchangeResult:
     """What the frontier says to an exchange."""
-    return Exchanged(
-        **{"holds": (), "life": 1, "next_due_ms": None, "rules_known": True, **more},
+    return ExchangeResult(
+        **{"holds": (), "redis_epoch": 1, "next_due_ms": None, "rules_known": True, **more},
         stale=frozenset(stale),
         refused=frozenset(refused),
     )
@@ -53,7 +55,9 @@ def done(token: str, body_bytes: int = 0) -> Settle:
 def test_pages_are_counted_by_what_became_of_them(counted: Counted) -> None:
     """With the bytes of those that were delivered, and the reasons of those that failed."""
     failed = Settle(token="3", outcome=Outcome.FAILED, reason="dns")
-    counted.meter.exchanged(Owed(settles=[done("1", 700), done("2", 300), failed]), answer(), 0.01)
+    counted.meter.exchanged(
+        LeaseReport(settles=[done("1", 700), done("2", 300), failed]), answer(), 0.01
+    )
     assert counted.value("pages_total", outcome="done") == 2
     assert counted.value("pages_total", outcome="failed") == 1
     assert counted.value("page_bytes_total") == 1000
@@ -63,7 +67,7 @@ def test_pages_are_counted_by_what_became_of_them(counted: Counted) -> None:
 
 def test_what_the_frontier_has_not_taken_is_not_counted(counted: Counted) -> None:
     """A stale page is in other hands; one whose links have no room is settled again."""
-    owed = Owed(settles=[done("1", 10), done("2", 10)])
+    owed = LeaseReport(settles=[done("1", 10), done("2", 10)])
     counted.meter.exchanged(owed, answer(stale={"1"}, refused={"2"}), 0.01)
     assert counted.value("pages_total", outcome="done") == 0
     assert counted.value("page_bytes_total") == 0
@@ -72,14 +76,14 @@ def test_what_the_frontier_has_not_taken_is_not_counted(counted: Counted) -> Non
 
 def test_returns_and_reactions_are_counted(counted: Counted) -> None:
     """Retries, releases; refusals and silences, but no answers."""
-    owed = Owed(
+    owed = LeaseReport(
         requeues=[Requeue(token="1")],
         releases=[Release(token="2"), Release(token="3")],
         sent=[
-            Sent("4", 1, received=True, heard=Heard(Reaction.REFUSAL)),
-            Sent("5", 1, received=True, heard=Heard(Reaction.SILENCE)),
-            Sent("6", 1, received=True, heard=Heard(Reaction.ANSWER)),
-            Sent("7", 1),
+            SentRequest("4", 1, received=True, heard=Heard(Reaction.REFUSAL)),
+            SentRequest("5", 1, received=True, heard=Heard(Reaction.SILENCE)),
+            SentRequest("6", 1, received=True, heard=Heard(Reaction.ANSWER)),
+            SentRequest("7", 1),
         ],
     )
     counted.meter.exchanged(owed, answer(), 0.01)

@@ -9,7 +9,7 @@ import pytest
 
 import crawling
 
-PUBLIC = {"ClusterSpider", "Outlinks", "links_of"}
+PUBLIC = {"ClusterSpider", "CrawlResult", "Outlinks", "links_of"}
 
 
 def test_the_public_names_are_these() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlstream.frontier.links import Inheritance
+from crawlstream.frontier.codec.links import Inheritance
 from crawlstream.model.effects import Links
 
 

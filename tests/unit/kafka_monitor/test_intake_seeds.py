@@ -14,8 +14,8 @@ from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.request import RequestLimits
+from crawlstream.plugins.requests import Effect, Router
 from crawlstream.wire.stored import encode_entry, encode_seed
-from kafka_monitor.plugins.door import Effect, Router
 from kafka_monitor.plugins.scraper import LONGEST_PATTERN, PATTERNS, ScraperHandler
 
 BASE: dict[str, Any] = {"url": "http://a.example/", "appid": "app", "crawlid": "one"}

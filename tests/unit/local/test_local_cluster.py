@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlstream.boot.local_note import write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
@@ -22,17 +23,17 @@ from crawlstream.local.servers import _properties, _redis_quoted
 from crawlstream.local.supervisor import ProcessInfo
 
 
-def _layout(given: Mapping[str, str], **counts: int) -> Layout:
-    return Layout(home=Home(Path("/home/of/it")), ports=Ports.given(given), given=given, **counts)
+def _layout(given: Mapping[str, str]) -> Layout:
+    return Layout(home=Home(Path("/home/of/it")), ports=Ports.given(given), given=given)
 
 
 def test_a_local_cluster_tells_its_clients_where_it_is() -> None:
     """Settings read from the cluster's environment lead to the ports that were chosen."""
     layout = _layout({"CRAWLSTREAM_KAFKA_PORT": "19092", "CRAWLSTREAM_REDIS_PORT": "16379"})
     settings = load_settings(**layout.environment())
-    assert settings.KAFKA_HOSTS == ("127.0.0.1:19092",)
-    assert settings.ZOOKEEPER_HOSTS == ("127.0.0.1:2181",)
-    assert (settings.REDIS_HOST, settings.REDIS_PORT) == ("127.0.0.1", 16379)
+    assert settings.kafka_hosts == ("127.0.0.1:19092",)
+    assert settings.zookeeper_hosts == ("127.0.0.1:2181",)
+    assert (settings.redis_host, settings.redis_port) == ("127.0.0.1", 16379)
 
 
 def test_servers_that_are_named_are_not_started() -> None:
@@ -44,15 +45,6 @@ def test_servers_that_are_named_are_not_started() -> None:
     assert (environment["REDIS_HOST"], environment["REDIS_PORT"]) == ("redis", "7000")
     assert environment["CRAWLSTREAM_LOCAL_KAFKA"] == "0"
     assert environment["CRAWLSTREAM_LOCAL_ZOOKEEPER"] == "1"
-
-
-def test_every_process_has_a_metrics_port_of_its_own() -> None:
-    """Ports of a hundred crawlers of two kinds and of the monitors never meet."""
-    layout = _layout({}, workers=64, wanderers=64)
-    names = [("crawler", f"{kind}-{n}") for kind in ("crawler", "wanderer") for n in range(1, 65)]
-    names += [("kafka-monitor", "kafka-monitor"), ("redis-monitor", "redis-monitor")]
-    names += [("rest", "rest")]
-    assert len({layout.port_of(kind, name) for kind, name in names}) == len(names)
 
 
 @pytest.mark.parametrize("text", ["http", "0", "65001", "-1", "٣"])
@@ -213,7 +205,7 @@ def test_the_password_of_one_redis_is_never_shown_to_another(
     cluster = LocalCluster(tmp_path, ports=Ports(redis=7000), env={})
     cluster.home.prepare()
     cluster.home.ensure_redis_password()
-    cluster._write_down()
+    write_note(tmp_path, cluster.told)
     monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
     for other in ({"REDIS_HOST": "redis.example"}, {"REDIS_PORT": "7001"}, {}):
         with monkeypatch.context() as changed:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,7 @@ CLASS_LINES = 250
 FUNCTION_LINES = 50
 USUAL_FUNCTION_LINES = 25
 POSITIONAL_ARGUMENTS = 4
+FOLDER_FILES = 20
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -69,6 +72,13 @@ def test_files_are_short() -> None:
     assert not {str(path): n for path, n in sizes.items() if n > limits[path]}
 
 
+def test_folders_are_small() -> None:
+    """A folder can be taken in at a glance; what is more has rooms of its own."""
+    files = [*SOURCES, *TESTS, *_files("*.py", "benchmarks")]
+    sizes = Counter(path.parent for path in files if path.name != "__init__.py")
+    assert not {str(folder): n for folder, n in sizes.items() if n > FOLDER_FILES}
+
+
 def test_classes_are_short() -> None:
     """A class does one thing."""
     classes = [(path, node) for path, node in _nodes(SOURCES) if isinstance(node, ast.ClassDef)]
@@ -99,13 +109,40 @@ def test_positional_arguments_are_few() -> None:
 
 def _is_named_by_others(path: Path, function: Function) -> bool:
     """Commands are called by option names; camelCase is Twisted's, and so is its signature."""
-    return path.parent.name == "cli" or function.name != function.name.lower()
+    return "cli" in path.parts or function.name != function.name.lower()
+
+
+def test_the_environment_is_read_at_the_edge() -> None:
+    """Below ``boot``, whatever a process was told is passed on; nothing looks for itself."""
+    edge = {"boot", "local", "chaos", "cli"}
+    core = ROOT / "utils" / "crawlstream"
+    below = [p for p in SOURCES if core in p.parents and not edge & set(p.relative_to(core).parts)]
+    assert below
+    assert not [path for path in below if re.search(r"os\.environ|getenv", path.read_text())]
 
 
 def test_folders_of_houses_are_not_packages() -> None:
     """An ``__init__.py`` there would make ``utils`` or ``tests`` a package beside the real ones."""
     for folder in ("utils", "docker", "tests", "kafka-monitor", "redis-monitor", "crawler", "rest"):
         assert not (ROOT / folder / "__init__.py").exists()
+
+
+def test_benchmarks_use_nothing_of_the_tests() -> None:
+    """What both need is the product's; of the product itself lint-imports says the same."""
+    tests = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    found = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path, node in _nodes(_files("*.py", "benchmarks"))
+        for module in _imported(node)
+        if module.partition(".")[0] in tests
+    ]
+    assert not found
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [name.name for name in node.names] if isinstance(node, ast.Import) else []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

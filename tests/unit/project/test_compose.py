@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from redis import AuthenticationError, Redis
 
 from crawlstream import __version__
 from crawlstream.boot import health
 from crawlstream.boot.health import Health
 from crawlstream.boot.settings import Settings
+from crawlstream.chaos.processes import Program
 from crawlstream.cli.app import VERBS
 from crawlstream.local.ports import free_block
 from crawlstream.local.probes import redis_answers
-from support.program import Program
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
 COMPOSE = load_yaml(DOCKER / "compose.yaml")
@@ -74,6 +75,7 @@ def test_no_process_is_killed_before_its_time() -> None:
     supervisor.read(ROOT / "supervisord.conf")
     for section in supervisor.sections():
         service = SERVICES.get(section.removeprefix("program:"))
+        assert section != "crawler" or service
         if service:
             given = int(service["stop_grace_period"].removesuffix("s"))
             assert given >= supervisor.getint(section, "stopwaitsecs"), section
@@ -200,6 +202,18 @@ def test_redis_hides_its_password(tmp_path: Path) -> None:
             assert config["maxmemory-policy"] == "noeviction"
     assert (tmp_path / "redis.conf").stat().st_mode & 0o777 == 0o600
     assert "s3cret" not in " ".join(argv)
+
+
+def test_the_documented_service_of_ones_own_spider_is_a_crawler() -> None:
+    """Six lines beside compose.yaml: it extends a service of ours, and says which spider."""
+    text = (ROOT / "docs" / "spiders.md").read_text()
+    (block,) = re.findall(r"```yaml\n(services:\n.*?)```", text, re.DOTALL)
+    assert len(block.splitlines()) == 6
+    ((name, service),) = yaml.safe_load(block)["services"].items()
+    assert name not in SERVICES
+    assert service["extends"] == {"file": "compose.yaml", "service": "crawler"}
+    assert service["command"][0] == SERVICES["crawler"]["command"][0]
+    assert set(service["build"]) == set(SERVICES["crawler"]["build"])
 
 
 def test_stores_are_out_of_reach() -> None:

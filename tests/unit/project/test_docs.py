@@ -101,11 +101,11 @@ def _sources() -> list[Path]:
 
 
 def _events(path: Path) -> Iterator[str]:
-    """What a module logs as events, by itself or by the name that it gives a pulse."""
+    """What a module logs as events, by itself or by the name of its liveness."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = ast.unparse(node.func)
-            if re.fullmatch(r"Pulse|log\.(debug|info|warning|error|exception)", called):
+            if re.fullmatch(r"Liveness|log\.(debug|info|warning|error|exception)", called):
                 yield str(node.args[0].value)
 
 

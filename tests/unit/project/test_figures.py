@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from crawling.links.patterns import PAGE_BUDGET_S
-from crawling.net.addresses import WEB_PORTS
 from crawling.page import body_budget
 from crawling.response.codings import MOST_CODINGS
+from crawlstream.boot.addresses import WEB_PORTS
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.result import ResultLimits
 from unit.crawler import test_budget as page_budget

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from crawling.net import addresses
 from crawlstream import __version__
-from crawlstream.boot import health
+from crawlstream.boot import addresses, health
 from crawlstream.boot.health import Health
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
@@ -59,6 +58,11 @@ def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
         {"crawlers": {"Spot": {}}},
         {"crawlers": {"spot": {"notice": "amazon"}}},
         {"crawlers": {"link": None}},
+        {"spiders": {"Shop": 1}},
+        {"spiders": {"shop": -1}},
+        {"spiders": {"shop": "two"}},
+        {"spiders": {"shop": {"spider": "link"}}},
+        {"spiders": {"shop": {"replica": 2}}},
         {"crawlers": {"link": {"autoscaling": {"kind": "hpa", "min": 0}}}},
         {"kafka": {"hosts": "kafka"}},
         {"settings": {"user-agent": "x"}},
@@ -69,6 +73,19 @@ def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
 def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
     """A value that would be ignored, or fail later, fails at once."""
     assert list(Draft7Validator(SCHEMA).iter_errors(merged(VALUES, wrong)))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"spiders": {"shop": 2, "news": {"memoryMb": 2048, "replicas": 1}}},
+        {"spiders": {"shop": 2}, "crawlers": {"link": None}},
+    ],
+    ids=str,
+)
+def test_spiders_are_named_with_their_replicas(right: dict[str, Any]) -> None:
+    """Beside pools of crawlers, or instead of any."""
+    assert not list(Draft7Validator(SCHEMA).iter_errors(merged(VALUES, right)))
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
@@ -135,7 +152,7 @@ def test_a_crawler_has_time_to_end() -> None:
     supervisor = configparser.RawConfigParser()
     supervisor.read(ROOT / "supervisord.conf")
     grace_s = VALUES["crawlerDefaults"]["terminationGracePeriodSeconds"]
-    assert grace_s >= supervisor.getint("program:crawler", "stopwaitsecs")
+    assert grace_s >= supervisor.getint("crawler", "stopwaitsecs")
 
 
 def test_the_chart_is_of_this_version() -> None:

@@ -41,8 +41,11 @@ OPERATED_BY = (
     "settings.md",
     "cli.md",
     "metrics.md",
+    "wire.md",
+    "rest.md",
+    "keys.md",
 )
-"""Pages for people who run a cluster."""
+"""Pages for people who run a cluster, or write programs that use one."""
 
 RAISED = re.compile(r"(Error|Request|Refused|Unavailable|Conflict|Url|Config|Gap)$")
 

@@ -152,7 +152,7 @@ def test_every_metric_of_the_cluster_is_watched() -> None:
 
 
 def test_containers_are_watched_by_the_names_they_have() -> None:
-    """Prometheus looks for the services of compose.yaml, on the port of their images."""
+    """Prometheus looks for the services of compose.yaml, or what all crawlers are called."""
     docker = MONITORING.parent
     services = yaml.safe_load((docker / "compose.yaml").read_text(encoding="utf-8"))["services"]
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text(encoding="utf-8"))
@@ -161,7 +161,10 @@ def test_containers_are_watched_by_the_names_they_have() -> None:
     for job in config["scrape_configs"]:
         for found in job["dns_sd_configs"]:
             assert found["port"] == port
-            assert set(found["names"]) <= services.keys()
+            assert set(found["names"]) <= services.keys() | {"crawlers"}
+    for service in services.values():
+        if service.get("command", [""])[0] == "crawler":
+            assert service["networks"]["default"] == {"aliases": ["crawlers"]}
 
 
 def test_the_monitors_are_given_files_that_exist() -> None:

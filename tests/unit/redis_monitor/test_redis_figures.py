@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from crawlstream.bus.history import Held
-from redis_monitor.figures import existing, lag_of
+from crawlstream.bus.history import PartitionOffsets
+from redis_monitor.cluster_metrics import existing, lag_of
 
 
 @pytest.mark.parametrize(
     ("held", "lag"),
     [
-        (Held(oldest=0, end=0, committed=None), 0),
-        (Held(oldest=10, end=50, committed=None), 40),
-        (Held(oldest=10, end=50, committed=45), 5),
-        (Held(oldest=48, end=50, committed=45), 2),
-        (Held(oldest=0, end=50, committed=7_000), 50),
+        (PartitionOffsets(oldest=0, end=0, committed=None), 0),
+        (PartitionOffsets(oldest=10, end=50, committed=None), 40),
+        (PartitionOffsets(oldest=10, end=50, committed=45), 5),
+        (PartitionOffsets(oldest=48, end=50, committed=45), 2),
+        (PartitionOffsets(oldest=0, end=50, committed=7_000), 50),
     ],
     ids=["empty", "never read", "behind", "deleted unread", "made anew"],
 )
-def test_the_lag_is_what_is_there_and_was_not_taken(held: Held, lag: int) -> None:
+def test_the_lag_is_what_is_there_and_was_not_taken(held: PartitionOffsets, lag: int) -> None:
     """Whatever was committed, of this topic or of one before it."""
     assert lag_of(held) == lag
 

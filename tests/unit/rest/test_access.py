@@ -31,20 +31,28 @@ TABLE = {
     "GET /ui/crawl": "read",
     "GET /ui/crawl/failures": "read",
     "GET /ui/crawl/pages": "read",
+    "GET /ui/crawl/runs": "read",
+    "GET /ui/crawl/compare": "read",
     "GET /ui/page": "read",
+    "GET /ui/url": "read",
+    "GET /ui/search": "read",
     "GET /ui/domains": "read",
     "GET /ui/processes": "read",
     "GET /ui/rejected": "read",
     "GET /ui/rejected/one": "read",
     "GET /ui/submit": "read",
+    "GET /docs": "read",
     "GET /v2/openapi.json": "read",
     "POST /v2/crawls": "submit",
     "POST /v2/check": "submit",
     "GET /v2/crawls": "read",
     "GET /v2/crawl": "read",
+    "GET /v2/crawl/runs": "read",
+    "GET /v2/crawl/compare": "read",
     "POST /v2/crawl/{verb}": "operate",
     "GET /v2/state": "read",
     "GET /v2/processes": "read",
+    "GET /v2/frontier": "read",
     "GET /v2/domains": "read",
     "GET /v2/domains/{domain}": "read",
     "GET /v2/throttle": "read",
@@ -60,11 +68,14 @@ TABLE = {
 """Route -> the least role that may use it. ``POST /feed`` needs more for some requests."""
 
 OF_APPLICATIONS = {
-    *("GET /", "POST /", "POST /poll", "POST /feed", "GET /v2/openapi.json"),
+    *("GET /", "POST /", "POST /poll", "POST /feed", "GET /v2/openapi.json", "GET /docs"),
     *("GET /ui/crawls", "GET /ui/crawl", "GET /ui/crawl/failures", "GET /ui/crawl/pages"),
     *("GET /ui/page", "GET /ui/rejected", "GET /ui/rejected/one", "GET /ui/submit"),
     *("POST /v2/crawls", "POST /v2/check", "GET /v2/crawls", "GET /v2/crawl"),
+    *("GET /v2/crawl/runs", "GET /v2/crawl/compare"),
+    *("GET /ui/crawl/runs", "GET /ui/crawl/compare"),
     *("POST /v2/crawl/{verb}", "POST /v2/rejected/replay"),
+    *("GET /ui/url", "GET /ui/search", "GET /v2/frontier"),
     *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
 }
 """What keys that are bound to applications may use, too: each of these tells them apart."""
@@ -148,7 +159,7 @@ def test_the_description_has_every_route_and_one_form_of_refusal() -> None:
     told = _application().openapi()
     paths = told["paths"].items()
     found = {f"{method.upper()} {path}" for path, methods in paths for method in methods}
-    hidden = {"GET /health", "GET /static", "GET /v2/openapi.json", "POST /"}
+    hidden = {"GET /health", "GET /static", "GET /docs", "GET /v2/openapi.json", "POST /"}
     assert found == {route for route in TABLE if "/ui/" not in route} - hidden
     text = json.dumps(told)
     assert "HTTPValidationError" not in text

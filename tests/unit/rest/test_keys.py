@@ -13,13 +13,13 @@ from crawlstream.boot.api_keys import ApiKey
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from rest_service.http.access import Client, Guesses, RateLimiter, Role
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.head import Heads
 from rest_service.http.hiding import HIDDEN, hide
 from rest_service.http.peers import peer_of
 from rest_service.http.quota import Quota
 from rest_service.http.turns import Turns
-from rest_service.v2.reading import Wanted, wanted_by
+from rest_service.v2.reading import RecordFilter, wanted_by
 
 SECRET = "s" * 20
 
@@ -86,16 +86,16 @@ def test_guessing_is_slow() -> None:
     guesses.worked(known)
     for _ in range(10):
         guesses.failed("192.0.2.1")
-    with pytest.raises(Refused, match="wrong API keys"):
+    with pytest.raises(RequestRefused, match="wrong API keys"):
         guesses.failed("192.0.2.1")
-    with pytest.raises(Refused, match="wrong API keys"):
+    with pytest.raises(RequestRefused, match="wrong API keys"):
         guesses.worked(new)
     guesses.worked(known)
     guesses.failed("192.0.2.2")
     clock.now = 1
     guesses.worked(new)
     guesses.failed("192.0.2.1")
-    with pytest.raises(Refused, match="wrong API keys"):
+    with pytest.raises(RequestRefused, match="wrong API keys"):
         guesses.failed("192.0.2.1")
 
 
@@ -131,13 +131,13 @@ async def test_a_key_may_have_so_many_pages_waiting() -> None:
     quota = _quota(pending, clock)
     bound = Client("bound", Role.SUBMIT, appids=frozenset({"shop"}), waiting=10)
     await quota.admit(bound, 3)
-    with pytest.raises(Refused, match="8 pages are waiting") as refused:
+    with pytest.raises(RequestRefused, match="8 pages are waiting") as refused:
         await quota.admit(bound, 3)
     assert refused.value.status == 429
     await quota.admit(bound, 2)
     clock.now = 6
     await quota.admit(bound, 5)
-    with pytest.raises(Refused, match="105 pages are waiting"):
+    with pytest.raises(RequestRefused, match="105 pages are waiting"):
         await quota.admit(Client("all", Role.SUBMIT, waiting=10), 1)
     await quota.admit(Client("free", Role.SUBMIT), 10**6)
 
@@ -157,14 +157,14 @@ async def test_nobody_takes_all_turns() -> None:
     await asyncio.sleep(0.05)
     assert sorted(running) == ["a", "a", "b"]
     assert turns.is_full("c")
-    with pytest.raises(Refused, match="try again") as refused:
+    with pytest.raises(RequestRefused, match="try again") as refused:
         async with turns.of("c"):
             pass
     assert refused.value.status == 503
     await asyncio.sleep(0.2)
     free.set()
     done = await asyncio.gather(*busy, other, return_exceptions=True)
-    assert [type(one) for one in done].count(Refused) == 8
+    assert [type(one) for one in done].count(RequestRefused) == 8
     async with turns.of("a"), turns.of("a"), turns.of("b"):
         assert turns.is_full("a")
     assert not turns.is_full("a")
@@ -210,12 +210,12 @@ def test_what_lets_somebody_in_is_hidden() -> None:
 
 def test_secrets_are_for_operators() -> None:
     """Every role below operate sees records without them; a bound key those of its applications."""
-    assert wanted_by(Client("a", Role.OPERATE)) == Wanted()
+    assert wanted_by(Client("a", Role.OPERATE)) == RecordFilter()
     for role in (Role.READ, Role.SUBMIT):
         assert wanted_by(Client("a", role)).is_hiding
     bound = Client("a", Role.OPERATE, appids=frozenset({"shop"}))
     assert wanted_by(bound, appid="shop").appids == {"shop"}
-    with pytest.raises(Refused, match="to the applications shop"):
+    with pytest.raises(RequestRefused, match="to the applications shop"):
         wanted_by(bound, appid="news")
 
 

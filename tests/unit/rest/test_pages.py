@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +14,17 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.process import Process
+from crawlstream.model.request import CrawlRequest
+from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.throttle import ThrottleRule
-from rest_service.dashboard import cluster, crawls
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.traffic import DomainTraffic
+from rest_service.dashboard import cluster, crawls, reference, runs, search, submit
+from rest_service.dashboard.problems import Problem, absences, condition
 from rest_service.dashboard.render import (
     crawl_path,
     duration,
+    effect,
     moment,
     render,
     render_live,
@@ -26,6 +32,7 @@ from rest_service.dashboard.render import (
 )
 from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
+from rest_service.topics.pace import pace_of
 from rest_service.v2.records import as_csv
 from support.hostile_texts import SCRIPTS
 
@@ -34,7 +41,8 @@ OWN_TAGS = {
     *("main", "noscript", "p", "h1", "h2", "section", "div", "dl", "dt", "dd", "table", "thead"),
     *("tbody", "tr", "th", "td", "span", "form", "input", "label", "button", "select", "textarea"),
     *("option", "svg", "rect", "ul", "li", "i", "small", "strong", "pre", "dialog", "figure"),
-    *("figcaption", "output"),
+    *("figcaption", "output", "footer", "article", "code", "details", "summary"),
+    "datalist",
 }
 
 
@@ -82,19 +90,37 @@ def _row(text: str) -> cluster.DomainRow:
     zero: dict[str, Any] = dict.fromkeys(
         (*("unreported", "under_way", "not_before_ms", "next_ms", "strikes", "silences"),), 0
     )
+    rule = ThrottleRule(hits=1, window_s=1)
     report = DomainReport(
         domain=text,
-        hits=1,
-        window_s=1,
-        is_moderated=True,
-        concurrency=1,
+        rule=rule,
         unanswered_ms=0,
         crawl_delay_ms=0,
         queues=[],
         **zero,
     )
-    rule = ThrottleRule(hits=1, window_s=1)
-    return cluster.DomainRow(name=text, source="own", rule=rule, report=report)
+    traffic = DomainTraffic(responses=9, success_rate=0, latency_ms=None, reasons={text: 9})
+    return cluster.DomainRow(name=text, source="own", rule=rule, report=report, traffic=traffic)
+
+
+def _story(text: str) -> dict[str, Any]:
+    """All that can be known of a URL."""
+    ids = dict.fromkeys(("spiderid", "appid", "crawlid"), text)
+    numbers = dict.fromkeys(("status_code", "attempt", "depth", "body_size", "latency_ms"), text)
+    record = {**ids, "at_ms": 0, "partition": 0, "offset": 1, "chain": [text, text]}
+    page = {"crawl": ids, "run": 1, "state": text, "where": text, "summary": text}
+    return {
+        "url": text,
+        "domain": {"domain": text},
+        "limits": text,
+        "crawls": [{**page, "sightings": [{"summary": text}]}],
+        "asked": 1,
+        "is_cut": True,
+        "results": [{**record, **numbers, "url": text + "/"}],
+        "failures": [{**record, "reason": text, "detail": text}],
+        "looked_at": {"results": 1, "events": 1},
+        "is_whole": False,
+    }
 
 
 def _values(text: str) -> dict[str, dict[str, Any]]:
@@ -108,6 +134,8 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     return {
         "crawl.html": {
             "one": one,
+            "spiders": frozenset(),
+            "problems": [],
             "ledger": [("done", 1)],
             "domains": [(domain, None) for domain in one.domains],
             "left": 1,
@@ -118,12 +146,16 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "state": text,
             "states": [text],
             "total": 1,
+            "spiders": None,
             "crawls": [one],
-            "problems": [text],
+            "problems": [Problem(text, text, "/x")],
         },
         "overview.html": {
-            "problems": [text],
+            "problems": [Problem(text, text, "/x")],
             "figures": [(text, text, text)],
+            "spiders": frozenset({"link"}),
+            "span_s": 900,
+            "spans": cluster.SPANS,
             "crawls": [one],
             "kinds": [(text, 1)],
         },
@@ -134,26 +166,94 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
         },
         "pages.html": {"one": one, "records": [record], **paths},
         "page.html": {"fields": [(text, [text]), ("x", {text: 1})], "body": text, "is_cut": True},
-        "rejected.html": {"records": [record], **paths},
+        "rejected.html": {
+            "records": [record],
+            "reason": text,
+            "reasons": [(text, 1), ("x" + text, 1)],
+            "total": 2,
+            "left": 1,
+            **paths,
+        },
         "rejected_one.html": {
             "record": record,
             "fields": [(text, text)],
             "errors": [text],
             "text": text,
             "is_hidden": False,
+            "can_be_edited": True,
             "can_be_replayed": True,
         },
         "domains.html": {
             "name": text,
-            "problems": [text],
+            "sort": text,
+            "edited": ThrottleRule(hits=1, window_s=1),
+            "sorts": ["waiting"],
+            "problems": [Problem(text, text, "/x")],
             "rows": [_row(text)],
             "left": 1,
             "default": ThrottleRule(hits=1, window_s=1),
         },
         "processes.html": {"processes": [process], "reach": reach},
-        "submit.html": {"fresh_id": text, "appid": text},
+        "submit.html": {
+            "fresh_id": text,
+            "appid": text,
+            "repeated": text,
+            "problems": [Problem(text)],
+            "spiders": [text],
+            "fields": submit.MORE,
+            "values": dict.fromkeys([*_MAIN, *(one.name for one in submit.MORE)], text),
+        },
+        "search.html": {
+            "q": text,
+            "problem": text,
+            "is_exact": False,
+            "is_blind": True,
+            "spiders": None,
+            "crawls": [one],
+            "domains": [text],
+        },
+        "url.html": {"story": _story(text), "path_of": search._path_of},
+        "runs.html": {"key": one.crawl, "history": RunHistory([_run(text)], is_complete=False)},
+        "compare.html": {"key": one.crawl, "found": _comparison(text), "titles": runs._TITLES},
+        "reference.html": {
+            "about": text,
+            "version": text,
+            "description": "/v2/openapi.json",
+            "sections": {text: [_operation(text)]},
+        },
         "problem.html": {"code": text, "message": text},
     }
+
+
+_MAIN = ("urls", "spiderid", "maxdepth", "max_pages", "priority")
+
+
+def _run(text: str) -> CrawlRun:
+    return CrawlRun(crawl=CrawlKey(text, text, text), run=1, state=text, counters={"done": 1})
+
+
+def _comparison(text: str) -> Comparison:
+    return Comparison(
+        before=_run(text),
+        after=_run("other"),
+        counts=dict.fromkeys((*CHANGES, "same"), 2),
+        changes={name: [PageChange(text, 200, None)] for name in CHANGES},
+        share=0.5,
+        is_complete=False,
+    )
+
+
+def _operation(text: str) -> reference.Operation:
+    argument = reference.Argument(text, text, text, is_required=True, notes=text)
+    return reference.Operation(
+        name="get-x",
+        method=text,
+        path=text,
+        summary=text,
+        about=text,
+        arguments=[argument],
+        examples=[(text, text)],
+    )
 
 
 OPERATOR = Client("somebody", Role.OPERATE)
@@ -255,3 +355,118 @@ def test_figures_are_for_people() -> None:
 def test_the_ids_of_a_crawl_stay_whole_in_addresses() -> None:
     """Whatever characters an id has, it does not end its parameter."""
     assert "a%26b%3Dc%23%2F" in crawl_path(hostile_crawl("a&b=c#/"))
+
+
+def test_a_crawl_that_nobody_works_on_waits() -> None:
+    """A running crawl whose spider has no crawler says so, with what ends it."""
+    one = replace(hostile_crawl("produkte"), state="running")
+    assert condition(one, frozenset({"link"})) == "waiting: no crawler of produkte"
+    (problem,) = absences([one], frozenset({"link"}))
+    assert problem.text == "No crawler of spider produkte is running, so a crawl waits."
+    assert problem.command == "./crawlstream up -d --spider produkte=1"
+    values = {**_values("plain")["overview.html"], "problems": [problem], "crawls": [one]}
+    page = Seen(bytes(render("overview.html", client=OPERATOR, **values).body)).text
+    assert problem.command in page
+    assert "waiting: no crawler of produkte" in page
+
+
+@pytest.mark.parametrize("state", ["paused", "finished", "stopped"])
+def test_what_is_known_better_is_not_called_waiting(state: str) -> None:
+    """Nor is a crawl with a crawler, or one of which nobody knows."""
+    one = replace(hostile_crawl("produkte"), state="running")
+    for spiders in (frozenset({"produkte"}), None):
+        assert condition(one, spiders) == "running"
+    assert condition(replace(one, state=state), frozenset()) == state
+    assert absences([replace(one, queued=0, delayed=0)], frozenset()) == []
+
+
+def test_a_domain_that_fails_is_not_busy() -> None:
+    """Where most downloads bring nothing, the badge says so and why; one miss says nothing."""
+    row = _row("dns")
+    assert row.condition == "failing: dns"
+    few = DomainTraffic(responses=2, success_rate=0, latency_ms=None, reasons={"dns": 2})
+    most = DomainTraffic(responses=9, success_rate=0.6, latency_ms=5, reasons={"http_404": 3})
+    for traffic in (few, most, None):
+        assert replace(row, traffic=traffic).condition == "quiet"
+    assert replace(row, source="blacklist").condition == "blocked"
+
+
+def test_every_field_of_a_crawl_request_can_be_given() -> None:
+    """The form has an input for each, by its name on the wire."""
+    values = _values("1")["submit.html"]
+    elements = Seen(bytes(render("submit.html", client=OPERATOR, **values).body)).elements
+    names = {attributes.get("name") for _, attributes in elements}
+    assert {one.name for one in fields(CrawlRequest)} - names == {"url"}
+
+
+def test_a_repetition_is_filled_with_what_was_fed() -> None:
+    """Lists, pairs and data as they would be typed; what was that crawl's own is left out."""
+    seeds: list[dict[str, Any]] = [
+        {
+            "url": "http://a.test/",
+            "appid": "shop",
+            "crawlid": "x",
+            "uuid": "u",
+            "expires": 9,
+            "maxdepth": 2,
+            "allowed_domains": ["a.test", "b.test"],
+            "headers": {"A": "b"},
+            "attrs": {"job": 7},
+            "obey_robots": False,
+            "max_pages": None,
+        },
+        {"url": "http://b.test/"},
+    ]
+    shown = {"urls": "http://a.test/\nhttp://b.test/", "maxdepth": "2", "attrs": '{"job":7}'}
+    assert submit._filled(seeds) == {
+        **shown,
+        "allowed_domains": "a.test\nb.test",
+        "headers": "A: b",
+        "obey_robots": "false",
+    }
+    assert "headers" not in submit._filled(seeds, submit._ONCE | submit._SECRET)
+    assert submit._filled([]) == {}
+
+
+def test_the_slowest_site_tells_the_pace() -> None:
+    """The least time is that of the site with most to wait for; a blocked one never ends."""
+    slow = ThrottleRule(hits=10, window_s=60)
+    table = ThrottleTable(
+        default=ThrottleRule(hits=5, window_s=1),
+        rules={"127.0.0.2": slow},
+        blacklist=frozenset({"127.0.0.3"}),
+    )
+
+    def told(*numbers: int, **more: Any) -> dict[str, Any]:
+        name: dict[str, Any] = {"appid": "app", "crawlid": "x", **more}
+        urls = [f"http://127.0.0.{number}/" for number in numbers]
+        return pace_of([CrawlRequest(url=url, **name) for url in urls], table)
+
+    assert (told(1, 1, 2)["pages"], told(1, 1, 2)["seconds"]) == (3, 6)
+    assert told(1, 1, 2)["sites"][0] == {
+        "site": "127.0.0.2",
+        "rule": str(slow),
+        "seconds_per_page": 6.0,
+    }
+    assert told(2, maxdepth=3, max_pages=100)["seconds"] == 600
+    assert told(2, maxdepth=3)["seconds"] is None
+    assert told(1, 3)["seconds"] is None
+    assert told(1, 3)["sites"][0]["seconds_per_page"] is None
+    assert pace_of([], None) == {"pages": 0, "seconds": None, "sites": []}
+
+
+def test_a_rule_is_told_by_what_it_comes_to() -> None:
+    """As a rate, or as a pause where that is less than one a second, and for what waits."""
+    assert effect(ThrottleRule(hits=5, window_s=1), 278) == "5 requests/s; 278 pages in 55.6 s"
+    assert effect(ThrottleRule(hits=10, window_s=60)) == "a request each 6 s"
+    assert effect(ThrottleRule(hits=10, window_s=1, scale=0)) == "nothing is fetched"
+
+
+def test_the_rule_of_a_domain_is_filled_in() -> None:
+    """What is edited is what is in force, and no field is changed by being left alone."""
+    rule = ThrottleRule(hits=7, window_s=2, moderated=False, concurrency=3)
+    values = {**_values("plain")["domains.html"], "edited": rule}
+    elements = Seen(bytes(render("domains.html", client=OPERATOR, **values).body)).elements
+    filled = {at["name"]: at.get("value") for tag, at in elements if tag == "input" and "max" in at}
+    assert filled == {"hits": "7", "window": "2", "scale": "1", "concurrency": "3"}
+    assert ("option", {"value": "false", "selected": None}) in elements

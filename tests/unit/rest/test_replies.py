@@ -9,7 +9,7 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from rest_service.http import idempotency as once_module
 from rest_service.http.access import RateLimiter, Role, role_needed
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.http.idempotency import Once
 from rest_service.process import _listen
 from rest_service.topics import replies
@@ -120,10 +120,10 @@ async def test_what_failed_may_be_tried_again() -> None:
 
     async def work() -> bytes:
         if not next(tries):
-            raise Refused(503, "not now")
+            raise RequestRefused(503, "not now")
         return b"done"
 
-    with pytest.raises(Refused, match="not now"):
+    with pytest.raises(RequestRefused, match="not now"):
         await once.run("client", "key", b"", work)
     assert await once.run("client", "key", b"", work) == b"done"
     assert await once.run("client", "key", b"", work) == b"done"

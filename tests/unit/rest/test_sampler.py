@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from rest_service.sampler import Sampler, Timeline, latency_ms
+from crawlstream.stats.traffic import Traffic
+from rest_service.sampler import Sampler, Timeline, chart_point
 
 _MANY = 10_000
 
@@ -35,18 +37,27 @@ def _crawl(done: int) -> CrawlState:
     )
 
 
-def test_latency_is_of_what_came_lately() -> None:
-    """Of two readings what lies between counts, over the end of a quarter of an hour too."""
-    assert latency_ms({"q1": (10, 1000)}, {"q1": (12, 1100)}) == 50
-    assert latency_ms({"q1": (10, 1000)}, {"q1": (11, 1010), "q2": (1, 30)}) == 20
-    assert latency_ms({"q1": (5, 1), "q2": (10, 1000)}, {"q2": (11, 1070), "q3": (1, 30)}) == 50
+def test_a_point_has_gaps_where_nothing_came() -> None:
+    """Without downloads there is neither success nor latency, and no rate but zero."""
+    assert chart_point(7, Traffic((0, 0, 0, 0, 0), 0), 5) == (7, 0, 0, 0, 0, 0, None, None, None)
+    busy = Traffic((5, 0, 10, 0, 10), 200)
+    assert chart_point(7, busy, 5, 3) == (7, 1, 0, 2, 0, 2, 3, 40, 10)
 
 
-def test_without_responses_there_is_no_latency() -> None:
-    """Silence is not a latency of zero; counters of a Redis that began anew are none at all."""
-    assert latency_ms({"q1": (10, 1000)}, {"q1": (10, 1000)}) is None
-    assert latency_ms({"q1": (10, 1000)}, {"q1": (2, 20)}) is None
-    assert latency_ms({}, {}) is None
+def test_counters_that_began_anew_are_no_negative_traffic() -> None:
+    """A Redis that was emptied starts from 0."""
+    before, now = Traffic((5, 5, 5, 5, 5), 100), Traffic((0, 0, 0, 0, 7), 3)
+    assert now.since(before) == Traffic((0, 0, 0, 0, 2), 0)
+
+
+def test_a_crawl_that_just_began_has_its_begin_on_the_chart() -> None:
+    """One that is older when it is first seen has not: nobody knows what was then."""
+    young, old = Timeline(), Timeline()
+    one = replace(_crawl(3), started_at=100.0)
+    young.note(104.0, one)
+    old.note(200.0, one)
+    assert [list(point) for point in young.points] == [[100, 0, 0, 0], [104, 3, 0, 0]]
+    assert len(old.points) == 1
 
 
 def test_a_timeline_stays_small_and_whole() -> None:

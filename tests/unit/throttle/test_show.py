@@ -12,10 +12,7 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 
 CALM = DomainReport(
     domain="example.com",
-    hits=10,
-    window_s=60.0,
-    is_moderated=True,
-    concurrency=8,
+    rule=ThrottleRule(hits=10, window_s=60.0),
     unreported=0,
     under_way=0,
     not_before_ms=0,
@@ -73,7 +70,7 @@ def test_whatever_holds_a_domain_back_is_named() -> None:
 
 def test_what_is_not_allowed_has_no_next_request() -> None:
     """A blocked domain, and a cluster that no rules have reached."""
-    blocked = said(replace(CALM, hits=0))
+    blocked = said(replace(CALM, rule=ThrottleRule(hits=0, window_s=1)))
     assert blocked["rule"] == "blocked"
     assert "next request" not in blocked
     assert "nothing is fetched" in why(None, "example.com")

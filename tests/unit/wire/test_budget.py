@@ -22,13 +22,13 @@ from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest
 from crawlstream.keys import Topics
 from crawlstream.model.request import CrawlRequest, RequestLimits
+from crawlstream.plugins.requests import Router
 from crawlstream.wire import requests
 from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.door import Router
 from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.plugins.stats import StatsHandler
 from kafka_monitor.plugins.zookeeper import ZookeeperHandler
-from kafka_monitor.rejects import Rejected, Rejects
+from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 LIVES = int(os.environ.get("BUDGET_RECORDS", "4"))
 """Records of each family; 15 is the long form, two minutes."""
@@ -172,9 +172,9 @@ def judge(raw: bytes) -> None:
         request = requests.decode(raw)
     except InvalidRequest as error:
         record = Record("demo.incoming", 0, 0, 0, None, raw)
-        rejected = Rejected(record, error.reason, error.problems)
+        rejected = RejectedRecord(record, error.reason, error.problems)
         outbound = Outbound(None, Topics("demo"))  # type: ignore[arg-type]  # it sends nothing here
-        Rejects(outbound)._records(rejected)
+        RejectionPublisher(outbound)._records(rejected)
         return
     if isinstance(request, CrawlRequest):
         Patterns(request.allow_regex or ())

@@ -21,9 +21,9 @@ from protego import Protego
 from scrapy.http import HtmlResponse
 
 from crawling.links.extract import links_of
-from crawling.net.addresses import AddressRefused, Guard
 from crawling.robots.rules import rules_in, weight_of
 from crawling.robots.store import rules_note
+from crawlstream.boot.addresses import AddressRefused, Guard
 from crawlstream.bus.records import Record
 from crawlstream.errors import BadThrottleConfig, InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Profile
@@ -31,10 +31,10 @@ from crawlstream.model.effects import Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import canonical, host_of, seed_url
+from crawlstream.plugins.requests import Router
 from crawlstream.throttle.parse import parse_table
-from kafka_monitor.plugins.door import Router
 from kafka_monitor.plugins.scraper import ScraperHandler
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.topics.seeds import read_seeds
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "120"))
@@ -223,7 +223,7 @@ def test_any_body_is_seeds_or_is_refused(body: bytes, kind: str) -> None:
     """In every form that seeds may be handed in, with a refusal that can be written down."""
     try:
         assert read_seeds(body, kind, RequestLimits())
-    except Refused as refused:
+    except RequestRefused as refused:
         told = refused
     else:
         return

@@ -6,8 +6,8 @@ from collections import Counter
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.request import Refusal, RequestLimits
+from crawlstream.plugins.requests import Router
 from kafka_monitor.plugins.action import ActionHandler
-from kafka_monitor.plugins.door import Router
 from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.plugins.stats import StatsHandler
 from kafka_monitor.plugins.zookeeper import ZookeeperHandler

@@ -318,7 +318,9 @@ def test_stats_of_spiders() -> None:
             "unique_spider_count": 2,
             "total_spider_count": 3,
         },
-        "domains": {"a.example": {"responses": 9, "success_rate": 0.75, "latency_ms": None}},
+        "domains": {
+            "a.example": {"responses": 9, "success_rate": 0.75, "latency_ms": None, "reasons": {}}
+        },
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire.tables import read_table
-from rest_service.http.envelope import Refused
+from rest_service.http.envelope import RequestRefused
 from rest_service.topics.seeds import CSV, read_seeds
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_table_is_refused_by_its_line(table: bytes, problem: str) -> 
     with pytest.raises(InvalidRequest) as refused:
         rows(table)
     assert str(refused.value).startswith(problem)
-    with pytest.raises(Refused) as answered:
+    with pytest.raises(RequestRefused) as answered:
         read_seeds(table, CSV, RequestLimits())
     assert str(answered.value.details["cause"]) == str(refused.value)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import orjson
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import DomainReport
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
@@ -74,6 +76,19 @@ def test_a_table_has_its_default_beside_its_domains() -> None:
         "blacklist": ["y", "z"],
     }
     assert list(told["domains"]) == ["a.test", "b.test"]  # type: ignore[call-overload]
+
+
+def test_a_domain_tells_what_its_rule_allows() -> None:
+    """Its hits after scaling, and nothing of a rule that is not known yet."""
+    zero: dict[str, Any] = dict.fromkeys(
+        (field.name for field in fields(DomainReport) if field.name not in {"domain", "rule"}), 0
+    )
+    rule = ThrottleRule(hits=3, window_s=1.5, moderated=False)
+    told = _told(views.domain(DomainReport(domain="a.test", rule=rule, **zero)))
+    shown = {"hits": 3, "window_s": 1.5, "is_moderated": False, "concurrency": 8}
+    assert told == {"domain": "a.test", **zero, **shown}
+    told = _told(views.domain(DomainReport(domain="a.test", rule=None, **zero)))
+    assert told == {"domain": "a.test", **zero, **dict.fromkeys(shown)}
 
 
 def test_a_process_tells_all_that_it_says_of_itself() -> None:

@@ -1,27 +1,22 @@
 """TLS and authentication of the connections to Kafka, Redis and ZooKeeper.
 
-A process uses one security configuration per server. For Kafka and ZooKeeper it is set once, when
-the settings are read, for every client that is created later; Redis clients read the settings.
+A process uses one security configuration per server. For ZooKeeper it is set once, when the
+settings are read, for every client that is created later; clients of Kafka and Redis are told.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic import Field, SecretStr
 
+from crawlstream.boot.sections.section import Section, new
 from crawlstream.bus import connect as kafka
 from crawlstream.errors import ConfigError
 from crawlstream.throttle import connect as zookeeper
 
 
-def new(name: str) -> AliasChoices:
-    """A setting that only the variable with our prefix sets."""
-    return AliasChoices(f"CRAWLSTREAM_{name}")
-
-
-class KafkaAccess(BaseSettings):
+class KafkaAccess(Section):
     """Kafka: TLS and authentication."""
 
     kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
@@ -52,18 +47,16 @@ class KafkaAccess(BaseSettings):
     """Verify that the broker's certificate matches its host name."""
 
 
-class RedisAccess(BaseSettings):
+class RedisAccess(Section):
     """Redis: TLS and authentication."""
 
     redis_username: str | None = Field(
-        None, validation_alias=AliasChoices("CRAWLSTREAM_REDIS_USERNAME", "REDIS_USERNAME")
+        None, validation_alias=new("REDIS_USERNAME", "REDIS_USERNAME")
     )
     """ACL user name; default: the user ``default``."""
-    REDIS_PASSWORD: SecretStr | None = None
+    redis_password: SecretStr | None = None
     """Password, if Redis requires one."""
-    redis_tls: bool = Field(
-        default=False, validation_alias=AliasChoices("CRAWLSTREAM_REDIS_TLS", "REDIS_TLS")
-    )
+    redis_tls: bool = Field(default=False, validation_alias=new("REDIS_TLS", "REDIS_TLS"))
     """Connect with TLS."""
     redis_ca_file: str | None = Field(None, validation_alias=new("REDIS_SSL_CAFILE"))
     """File of CA certificates (PEM) that verify Redis; default: the system's."""
@@ -81,7 +74,7 @@ class RedisAccess(BaseSettings):
     """Verify that the certificate of Redis matches its host name."""
 
 
-class ZooKeeperAccess(BaseSettings):
+class ZooKeeperAccess(Section):
     """ZooKeeper: TLS and authentication."""
 
     zookeeper_username: str | None = Field(None, validation_alias=new("ZOOKEEPER_USERNAME"))
@@ -113,38 +106,41 @@ class Access(KafkaAccess, RedisAccess, ZooKeeperAccess):
     """TLS and authentication for Kafka, Redis and ZooKeeper."""
 
     def apply(self) -> None:
-        """Configure all clients that are created from now on; ConfigError if a part is missing.
+        """Configure the ZooKeeper clients created from now on; ConfigError if a part is missing.
 
         Options that only make sense with TLS are refused without it, so that nobody believes that
         an unencrypted connection is protected.
         """
-        self._apply_to_kafka()
+        self._check_kafka()
         self._check_redis()
         self._apply_to_zookeeper()
 
-    def _apply_to_kafka(self) -> None:
+    @property
+    def kafka_access(self) -> kafka.Security:
+        """TLS and authentication of connections to Kafka."""
+        is_sasl = self.kafka_security.startswith("SASL")
+        return kafka.Security(
+            security_protocol=self.kafka_security,
+            sasl_mechanism=self.kafka_sasl_mechanism if is_sasl else None,
+            sasl_plain_username=self.kafka_username,
+            sasl_plain_password=revealed(self.kafka_password),
+            ssl_cafile=self.kafka_ca_file,
+            ssl_certfile=self.kafka_certificate_file,
+            ssl_keyfile=self.kafka_key_file,
+            ssl_password=revealed(self.kafka_key_password),
+            ssl_check_hostname=self.kafka_check_hostname,
+        )
+
+    def _check_kafka(self) -> None:
         is_sasl = self.kafka_security.startswith("SASL")
         if is_sasl and not (self.kafka_username and self.kafka_password):
             raise ConfigError(
                 f"CRAWLSTREAM_KAFKA_SECURITY_PROTOCOL: {self.kafka_security} needs a user: set"
                 " CRAWLSTREAM_KAFKA_SASL_USERNAME and CRAWLSTREAM_KAFKA_SASL_PASSWORD"
             )
-        kafka.secure(
-            kafka.Security(
-                security_protocol=self.kafka_security,
-                sasl_mechanism=self.kafka_sasl_mechanism if is_sasl else None,
-                sasl_plain_username=self.kafka_username,
-                sasl_plain_password=revealed(self.kafka_password),
-                ssl_cafile=self.kafka_ca_file,
-                ssl_certfile=self.kafka_certificate_file,
-                ssl_keyfile=self.kafka_key_file,
-                ssl_password=revealed(self.kafka_key_password),
-                ssl_check_hostname=self.kafka_check_hostname,
-            )
-        )
 
     def _check_redis(self) -> None:
-        if self.redis_username and not revealed(self.REDIS_PASSWORD):
+        if self.redis_username and not revealed(self.redis_password):
             raise ConfigError(
                 "CRAWLSTREAM_REDIS_USERNAME is set without a password: set REDIS_PASSWORD"
             )

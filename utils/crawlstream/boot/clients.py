@@ -1,4 +1,4 @@
-"""Redis clients that behave under faults: one for commands, one for waiting.
+"""What the settings say of Kafka, and Redis clients: one for commands, one for waiting.
 
 redis-py 8 repeats a command ten times by default, whether or not it has taken effect. Here it
 is repeated once, which is what a connection that went stale in the pool needs; every operation
@@ -15,11 +15,29 @@ from redis.backoff import NoBackoff
 
 from crawlstream.boot.access import revealed
 from crawlstream.boot.settings import Settings
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.shape import TopicShape
+
+
+def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
+    """Where Kafka is and how a process uses it; its clients bear the name ``client_id``."""
+    return Kafka(
+        settings.kafka_hosts,
+        client_id,
+        security=settings.kafka_access,
+        codec=settings.kafka_compression,
+        shape=TopicShape(
+            partitions=settings.incoming_partitions,
+            replication=settings.replication,
+            max_record_bytes=settings.max_record_bytes,
+            most=settings.max_topics,
+        ),
+    )
 
 
 def redis_client(settings: Settings) -> Redis:
     """A client for commands: no answer within REDIS_SOCKET_TIMEOUT is an error."""
-    return _client(settings, timeout_s=settings.REDIS_SOCKET_TIMEOUT)
+    return _client(settings, timeout_s=settings.redis_socket_timeout)
 
 
 def blocking_redis(settings: Settings) -> Redis:
@@ -33,13 +51,13 @@ def blocking_redis(settings: Settings) -> Redis:
 def _client(settings: Settings, *, timeout_s: float | None) -> Redis:
     return Redis(
         **_security(settings),
-        host=settings.REDIS_HOST,
-        port=settings.REDIS_PORT,
-        db=settings.REDIS_DB,
+        host=settings.redis_host,
+        port=settings.redis_port,
+        db=settings.redis_db,
         username=settings.redis_username,
-        password=revealed(settings.REDIS_PASSWORD),
+        password=revealed(settings.redis_password),
         socket_timeout=timeout_s,
-        socket_connect_timeout=settings.REDIS_SOCKET_TIMEOUT,
+        socket_connect_timeout=settings.redis_socket_timeout,
         socket_keepalive=True,
         health_check_interval=30,
         retry=Retry(NoBackoff(), 1),

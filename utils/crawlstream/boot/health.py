@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import orjson
+import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from crawlstream.boot.loopback import is_loopback, is_loopback_host
@@ -27,6 +28,8 @@ from crawlstream.errors import ConfigError
 REQUEST_TIMEOUT_S = 5.0
 """From the connection to the end of the answer."""
 MAX_CONNECTIONS = 256
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,16 @@ class Health:
 
 @asynccontextmanager
 async def serve(
-    port: int, check: Callable[[], Health], *, host: str = "127.0.0.1"
+    port: int,
+    check: Callable[[], Health],
+    *,
+    host: str = "127.0.0.1",
+    or_any_port: bool = False,
 ) -> AsyncIterator[None]:
     """Answer for the length of the block; port 0 serves nothing.
 
-    ConfigError: the port is taken, or the host is none of this machine's addresses.
+    ConfigError: the host is none of this machine's addresses, or the port is taken; with
+    ``or_any_port`` a free one is used then, and the log says which.
     """
     if port == 0:
         yield
@@ -84,14 +92,27 @@ async def serve(
             asked.pop(writer, None)
             writer.transport.abort()
 
+    async with await _listen(answer, host, port, or_any_port=or_any_port):
+        yield
+
+
+_Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def _listen(
+    answer: _Answer, host: str, port: int, *, or_any_port: bool
+) -> asyncio.AbstractServer:
     try:
-        server = await asyncio.start_server(answer, host, port, limit=8192)
+        return await asyncio.start_server(answer, host, port, limit=8192)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise ConfigError(f"CRAWLSTREAM_METRICS_HOST: {host}: {error.strerror}") from error
-        raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is already in use") from error
-    async with server:
-        yield
+        if not or_any_port:
+            raise ConfigError(f"CRAWLSTREAM_METRICS_PORT: port {port} is already in use") from error
+    server = await asyncio.start_server(answer, host, 0, limit=8192)
+    used = server.sockets[0].getsockname()[1]
+    log.warning("listen", service="metrics", outcome="port_in_use", asked=port, port=used)
+    return server
 
 
 def _answer(head: bytes, check: Callable[[], Health], *, is_local: bool) -> bytes:

@@ -25,8 +25,8 @@ from crawlstream.boot.settings import Settings
 
 def configure(settings: Settings, process: str) -> None:
     """Set up the logs of this process; every line carries its name."""
-    as_json = settings.LOG_JSON if settings.LOG_JSON is not None else not sys.stderr.isatty()
-    level = logging.getLevelNamesMapping()[settings.LOG_LEVEL]
+    as_json = settings.log_json if settings.log_json is not None else not sys.stderr.isatty()
+    level = logging.getLevelNamesMapping()[settings.log_level]
     shared = _shared(process)
     structlog.configure(
         processors=[*shared, *_renderers(as_json=as_json)],

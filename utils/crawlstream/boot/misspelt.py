@@ -55,12 +55,12 @@ def misspelt(environment: Iterable[str]) -> Iterator[str]:
     for name in sorted(present - settings - _OTHERS):
         candidates = {each for each in settings - present | FORMER.keys() if each[:1] == name[:1]}
         near = get_close_matches(name, sorted(candidates), 1, _ALIKE)
-        if instead := _instead_of(name) or (near and _instead_of(near[0])):
+        if instead := instead_of(name) or (near and instead_of(near[0])):
             yield f"{name} is not needed any more: {instead}"
         elif near:
             yield f"{name} is not a setting; did you mean {near[0]}?"
 
 
-def _instead_of(name: str) -> str | None:
+def instead_of(name: str) -> str | None:
     """What there is instead of a setting of the predecessor."""
     return next((text for pattern, text in FORMER.items() if fnmatchcase(name, pattern)), None)

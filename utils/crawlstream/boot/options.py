@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.boot.local_note import load_process_settings
+from crawlstream.boot.settings import Settings
 
 EXIT_CONFIG = 2
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -22,5 +23,7 @@ def common_options() -> argparse.ArgumentParser:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The settings of environment and ``.env``, changed by the options; ConfigError."""
-    given = {"LOG_LEVEL": options.log_level, "LOG_JSON": options.log_json or None}
-    return load_settings(**{name: value for name, value in given.items() if value is not None})
+    given = {"log_level": options.log_level, "log_json": options.log_json or None}
+    return load_process_settings(
+        **{name: value for name, value in given.items() if value is not None}
+    )

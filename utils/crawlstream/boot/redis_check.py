@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import structlog
 from redis.asyncio import Redis
 
-from crawlstream.boot.layout import agree_on_layout
 from crawlstream.errors import ConfigError
+from crawlstream.frontier.layout import LAYOUT, create_frontier
+from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
 
 KEEPS_ALL = "noeviction"
@@ -42,6 +43,23 @@ async def redis_warnings(redis: Redis) -> Sequence[str]:
             " start again from their seeds or from its last snapshot; set appendonly yes"
         )
     return warnings
+
+
+async def agree_on_layout(redis: Redis, keys: FrontierKeys) -> None:
+    """Make sure that what Redis holds is laid out as this version has it.
+
+    Processes of two versions share a frontier while a cluster is being upgraded. Most versions can;
+    one that changes what a key holds raises LAYOUT, and is refused until the others are gone.
+
+    ConfigError: it is not. RedisUnavailable: Redis does not answer.
+    """
+    layout = await create_frontier(Scripts(redis, keys))
+    if layout != LAYOUT:
+        raise ConfigError(
+            f"Redis stores data of layout {layout}, but this version uses layout {LAYOUT}: stop"
+            " all processes of one version before you start the other (docs/deploying.md,"
+            " Upgrading)"
+        )
 
 
 def _evicts(policy: str) -> str:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from pydantic import AliasChoices
+from collections.abc import Mapping
 
 from crawlstream.boot.settings import Settings
 
 
-def variables_of(field: str) -> Sequence[str]:
-    """The variables that set a field of :class:`Settings`, the one that wins first."""
-    alias = Settings.model_fields[field].validation_alias
-    return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [field]
-
-
 def setting_names() -> frozenset[str]:
     """The variables that :class:`Settings` reads."""
-    return frozenset(name for field in Settings.model_fields for name in variables_of(field))
+    return frozenset(
+        name for field in Settings.model_fields for name in Settings.variables_of(field)
+    )
+
+
+def environment_without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which every setting has its default, whatever the user's says."""
+    named = {name for name in environment if name.startswith("CRAWLSTREAM_")} | setting_names()
+    kept = {"CRAWLSTREAM_JARS", "CRAWLSTREAM_DEBUG"}
+    return {name: value for name, value in environment.items() if name not in named - kept}
 
 
 def told(settings: Settings, *fields: str) -> Mapping[str, str]:
     """What these settings are, each under the first of its variables."""
-    return {variables_of(field)[0]: str(getattr(settings, field)) for field in fields}
+    return {Settings.variables_of(field)[0]: str(getattr(settings, field)) for field in fields}

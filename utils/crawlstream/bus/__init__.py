@@ -12,4 +12,9 @@ A record's way out
     time is given back, to be sent again under the same key.
 
 Topics are made before their first record. Nothing here looks into a record.
+
+What others know
+    :class:`~crawlstream.bus.connect.Kafka` is made from the settings and passed to all of it. For
+    the rest of crawlstream there are two *protocols*, ``Source`` and ``Sink``; the *factory* makes
+    them.
 """

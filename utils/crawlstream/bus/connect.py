@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 
+from crawlstream.bus.codecs import Codec
+from crawlstream.bus.shape import TopicShape
 from crawlstream.errors import KafkaUnavailable
 
 BOOTSTRAP_TIMEOUT_MS = 3_000
@@ -22,7 +24,7 @@ REQUEST_TIMEOUT_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How Kafka is talked to, in the words of kafka-python; a process has one way."""
+    """TLS and authentication, in the words of kafka-python."""
 
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str | None = None
@@ -35,26 +37,35 @@ class Security:
     ssl_check_hostname: bool = True
 
 
-_security = Security()
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """Where Kafka is and how a process uses it: made from its settings once, and passed on."""
 
+    hosts: Sequence[str]
+    """Bootstrap brokers, each ``host:port``."""
+    client_id: str = "crawlstream"
+    """What Kafka calls the clients in its log, metrics and quotas."""
+    security: Security = field(default=Security(), repr=False)
+    codec: Codec = "gzip"
+    """How produced records are compressed."""
+    shape: TopicShape = field(default_factory=TopicShape)
+    """How topics are created, and how large a record may be."""
 
-def secure(security: Security) -> None:
-    """Have every connection from now on made so; called when the settings are read."""
-    global _security  # noqa: PLW0603  of the process, like its environment
-    _security = security
+    def named(self, client_id: str) -> Kafka:
+        """The same, for clients of another name."""
+        return replace(self, client_id=client_id)
 
-
-def common_options(hosts: Sequence[str], client_id: str) -> dict[str, Any]:
-    """What producers, consumers and admin clients share."""
-    told = {name: value for name, value in asdict(_security).items() if value is not None}
-    return told | {
-        "bootstrap_servers": list(hosts),
-        "client_id": client_id,
-        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
-        "request_timeout_ms": REQUEST_TIMEOUT_MS,
-        # A broker that comes back is noticed within a second, not within half a minute.
-        "reconnect_backoff_max_ms": 1_000,
-    }
+    def options(self) -> dict[str, Any]:
+        """What producers, consumers and admin clients of kafka-python share."""
+        security = asdict(self.security)
+        return {name: value for name, value in security.items() if value is not None} | {
+            "bootstrap_servers": list(self.hosts),
+            "client_id": self.client_id,
+            "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            # A broker that comes back is noticed within a second, not within half a minute.
+            "reconnect_backoff_max_ms": 1_000,
+        }
 
 
 def open_client(
@@ -105,9 +116,9 @@ class _Listeners(set[Any]):
 
 
 @contextmanager
-def admin(hosts: Sequence[str], client_id: str) -> Iterator[KafkaAdminClient]:
+def admin(kafka: Kafka, client_id: str) -> Iterator[KafkaAdminClient]:
     """An admin client for the length of a block; it blocks, so use it on a thread of its own."""
-    client, _ = open_client(KafkaAdminClient, **common_options(hosts, client_id))
+    client, _ = open_client(KafkaAdminClient, **kafka.named(client_id).options())
     try:
         yield client
     except KafkaError as error:

@@ -13,7 +13,7 @@ from kafka.errors import NoError, for_code
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from crawlstream.bus.connect import admin
+from crawlstream.bus.connect import Kafka, admin
 from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import CrawlstreamError
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PartitionOffsets:
     """What Kafka holds of a partition."""
 
     oldest: int
@@ -38,31 +38,31 @@ class Held:
     """Where the group has come to, about a second ago; None: it has never said."""
 
 
-async def held(hosts: Sequence[str], topic: str, *, group: str) -> dict[int, Held]:
+async def partition_offsets(kafka: Kafka, topic: str, *, group: str) -> dict[int, PartitionOffsets]:
     """Bounds and committed position of each partition; KafkaUnavailable if Kafka does not tell."""
-    return await asyncio.to_thread(_held, hosts, topic, group)
+    return await asyncio.to_thread(_partition_offsets, kafka, topic, group)
 
 
-async def epoch_ends(hosts: Sequence[str], topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+async def epoch_ends(kafka: Kafka, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
     """By partition, the offset behind the last record of a leader epoch, or of the one before.
 
     0: Kafka knows none. A record at or behind it was not written in that epoch, or was lost.
     KafkaUnavailable as above.
     """
-    return await asyncio.to_thread(_epoch_ends, hosts, topic, epochs) if epochs else {}
+    return await asyncio.to_thread(_epoch_ends, kafka, topic, epochs) if epochs else {}
 
 
-async def topic_id_of(hosts: Sequence[str], topic: str) -> str:
+async def topic_id_of(kafka: Kafka, topic: str) -> str:
     """Its UUID, as batches of it name it; KafkaUnavailable as above."""
-    return await asyncio.to_thread(_topic_id_of, hosts, topic)
+    return await asyncio.to_thread(_topic_id_of, kafka, topic)
 
 
 async def commit_again(
-    hosts: Sequence[str], topic: str, partition: int, *, group: str, offset: int
+    kafka: Kafka, topic: str, partition: int, *, group: str, offset: int
 ) -> None:
     """Put the committed offset of a group without members elsewhere; CrawlstreamError otherwise."""
     key = TopicPartition(topic, partition)
-    error = await asyncio.to_thread(_commit_again, hosts, group, key, offset)
+    error = await asyncio.to_thread(_commit_again, kafka, group, key, offset)
     if error is not NoError:
         raise CrawlstreamError(
             f"Kafka did not change the offsets of consumer group {group} ({error.__name__}):"
@@ -70,9 +70,9 @@ async def commit_again(
         )
 
 
-async def everything(hosts: Sequence[str], topic: str) -> list[Record]:
+async def read_all(kafka: Kafka, topic: str) -> list[Record]:
     """All records of a small topic; KafkaUnavailable as above."""
-    return [r async for r in read_topic(hosts, topic, from_beginning=True, follow=False)]
+    return [r async for r in read_topic(kafka, topic, from_beginning=True, follow=False)]
 
 
 def marks_of(records: Sequence[Record]) -> list[RunMark]:
@@ -88,8 +88,8 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
     return marks
 
 
-def _epoch_ends(hosts: Sequence[str], topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
-    with admin(hosts, _CLIENT_ID) as client:
+def _epoch_ends(kafka: Kafka, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+    with admin(kafka, _CLIENT_ID) as client:
         ask = partial(client._manager.run, _ask_epoch_end, client)  # noqa: SLF001
         return {
             partition: int(ask(TopicPartition(topic, partition), epoch))
@@ -113,30 +113,28 @@ async def _ask_epoch_end(client: KafkaAdminClient, key: TopicPartition, epoch: i
     return max(int(found.end_offset), 0)
 
 
-def _topic_id_of(hosts: Sequence[str], topic: str) -> str:
-    with admin(hosts, _CLIENT_ID) as client:
+def _topic_id_of(kafka: Kafka, topic: str) -> str:
+    with admin(kafka, _CLIENT_ID) as client:
         (described,) = client.describe_topics([topic])
     return name_of_topic(described.get("topic_id"), topic)
 
 
-def _commit_again(
-    hosts: Sequence[str], group: str, key: TopicPartition, offset: int
-) -> type[Exception]:
-    with admin(hosts, _CLIENT_ID) as client:
+def _commit_again(kafka: Kafka, group: str, key: TopicPartition, offset: int) -> type[Exception]:
+    with admin(kafka, _CLIENT_ID) as client:
         done = client.alter_group_offsets(group, {key: OffsetAndMetadata(offset, "", -1)})
     error: type[Exception] = done[key]
     return error
 
 
-def _held(hosts: Sequence[str], topic: str, group: str) -> dict[int, Held]:
-    with admin(hosts, _CLIENT_ID) as client:
+def _partition_offsets(kafka: Kafka, topic: str, group: str) -> dict[int, PartitionOffsets]:
+    with admin(kafka, _CLIENT_ID) as client:
         (described,) = client.describe_topics([topic])
         keys = [TopicPartition(topic, part["partition_index"]) for part in described["partitions"]]
         oldest = client.list_partition_offsets(dict.fromkeys(keys, _EARLIEST))
         ends = client.list_partition_offsets(dict.fromkeys(keys, _LATEST))
         committed = client.list_group_offsets(group).get(group, {})
     return {
-        key.partition: Held(
+        key.partition: PartitionOffsets(
             oldest[key].offset,
             ends[key].offset,
             committed[key].offset if key in committed and committed[key].offset >= 0 else None,

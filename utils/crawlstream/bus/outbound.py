@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
-from crawlstream.bus.sink import KafkaSink
 from crawlstream.keys import Topics
 
 
@@ -14,7 +14,7 @@ from crawlstream.keys import Topics
 class Outbound:
     """Where records go: each reply to the firehose, and to its application's topic if so set."""
 
-    sink: KafkaSink
+    sink: Sink
     topics: Topics
     per_app: bool = False
     """Whether an application has a topic of its own beside the firehose."""

@@ -11,8 +11,9 @@ from queue import Empty, SimpleQueue
 import structlog
 from kafka.errors import RetriableError
 
-from crawlstream.bus.session import Arrived, Session
+from crawlstream.bus.session import BatchesRead, Session
 from crawlstream.errors import KafkaUnavailable
+from crawlstream.retry import Backoff
 
 QUEUED_POLLS = 4
 """Polls that may wait to be taken, so that reading and working overlap."""
@@ -39,7 +40,7 @@ class Reader(threading.Thread):
     """
 
     def __init__(
-        self, open_session: Callable[[], Session], tell: Callable[[Arrived], None]
+        self, open_session: Callable[[], Session], tell: Callable[[BatchesRead], None]
     ) -> None:
         super().__init__(name="kafka-reader", daemon=True)
         self._open_session = open_session
@@ -83,7 +84,7 @@ class Reader(threading.Thread):
 
     def run(self) -> None:
         """Open sessions until told to finish."""
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self._stopping.is_set():
             since = time.monotonic()
             try:
@@ -92,10 +93,9 @@ class Reader(threading.Thread):
                 log.warning("poll", outcome="waiting", error=str(error))
             except Exception as error:
                 log.exception("poll", outcome="consumer_replaced", error=repr(error))
-            lasted_s = time.monotonic() - since
-            pause_s = FIRST_PAUSE_S if lasted_s > HEALTHY_AFTER_S else pause_s
-            self._stopping.wait(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            if time.monotonic() - since > HEALTHY_AFTER_S:
+                backoff.reset()
+            self._stopping.wait(next(backoff))
 
     def _run_session(self) -> None:
         session = self._open_session()
@@ -116,7 +116,7 @@ class Reader(threading.Thread):
         batches = session.read(POLL_MS if self._has_room else 0)
         if batches:
             self._has_room = False
-            self._tell(Arrived(batches))
+            self._tell(BatchesRead(batches))
 
     def _note(self, session: Session) -> None:
         """Say once that Kafka is waited for, and once that it is back."""

@@ -18,7 +18,7 @@ from kafka.errors import (
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from crawlstream.bus.connect import common_options, open_client
+from crawlstream.bus.connect import Kafka, open_client
 from crawlstream.bus.records import Batch, OutOfRange, Record, name_of_topic
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
@@ -53,7 +53,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class PartitionsAssigned:
     """Partitions are ours and stand still until they are placed; epoch by partition."""
 
     topic_id: str
@@ -61,28 +61,28 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class PartitionsRevoked:
     """Partitions are no longer ours, or no longer where they were; epoch by partition."""
 
     epochs: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class BatchesRead:
     """Batches, each with the epoch it was read in."""
 
     batches: Sequence[tuple[int, Batch]]
 
 
 @dataclass(frozen=True, slots=True)
-class Astray:
+class OffsetUnavailable:
     """A partition cannot be read from where it stands; it waits to be placed anew."""
 
     epoch: int
     where: OutOfRange
 
 
-Event = Assigned | Revoked | Arrived | Astray
+Event = PartitionsAssigned | PartitionsRevoked | BatchesRead | OffsetUnavailable
 Tell = Callable[[Event], None]
 
 
@@ -144,7 +144,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
             del self._parts[partition]
             self._new.discard(partition)
         if gone:
-            self._tell(Revoked({partition: self._next_epoch() for partition in gone}))
+            self._tell(PartitionsRevoked({partition: self._next_epoch() for partition in gone}))
 
     def announce(self) -> None:
         """Tell of new partitions, and of all of them if the topic was made anew.
@@ -162,7 +162,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         if self._new:
             epochs = {partition: self._parts[partition].epoch for partition in self._new}
             self._new.clear()
-            self._tell(Assigned(topic_id, epochs))
+            self._tell(PartitionsAssigned(topic_id, epochs))
 
     def place(self, partition: int, epoch: int, offset: int | None) -> None:
         """Read on from ``offset`` (None: the oldest) if nothing newer was said meanwhile.
@@ -180,7 +180,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         wanted = log_start if offset is None else offset
         if not log_start <= wanted <= log_end:
             where = OutOfRange(self._topic_id, partition, wanted, log_start, log_end)
-            self._tell(Astray(epoch, where))
+            self._tell(OffsetUnavailable(epoch, where))
             return
         self._consumer.seek(key, wanted)
         part.next = wanted
@@ -273,7 +273,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
                 *(self._topic_id, key.partition, position, log_start, log_end),
                 has_diverged=has_diverged,
             )
-            self._tell(Astray(part.epoch, where))
+            self._tell(OffsetUnavailable(part.epoch, where))
 
     def _bounds(self, key: TopicPartition) -> tuple[int, int]:
         starts = self._consumer.beginning_offsets([key], timeout_ms=_BOUNDS_TIMEOUT_MS)
@@ -312,18 +312,17 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def open_session(
-    hosts: Sequence[str],
+    kafka: Kafka,
     topic: str,
     *,
     group: str,
-    client_id: str,
     tell: Tell,
     next_epoch: Callable[[], int],
 ) -> Session:
     """Connect and subscribe; KafkaUnavailable if Kafka does not answer."""
     consumer, network = open_client(
         KafkaConsumer,
-        **common_options(hosts, client_id),
+        **kafka.options(),
         group_id=group,
         isolation_level="read_committed",
         enable_auto_commit=False,

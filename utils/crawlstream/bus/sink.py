@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from crawlstream.bus.codecs import Codec
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.records import NotAcknowledged, Out
-from crawlstream.bus.topics import TopicMaker, TopicShape
+from crawlstream.bus.topics import TopicMaker
 from crawlstream.bus.writer import DELIVERY_TIMEOUT_S, LINGER_MS, QUEUE_TIMEOUT_S, Writer
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -31,7 +31,7 @@ class KafkaSink:
 
     Nothing here blocks the event loop: lists go to a thread of their own, and one wake-up comes
     back for all that have their verdict. At most 32 MiB and 10 000 records are under way; more wait
-    in ``send``. Larger records than ``shape.max_record_bytes`` are refused; the topics of
+    in ``send``. Larger records than ``kafka.shape.max_record_bytes`` are refused; the topics of
     ``optional`` records are created in this shape. A record waits up to ``linger_ms`` for others to
     share a request with, a quarter of it where few come; for single records of 1 KB that costs a
     quarter of the CPU time. Longer times are spent on this side of the bridge: whatever is handed
@@ -42,20 +42,14 @@ class KafkaSink:
 
     def __init__(
         self,
-        hosts: Sequence[str],
+        kafka: Kafka,
         *,
-        client_id: str = "crawlstream",
-        shape: TopicShape | None = None,
-        codec: Codec = "gzip",
         linger_ms: int = LINGER_MS,
     ) -> None:
-        self._hosts = hosts
-        self._client_id = client_id
-        self._codec: Codec = codec
+        self._kafka = kafka
         self._linger_ms = linger_ms
-        self._shape = shape or TopicShape()
-        self._topics = TopicMaker(hosts, self._shape)
-        self._room = _Room()
+        self._topics = TopicMaker(kafka)
+        self._room = _InFlightLimit()
         self._writer: Writer | None = None
         self._gathered: list[Delivery] = []
         self._under_way: dict[Delivery, tuple[asyncio.Future[None], float]] = {}
@@ -80,13 +74,7 @@ class KafkaSink:
         """Wait, however long, until Kafka answers; may be cancelled (then call ``stop``)."""
         ready = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(
-            self._hosts,
-            self._client_id,
-            codec=self._codec,
-            max_record_bytes=self._shape.max_record_bytes,
-            on_ready=lambda: self._call_on_loop(ready.set),
-        )
+        self._writer = Writer(self._kafka, on_ready=lambda: self._call_on_loop(ready.set))
         self._writer.start()
         await ready.wait()
 
@@ -192,7 +180,7 @@ class KafkaSink:
             verdict.set_exception(error)
 
 
-class _Room:
+class _InFlightLimit:
     """The bound on what is under way: first come, first served; a giant goes alone."""
 
     def __init__(self) -> None:

@@ -12,17 +12,20 @@ from typing import Self, TypeVar
 
 import structlog
 
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.protocols import Decide, Locate
 from crawlstream.bus.reader import Reader
 from crawlstream.bus.records import Batch, LostRecords, OutOfRange
-from crawlstream.bus.session import Arrived, Assigned, Astray, Event, Revoked, open_session
+from crawlstream.bus.session import (
+    BatchesRead,
+    Event,
+    OffsetUnavailable,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    open_session,
+)
+from crawlstream.retry import Backoff
 from crawlstream.tasks import end
-
-Locate = Callable[[str, int], Awaitable[int | None]]
-"""(topic UUID, partition) -> offset to read from, None: the oldest record there is.
-
-LostRecords: what is there is not what was read; ``on_out_of_range`` is asked."""
-Decide = Callable[[OutOfRange], Awaitable[int | None]]
-"""Where to go on from; None: stay paused until ``seek`` is called for the partition."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 STOP_TIMEOUT_S = 3.0
@@ -42,23 +45,21 @@ class KafkaSource:
 
     def __init__(
         self,
-        hosts: Sequence[str],
+        kafka: Kafka,
         topic: str,
         *,
         group: str,
         locate: Locate,
         on_out_of_range: Decide,
-        client_id: str = "crawlstream",
     ) -> None:
         self._locate = locate
         self._decide = on_out_of_range
         self._next_epoch = count(1).__next__
         self._open_session = partial(
             open_session,
-            hosts,
+            kafka,
             topic,
             group=group,
-            client_id=client_id,
             next_epoch=self._next_epoch,
         )
         self._reader: Reader | None = None
@@ -157,15 +158,15 @@ class KafkaSource:
 
     def _hear(self, event: Event) -> None:
         match event:
-            case Arrived(batches):
+            case BatchesRead(batches):
                 self._polls.append(batches)
                 self._news.set()
-            case Revoked(epochs):
+            case PartitionsRevoked(epochs):
                 self._begin(epochs)
-            case Assigned(topic_id, epochs):
+            case PartitionsAssigned(topic_id, epochs):
                 for partition, epoch in self._begin(epochs).items():
                     self._ask(partition, epoch, partial(self._find, topic_id, partition))
-            case Astray(epoch, where):
+            case OffsetUnavailable(epoch, where):
                 if self._begin({where.partition: epoch}):
                     self._ask(where.partition, epoch, partial(self._follow, where))
 
@@ -184,7 +185,7 @@ class KafkaSource:
         self, partition: int, epoch: int, ask: Callable[[], Awaitable[int | None]]
     ) -> None:
         """Ask until there is an answer or a later epoch, then have the partition read."""
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while self._epochs.get(partition) == epoch:
             try:
                 offset = await ask()
@@ -193,8 +194,7 @@ class KafkaSource:
                 return
             except Exception as error:  # noqa: BLE001  a partition must not stand still unsaid
                 log.warning("poll", outcome="not_located", partition=partition, error=repr(error))
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await asyncio.sleep(next(backoff))
                 continue
             if self._reader is not None:
                 self._reader.place(partition, epoch, offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError, RetriableError
 from kafka.structs import TopicPartition
 
-from crawlstream.bus.connect import common_options, open_client
+from crawlstream.bus.connect import Kafka, open_client
 from crawlstream.bus.records import Record
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
@@ -23,41 +23,44 @@ MAX_RECORDS = 1_000
 _CLOSE_TIMEOUT_MS = 1_000
 
 
-async def end_offsets(hosts: Sequence[str], topic: str) -> Mapping[int, int]:
+async def end_offsets(kafka: Kafka, topic: str) -> Mapping[int, int]:
     """Offset after the last record, by partition: "now", to be read from later.
 
     KafkaUnavailable if Kafka does not answer or has no such topic.
     """
-    return await asyncio.to_thread(_asked, hosts, topic, _Tail.ends)
+    return await asyncio.to_thread(_asked, kafka, topic, _Tail.ends)
 
 
-async def offsets_since(hosts: Sequence[str], topic: str, at_ms: int) -> Mapping[int, int]:
+async def offsets_since(kafka: Kafka, topic: str, at_ms: int) -> Mapping[int, int]:
     """Offset of the first record with a time from ``at_ms`` on, by partition; errors as above."""
-    return await asyncio.to_thread(_asked, hosts, topic, lambda tail: tail.since(at_ms))
+    return await asyncio.to_thread(_asked, kafka, topic, lambda tail: tail.since(at_ms))
 
 
 async def read_topic(
-    hosts: Sequence[str],
+    kafka: Kafka,
     topic: str,
     *,
     from_beginning: bool = False,
     offsets: Mapping[int, int] | None = None,
+    until: Mapping[int, int] | None = None,
     follow: bool = True,
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record, None]:
     """Records of ``topic`` as they come, partition by partition in order.
 
     Starts at ``offsets`` (as ``end_offsets`` gave them) or at the beginning; else at the end as
-    it is at the first step. Without ``follow`` it ends where the topic ended at the first step.
+    it is at the first step. Without ``follow`` it ends where the topic ended at the first step, or
+    soon after ``until``.
     KafkaUnavailable if Kafka does not answer at the first step or has no such topic; a Kafka
     that goes away later is waited for.
     """
     loop = asyncio.get_running_loop()
     # One thread for all calls: the consumer is not made for more.
     thread = ThreadPoolExecutor(1, "kafka-tail")
-    tail = _Tail(hosts, topic)
+    tail = _Tail(kafka, topic)
     try:
         begin = partial(tail.begin, from_beginning=from_beginning, offsets=offsets)
         await loop.run_in_executor(thread, begin)
+        tail.end_at(until or {})
         is_more = True
         while is_more:
             for record in await loop.run_in_executor(thread, tail.read):
@@ -71,8 +74,8 @@ async def read_topic(
 class _Tail:
     """A consumer of all partitions of one topic; blocks, so it lives on a thread of its own."""
 
-    def __init__(self, hosts: Sequence[str], topic: str) -> None:
-        self._hosts = hosts
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        self._kafka = kafka
         self._topic = topic
         self._consumer: Any = None
         self._ends: Mapping[TopicPartition, int] = {}
@@ -80,7 +83,7 @@ class _Tail:
     def begin(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
         self._consumer, _ = open_client(
             KafkaConsumer,
-            **common_options(self._hosts, "crawlstream-tail"),
+            **self._kafka.named("crawlstream-tail").options(),
             group_id=None,
             auto_offset_reset="earliest",
             allow_auto_create_topics=False,
@@ -108,6 +111,12 @@ class _Tail:
 
     def ends(self) -> Mapping[int, int]:
         return {key.partition: end for key, end in self._ends.items()}
+
+    def end_at(self, until: Mapping[int, int]) -> None:
+        """End earlier than the topic does."""
+        self._ends = {
+            key: min(end, until.get(key.partition, end)) for key, end in self._ends.items()
+        }
 
     def since(self, at_ms: int) -> Mapping[int, int]:
         try:
@@ -142,9 +151,9 @@ class _Tail:
 
 
 def _asked(
-    hosts: Sequence[str], topic: str, question: Callable[[_Tail], Mapping[int, int]]
+    kafka: Kafka, topic: str, question: Callable[[_Tail], Mapping[int, int]]
 ) -> Mapping[int, int]:
-    tail = _Tail(hosts, topic)
+    tail = _Tail(kafka, topic)
     try:
         tail.begin(from_beginning=False, offsets=None)
         return question(tail)

@@ -15,11 +15,12 @@ from kafka.errors import KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 from kafka.partitioner import StickyPartitioner
 
-from crawlstream.bus.codecs import Codec, compress_lightly
-from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, common_options, open_client
+from crawlstream.bus.codecs import compress_lightly
+from crawlstream.bus.connect import REQUEST_TIMEOUT_MS, Kafka, open_client
 from crawlstream.bus.delivery import Delivery
-from crawlstream.bus.topics import ENVELOPE_BYTES
+from crawlstream.bus.shape import ENVELOPE_BYTES
 from crawlstream.errors import KafkaUnavailable
+from crawlstream.retry import Backoff
 
 DELIVERY_TIMEOUT_S = 15.0
 """From the hand-over to the producer to its verdict; longer than a killed broker takes to return,
@@ -56,23 +57,17 @@ class Writer(threading.Thread):
     """Hands lists to a producer, one after the other, and replaces a producer that has failed.
 
     ``on_ready`` is called once, on this thread, when Kafka has answered for the first time.
-    Larger records than ``max_record_bytes`` (before compression) are refused here.
+    Larger records than ``kafka.shape`` allows (before compression) are refused here.
     """
 
     def __init__(
         self,
-        hosts: Sequence[str],
-        client_id: str,
+        kafka: Kafka,
         *,
-        codec: Codec,
-        max_record_bytes: int,
         on_ready: Callable[[], object],
     ) -> None:
         super().__init__(name="kafka-writer", daemon=True)
-        self._hosts = hosts
-        self._client_id = client_id
-        self._codec = codec
-        self._max_record_bytes = max_record_bytes
+        self._kafka = kafka
         self._on_ready = on_ready
         self._inbox: SimpleQueue[Sequence[Delivery] | None] = SimpleQueue()
         self._stopping = threading.Event()
@@ -142,7 +137,7 @@ class Writer(threading.Thread):
             log.warning("publish", outcome="producer_replaced")
             _close_in_background(self._producer)
             self._producer = None
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while self._producer is None:
             if deadline is not None and deadline < time.monotonic():
                 return False
@@ -150,23 +145,23 @@ class Writer(threading.Thread):
                 self._producer = self._connect()
             except KafkaUnavailable as error:
                 log.warning("publish", outcome="waiting", error=str(error))
-                if self._stopping.wait(pause_s):
+                if self._stopping.wait(next(backoff)):
                     return False
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         return True
 
     def _connect(self) -> Any:
+        codec, largest = self._kafka.codec, self._kafka.shape.max_record_bytes
         compress_lightly()
         producer, _ = open_client(
             KafkaProducer,
             network=_Network,
-            **common_options(self._hosts, self._client_id),
+            **self._kafka.options(),
             acks="all",
             enable_idempotence=True,
-            compression_type=None if self._codec == "none" else self._codec,
+            compression_type=None if codec == "none" else codec,
             linger_ms=LINGER_MS,
-            batch_size=min(BATCH_BYTES, self._max_record_bytes),
-            max_request_size=self._max_record_bytes + ENVELOPE_BYTES // 2,
+            batch_size=min(BATCH_BYTES, largest),
+            max_request_size=largest + ENVELOPE_BYTES // 2,
             delivery_timeout_ms=int(DELIVERY_TIMEOUT_S * 1000),
             max_block_ms=REQUEST_TIMEOUT_MS,
             partitioner=StickyPartitioner(),

@@ -39,7 +39,9 @@ VERBS = {
     "down": Verb("down:down", "Stop the cluster on this machine."),
     "status": Verb("status:status", "Show the cluster's processes and counters."),
     "logs": Verb("logs:logs", "Show the logs of the cluster's processes."),
-    "crawl": Verb("crawl:crawl", "Crawl from URLs, write the results and wait for the end."),
+    "crawl": Verb(
+        "crawl.command:crawl", "Crawl from URLs, write the results and wait for the end."
+    ),
     "feed": Verb("feed:feed", "Send requests to Kafka."),
     "dump": Verb("dump:dump", "Show the records of a topic."),
     "rejected": Verb("rejected:rejected", "Show rejected records and replay them."),
@@ -49,27 +51,34 @@ VERBS = {
     ),
     "info": Verb("info:info", "Show all crawls, or the progress of one crawl."),
     "crawls": Verb("crawls:crawls", "List current and recent crawls."),
+    "runs": Verb("runs:runs", "List the runs of a crawl."),
+    "compare": Verb("runs:compare", "Compare two runs: new, gone and changed pages."),
     "stats": Verb("stats:stats", "Show the cluster's statistics."),
     "cost": Verb("cost:cost", "Estimate the cost of a million pages."),
-    "stop": Verb("stop:stop", "Stop a crawl and drop its queued pages."),
+    "stop": Verb("steer:stop", "Stop a crawl and drop its queued pages."),
     "pause": Verb("steer:pause", "Pause a crawl."),
     "resume": Verb("steer:resume", "Resume a paused crawl."),
     "reprioritize": Verb("steer:reprioritize", "Change a crawl's priority."),
     "frontier": Verb("inspect:frontier", "Look up a page, a domain or a crawl in the frontier."),
     "throttle": Verb("throttle:throttle", "Show and change the throttle rules."),
+    "migrate": Verb(
+        "migrate.command:migrate",
+        "Check what of a Scrapy Cluster project has to be changed.",
+        joins_cluster=False,
+    ),
     "test": Verb(
-        "dev:run_tests",
+        "dev.checks:run_tests",
         "Run the tests; they start their own servers.",
         joins_cluster=False,
         passes_options=True,
     ),
-    "check": Verb("dev:run_checks", "Run the static checks.", joins_cluster=False),
+    "check": Verb("dev.checks:run_checks", "Run the static checks.", joins_cluster=False),
     "chaos": Verb(
-        "chaos:chaos",
+        "dev.chaos:chaos",
         "Inject faults into a test cluster and audit the result.",
         joins_cluster=False,
     ),
-    "bench": Verb("bench:bench", "Run a benchmark.", joins_cluster=False),
+    "bench": Verb("dev.bench:bench", "Run a benchmark.", joins_cluster=False),
 }
 
 
@@ -104,14 +113,11 @@ class _LazyVerb(TyperCommand):
 
 
 class _Verbs(TyperGroup):
-    """The table of verbs as a click group."""
+    """The table of verbs as a click group, which suggests those that a mistyped one is like."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        verb = VERBS.get(cmd_name)
-        return _LazyVerb(cmd_name, verb) if verb else None
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: _LazyVerb(name, verb) for name, verb in VERBS.items()}
 
 
 app = typer.Typer(

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, ValidationError
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.common.ask import APPID, ask, refusal
+from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.errors import ConfigError, CrawlstreamError
 
 HOURS_A_MONTH = 730

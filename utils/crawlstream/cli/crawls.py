@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import orjson
@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.cli.client import cluster_redis
-from crawlstream.cli.console import say, stdout_console
-from crawlstream.cli.times import ago
+from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.times import ago
+from crawlstream.cli.common.which import crawled_spiders, waiting_for
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import views
@@ -43,13 +44,14 @@ def crawls(
 
     Example: crawlstream crawls --under-way
     """
-    found = asyncio.run(read_crawls(load_settings(), appid=appid, spiderid=spider))
+    settings = load_settings()
+    found = asyncio.run(read_crawls(settings, appid=appid, spiderid=spider))
     fitting = [
         crawl
         for crawl in found
         if state in (None, crawl.state) and (crawl.is_under_way or not under_way)
     ]
-    show_crawls(fitting, as_json=as_json)
+    show_crawls(fitting, asyncio.run(crawled_spiders(settings)), as_json=as_json)
 
 
 async def read_crawls(
@@ -57,40 +59,44 @@ async def read_crawls(
 ) -> Sequence[CrawlState]:
     """All crawls of an application and spider, the latest activity first."""
     async with cluster_redis(settings) as redis:
-        found = await Frontier(redis, settings.keys).crawls(appid=appid, spiderid=spiderid)
+        queries = Frontier(redis, settings.keys).queries
+        found = await queries.crawls(appid=appid, spiderid=spiderid)
     return sorted(found, key=lambda crawl: -crawl.last_activity)
 
 
-def show_crawls(found: Sequence[CrawlState], *, as_json: bool) -> None:
-    """A table for people, or a list of objects."""
+def show_crawls(
+    found: Sequence[CrawlState], spiders: Collection[str] | None, *, as_json: bool
+) -> None:
+    """A table for people, or a list of objects; ``spiders`` are those that crawlers run."""
     if as_json:
         say(orjson.dumps([views.crawl(crawl) for crawl in found]).decode())
     elif found:
-        stdout_console().print(_table(found))
+        stdout_console().print(_table(found, spiders))
     else:
         say("No such crawl found.")
 
 
-def _table(found: Sequence[CrawlState]) -> Table:
+def _table(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for name in ("crawl", "app", "spider"):
         table.add_column(name, overflow="fold")
-    for name in ("run", "state"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("run", no_wrap=True)
+    table.add_column("state")
     for name in ("waiting", "in flight", "done", "failed", "filtered"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("active", justify="right")
     now = time.time()
     for crawl in found:
-        colour = _COLOURS.get(crawl.state, "dim")
+        waits = waiting_for(crawl, spiders)
+        colour = "red" if waits else _COLOURS.get(crawl.state, "dim")
         table.add_row(
             escape(crawl.crawl.crawlid),
             escape(crawl.crawl.appid),
             escape(crawl.crawl.spiderid),
             str(crawl.run),
-            f"[{colour}]{crawl.state}[/]",
-            *map(str, (crawl.pending, crawl.held, crawl.done, crawl.failed)),
-            str(sum(crawl.filtered_by_reason.values())),
+            f"[{colour}]{escape(waits or crawl.state)}[/]",
+            *(f"{n:,}" for n in (crawl.pending, crawl.held, crawl.done, crawl.failed)),
+            f"{sum(crawl.filtered_by_reason.values()):,}",
             ago(now - crawl.last_activity),
         )
     return table

@@ -21,10 +21,12 @@ from rich.progress import Progress as Bar
 
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.boot.variables import setting_names
-from crawlstream.cli.console import PrintableConsole, say
-from crawlstream.cli.crawl import INTERRUPTED, describe, open_results, seed
-from crawlstream.cli.follow import Follower, Progress
+from crawlstream.boot.variables import environment_without_settings
+from crawlstream.cli.common.console import PrintableConsole, say
+from crawlstream.cli.common.follow import Follower, Progress
+from crawlstream.cli.crawl.interruption import INTERRUPTED
+from crawlstream.cli.crawl.requests import seed
+from crawlstream.cli.crawl.results import describe, open_results
 from crawlstream.cli.throttle import show_table
 from crawlstream.demo.site import check_addresses
 from crawlstream.demo.truth import Rules, expected_pages
@@ -68,13 +70,6 @@ def demo(
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if is_right else 1)
-
-
-def environment_without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which every setting has its default, whatever the user's says."""
-    named = {name for name in environment if name.startswith("CRAWLSTREAM_")} | setting_names()
-    kept = {"CRAWLSTREAM_JARS", "CRAWLSTREAM_DEBUG"}
-    return {name: value for name, value in environment.items() if name not in named - kept}
 
 
 class _Demo:
@@ -144,7 +139,7 @@ class _Demo:
         )
         with self._console.status("starting") as status:
             self._cluster.start(
-                workers=WORKERS,
+                spiders={"link": WORKERS},
                 tied=not self._keep,
                 progress=lambda states: status.update(_busy_parts(states)),
             )
@@ -194,13 +189,13 @@ class _Demo:
     def _set_rates(self, settings: Settings) -> None:
         """Through ZooKeeper, as any operator would."""
         editor = ThrottleEditor(
-            settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+            settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         )
         slow = self._web.hosts[-1]
 
         async def edit() -> Any:
-            await editor.set_rule("default", hits=HITS, window_s=1)
-            return await editor.set_rule(slow, hits=SLOW_HITS, window_s=1)
+            await editor.set_rule("default", hits=HITS, window=1)
+            return await editor.set_rule(slow, hits=SLOW_HITS, window=1)
 
         self._console.print("[bold]2[/] Setting the rates through ZooKeeper")
         show_table(asyncio.run(edit()))

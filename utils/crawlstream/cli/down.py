@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlstream.cli.console import stderr_console
+from crawlstream.cli.common.console import stderr_console
 from crawlstream.local.cluster import LocalCluster
 
 

@@ -15,14 +15,16 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.local_note import load_process_settings
 from crawlstream.boot.printable import printable
-from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import NotReached
 from crawlstream.bus.records import Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.bus.topics import list_topics
-from crawlstream.cli.ask import kafka_is_silent
-from crawlstream.cli.console import say
+from crawlstream.cli.common.ask import kafka_is_silent
+from crawlstream.cli.common.console import say
 from crawlstream.errors import CrawlstreamError
 
 
@@ -66,11 +68,11 @@ def dump(
 
     Example: crawlstream dump crawled --from-beginning --no-body --pretty
     """
-    settings = load_settings()
+    settings = load_process_settings()
     view = View(envelope=as_json, pretty=pretty, body=body)
     name = full_name(settings, topic)
     records = read_topic(
-        settings.KAFKA_HOSTS, name, from_beginning=from_beginning or not follow, follow=follow
+        kafka_of(settings), name, from_beginning=from_beginning or not follow, follow=follow
     )
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_dump(settings, name, records, view=view, limit=limit))
@@ -113,8 +115,8 @@ async def _dump(
 
 async def _topics(settings: Settings) -> list[str]:
     try:
-        async with asyncio.timeout(settings.KAFKA_FEED_TIMEOUT):
-            return list(await list_topics(settings.KAFKA_HOSTS))
+        async with asyncio.timeout(settings.kafka_feed_timeout):
+            return list(await list_topics(kafka_of(settings)))
     except (TimeoutError, NotReached) as error:
         raise kafka_is_silent(settings) from error
 
@@ -155,9 +157,9 @@ def _viewed(value: object, view: View) -> object:
 def kafkadump() -> int:
     """The predecessor's command of this name, with its options."""
     options = _kafkadump_options()
-    hosts = {"KAFKA_HOSTS": options.kafka_host} if options.kafka_host else {}
+    hosts = {"kafka_hosts": options.kafka_host} if options.kafka_host else {}
     try:
-        settings = load_settings(**hosts)
+        settings = load_process_settings(**hosts)
         asyncio.run(_COMMANDS[options.command](settings, options))
     except KeyboardInterrupt:
         return 0
@@ -179,7 +181,7 @@ async def _dump_as_before(settings: Settings, options: argparse.Namespace) -> No
         only_body=options.just_body,
         decode=options.decode_base64,
     )
-    records = read_topic(settings.KAFKA_HOSTS, options.topic, from_beginning=options.from_beginning)
+    records = read_topic(kafka_of(settings), options.topic, from_beginning=options.from_beginning)
     await _dump(settings, options.topic, records, view=view, limit=None)
 
 

@@ -3,66 +3,124 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.absent import absence
-from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.common.ask import ask, refusal
+from crawlstream.cli.common.console import say
+from crawlstream.cli.common.times import duration, moment
+from crawlstream.cli.common.which import (
+    crawled_spiders,
+    no_crawler_of,
+    unknown_crawl,
+    which_crawl,
+)
+from crawlstream.cli.common.words import counted
 from crawlstream.cli.crawls import read_crawls, show_crawls
 from crawlstream.errors import CrawlstreamError
+
+_BAR = 30
+"""Characters."""
+_MOST_DOMAINS = 5
+"""Lines; ``--json`` has all."""
 
 
 def info(
     crawlid: Annotated[
         str | None, typer.Argument(help="Crawl to show; default: all crawls.")
     ] = None,
-    appid: Annotated[str, typer.Option(help="Application id (appid) of the crawl.")] = APPID,
-    spider: Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")] = "link",
+    appid: Annotated[
+        str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
+    ] = None,
+    spider: Annotated[
+        str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show all crawls, or the progress of one crawl.
 
     For one crawl the command sends a request through Kafka, as any client would. The list of all
-    crawls is read from the frontier.
+    crawls is read from the frontier. Exit code 1 if there is no such crawl.
 
     Example: crawlstream info 7f3a9c0b12de --json
     """
     settings = load_settings()
     if crawlid is None:
-        show_crawls(asyncio.run(read_crawls(settings)), as_json=as_json)
+        found = asyncio.run(read_crawls(settings, appid=appid, spiderid=spider))
+        show_crawls(found, asyncio.run(crawled_spiders(settings)), as_json=as_json)
         return
-    request = {"action": "info", "appid": appid, "spiderid": spider, "crawlid": crawlid}
-    reply = asyncio.run(ask(settings, request))
+    crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
+    reply = asyncio.run(ask(settings, {"action": "info", **asdict(crawl)}))
     if why := refusal(reply):
         raise CrawlstreamError(why)
+    if reply.get("state") == "unknown":
+        raise unknown_crawl(crawlid, appid, spider)
     if as_json:
         say(orjson.dumps(reply).decode())
-    else:
-        _show_one(reply)
-        is_waiting = reply.get("state") == "running" and reply.get("pending")
-        if is_waiting and (missing := asyncio.run(absence(settings, spider))):
-            sys.stderr.write(f"{missing}\n")
+        return
+    waits = reply["state"] == "running" and reply["pending"] and not reply["in_flight"]
+    spiders = asyncio.run(crawled_spiders(settings)) if waits else None
+    is_missing = spiders is not None and crawl.spiderid not in spiders
+    for name, value in rows_of(reply, now=time.time(), lacks_crawler=is_missing):
+        say(f"{name:<9} {value}")
 
 
-def _show_one(reply: Mapping[str, Any]) -> None:
-    table = Table(box=None, show_header=False)
-    for name, value in reply.items():
-        if name not in ("domains", "uuid"):
-            table.add_row(name, _text(value))
-    for domain, backlog in reply.get("domains", {}).items():
-        table.add_row(f"queued at {escape(domain)}", _text(backlog))
-    stdout_console().print(table)
+def rows_of(
+    reply: Mapping[str, Any], *, now: float, lacks_crawler: bool = False
+) -> Iterator[tuple[str, str]]:
+    """What a reply to ``info`` tells a person; ``now`` is in epoch seconds."""
+    spider, failed = reply["spiderid"], sum(reply["failed"].values())
+    ended = reply["done"] + reply["redirected"] + failed
+    yield (
+        "crawl",
+        f"{reply['crawlid']} of application {reply['appid']}, spider {spider}, run {reply['run']}",
+    )
+    yield "state", no_crawler_of(spider) if lacks_crawler else reply["state"]
+    yield "progress", _bar(ended, reply["admitted"])
+    counts = f"{reply['done']:,} done, {reply['redirected']:,} redirected, {failed:,} failed"
+    yield "pages", f"{counts}{_reasons(reply['failed'])}"
+    yield "waiting", f"{reply['pending']:,} queued, {reply['in_flight']:,} in flight"
+    if reply["held_back"]:
+        yield "held back", _listed(reply["held_back"])
+    if reply["filtered"]:
+        yield "filtered", _listed(reply["filtered"])
+    yield "pace", _pace(reply, ended, now=now)
+    yield "started", moment(reply["started"], now=now)
+    yield "active", moment(reply["last_activity"], now=now)
+    domains = sorted(reply["domains"].items(), key=lambda each: -each[1]["total"])
+    for domain, backlog in domains[:_MOST_DOMAINS]:
+        yield "queued at", f"{domain}: {counted(backlog['total'], 'page')}"
+    if len(domains) > _MOST_DOMAINS:
+        yield "", f"and {counted(len(domains) - _MOST_DOMAINS, 'domain')} more"
 
 
-def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return escape(", ".join(f"{name} {count}" for name, count in value.items()) or "none")
-    return escape(str(value))
+def _bar(ended: int, admitted: int) -> str:
+    share = ended / admitted if admitted else 0.0
+    filled = int(share * _BAR)
+    pages = counted(admitted, "admitted page")
+    return f"{'█' * filled}{'░' * (_BAR - filled)} {int(share * 100)}% of {pages}"
+
+
+def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:
+    """Pages a second since the start, and how long the rest takes at that."""
+    is_running = reply["state"] == "running"
+    took_s = (now if is_running else reply["last_activity"]) - reply["started"]
+    if not ended or took_s <= 0:
+        return "no page yet"
+    pace = f"{ended / took_s:,.2f} pages/s"
+    left = reply["pending"] + reply["in_flight"]
+    return f"{pace}, about {duration(left * took_s / ended)} left" if is_running and left else pace
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return f" ({_listed(counts)})" if counts else ""
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -11,11 +11,12 @@ import orjson
 import typer
 from rich.table import Table
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.bus.history import Held, everything, held, marks_of
-from crawlstream.cli.ask import ends_of
-from crawlstream.cli.console import say, stdout_console
-from crawlstream.cli.lost_log import recover_partition
+from crawlstream.bus.history import PartitionOffsets, marks_of, partition_offsets, read_all
+from crawlstream.cli.common.ask import ends_of
+from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.lost_log import recover_partition
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
@@ -26,7 +27,7 @@ from crawlstream.model.state import ENDED
 class Outlook:
     """What a new Redis would be told."""
 
-    partitions: Mapping[int, Held]
+    partitions: Mapping[int, PartitionOffsets]
     unfinished: Mapping[CrawlKey, int]
     """Number of the run under way, by crawl: these begin again."""
     ended: int
@@ -90,10 +91,10 @@ def recover(
 
 
 async def _outlook(settings: Settings) -> Outlook:
-    topics = settings.topics
+    topics, kafka = settings.topics, kafka_of(settings)
     await ends_of(settings, topics.runs, topics.incoming)
-    marks = marks_of(await everything(settings.KAFKA_HOSTS, topics.runs))
-    partitions = await held(settings.KAFKA_HOSTS, topics.incoming, group=settings.KAFKA_GROUP)
+    marks = marks_of(await read_all(kafka, topics.runs))
+    partitions = await partition_offsets(kafka, topics.incoming, group=settings.kafka_group)
     past = Past(marks)
     unfinished = past.unfinished()
     return Outlook(
@@ -105,7 +106,9 @@ async def _outlook(settings: Settings) -> Outlook:
 
 
 def _out_of_reach(
-    marks: list[RunMark], unfinished: Mapping[CrawlKey, int], partitions: Mapping[int, Held]
+    marks: list[RunMark],
+    unfinished: Mapping[CrawlKey, int],
+    partitions: Mapping[int, PartitionOffsets],
 ) -> Iterator[CrawlKey]:
     for mark in marks:
         if unfinished.get(mark.crawl) != mark.run:

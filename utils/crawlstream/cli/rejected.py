@@ -21,12 +21,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
-from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
-from crawlstream.cli.ask import ends_of, open_sink
-from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.common.ask import ends_of, open_sink
+from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.times import moment
+from crawlstream.cli.common.words import in_words
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, requests
@@ -210,7 +213,7 @@ async def _items(settings: Settings, reason: str | None = None) -> AsyncGenerato
 
 async def _read(settings: Settings) -> AsyncGenerator[Item, None]:
     topic = settings.topics.rejected
-    records = read_topic(settings.KAFKA_HOSTS, topic, from_beginning=True, follow=False)
+    records = read_topic(kafka_of(settings), topic, from_beginning=True, follow=False)
     async for record in records:
         place = f"{record.topic}-{record.partition}-{record.offset}"
         try:
@@ -223,7 +226,7 @@ async def _read(settings: Settings) -> AsyncGenerator[Item, None]:
         yield Item(name, rejection, record.timestamp_ms, size)
 
 
-async def _feed_again(settings: Settings, sink: KafkaSink, items: Sequence[Item]) -> None:
+async def _feed_again(settings: Settings, sink: Sink, items: Sequence[Item]) -> None:
     topic = settings.topics.incoming
     await sink.send(
         [
@@ -259,9 +262,9 @@ def _show_table(counts: Counter[str], latest: Sequence[Item]) -> None:
         table.add_column(name, no_wrap=True)
     table.add_column("why")
     for item in latest:
-        table.add_row(
-            item.id, _time(item.at_ms), item.rejection.reason, "; ".join(item.rejection.errors)
-        )
+        why = "; ".join(map(in_words, item.rejection.errors))
+        at = moment(item.at_ms / 1000)
+        table.add_row(item.id, at, item.rejection.reason, why)
     console = _plain_console()
     console.print(table)
     told = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import say, stdout_console
+from crawlstream.cli.common.ask import APPID, ask, refusal
+from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.errors import CrawlstreamError
 
 WINDOWS = {

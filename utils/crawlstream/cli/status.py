@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from redis.exceptions import RedisError
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -19,10 +20,12 @@ from crawlstream.boot.clients import redis_client
 from crawlstream.boot.printable import printable
 from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.console import say, stdout_console
-from crawlstream.cli.lost_log import lost_logs
-from crawlstream.cli.retention import retention_warnings
-from crawlstream.cli.times import duration
+from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.lost_log import lost_logs
+from crawlstream.cli.common.retention import retention_warnings
+from crawlstream.cli.common.times import duration
+from crawlstream.cli.common.which import no_crawler_of
+from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.local.cluster import LocalCluster
@@ -49,6 +52,13 @@ class _Told:
     """Every process that was heard of lately, on this machine or another."""
     warnings: Sequence[str]
     """What of Redis' own settings may cost work."""
+
+    @property
+    def lacking(self) -> Sequence[str]:
+        """Spiders that pages wait for and no crawler runs."""
+        there = {process.spider for process in self.heard if process.kind == "crawler"}
+        waiting = self.counters.backlog.items()
+        return [name for name, of in waiting if of["domains"] and name not in there]
 
     def of(self, process: ProcessInfo) -> Process | None:
         """What a process of this machine tells of itself."""
@@ -114,7 +124,7 @@ async def _ask() -> _Told | None:
         async with asyncio.timeout(_PATIENCE_S):
             keys = settings.keys
             heard = sorted(await living(redis, keys), key=lambda process: process.name)
-            state = await Frontier(redis, keys).state()
+            state = await Frontier(redis, keys).queries.state()
             return _Told(state, heard, await redis_warnings(redis))
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
@@ -144,6 +154,7 @@ def _as_json(
             for process in processes
         ],
         "heard": [views.process(process) for process in told.heard] if told else [],
+        "lacking": list(told.lacking) if told else [],
         "counters": asdict(told.counters) if told else None,
     }
 
@@ -174,6 +185,9 @@ def _show(cluster: LocalCluster, processes: Sequence[ProcessInfo], says: _Says) 
         table.add_row(*_elsewhere(other))
     console.print(table)
     console.print(_in_words(told.counters if told else None), highlight=False)
+    for spider in told.lacking if told else ():
+        remedy = escape(f"start one: ./crawlstream up --spider {spider}=1")
+        console.print(f"[red]{escape(no_crawler_of(spider))}[/]; {remedy}", highlight=False)
 
 
 def _absence(cluster: LocalCluster) -> str:
@@ -211,10 +225,11 @@ def _in_words(counters: FrontierState | None) -> str:
     if counters is None:
         return "Redis does not answer"
     return (
-        f"{counters.crawls} running crawls, {counters.queued} pages queued, {counters.delayed}"
-        f" delayed, {counters.held} in flight at {counters.workers} workers"
+        f"{counted(counters.crawls, 'running crawl')}, {counted(counters.queued, 'page')} queued,"
+        f" {counters.delayed:,} delayed, {counters.held:,} in flight at"
+        f" {counted(counters.workers, 'worker')}"
         + (
-            f", {counters.spilled} spilled to Kafka because Redis is full"
+            f", {counters.spilled:,} spilled to Kafka because Redis is full"
             if counters.spilled
             else ""
         )

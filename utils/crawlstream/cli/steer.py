@@ -1,28 +1,54 @@
-"""``crawlstream pause``, ``resume``, ``reprioritize``: a hand on a crawl under way."""
+"""``crawlstream stop``, ``pause``, ``resume``, ``reprioritize``: steer a crawl that is running."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
 import typer
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.ask import APPID, ask, refusal
-from crawlstream.cli.console import say
+from crawlstream.cli.common.ask import ask, refusal
+from crawlstream.cli.common.console import say
+from crawlstream.cli.common.which import which_crawl
+from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
 
-AppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the crawl.")]
-Spider = Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")]
+AppId = Annotated[
+    str | None,
+    typer.Option("--appid", help="Application id (appid), if several have such a crawl."),
+]
+Spider = Annotated[
+    str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def stop(
+    crawlid: Annotated[str, typer.Argument(help="Crawl to stop.")],
+    appid: AppId = None,
+    spider: Spider = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop a crawl: queued pages are dropped, pages in flight are finished.
+
+    Feeding the same crawl later starts a new run.
+
+    Example: crawlstream stop 7f3a9c0b12de
+    """
+    reply = _ask("stop", crawlid, appid=appid, spider=spider)
+    purged = reply["total_purged"]
+    were = "was" if purged == 1 else "were"
+    _show(reply, f"Stopped {crawlid}: {counted(purged, 'queued page')} {were} dropped.", as_json)
 
 
 def pause(
     crawlid: Annotated[str, typer.Argument(help="Crawl to pause.")],
-    appid: AppId = APPID,
-    spider: Spider = "link",
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: AsJson = False,
 ) -> None:
     """Pause a crawl: pages in flight are finished, no further pages are fetched.
@@ -32,21 +58,21 @@ def pause(
 
     Example: crawlstream pause 7f3a9c0b12de
     """
-    reply = _ask("pause", crawlid, appid=appid, spiderid=spider)
+    reply = _ask("pause", crawlid, appid=appid, spider=spider)
     _show(reply, f"Paused {crawlid}; resume it with `crawlstream resume {crawlid}`.", as_json)
 
 
 def resume(
     crawlid: Annotated[str, typer.Argument(help="Crawl to resume.")],
-    appid: AppId = APPID,
-    spider: Spider = "link",
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: AsJson = False,
 ) -> None:
     """Resume a paused crawl; queued pages keep their order.
 
     Example: crawlstream resume 7f3a9c0b12de
     """
-    reply = _ask("resume", crawlid, appid=appid, spiderid=spider)
+    reply = _ask("resume", crawlid, appid=appid, spider=spider)
     _show(reply, f"Resumed {crawlid}.", as_json)
 
 
@@ -62,8 +88,8 @@ def reprioritize(
             ),
         ),
     ],
-    appid: AppId = APPID,
-    spider: Spider = "link",
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a crawl's priority, for queued and future pages.
@@ -72,15 +98,19 @@ def reprioritize(
 
     Example: crawlstream reprioritize 7f3a9c0b12de 90
     """
-    reply = _ask("reprioritize", crawlid, appid=appid, spiderid=spider, priority=priority)
+    reply = _ask("reprioritize", crawlid, appid=appid, spider=spider, priority=priority)
     _show(reply, f"{crawlid} now has priority {priority}.", as_json)
 
 
-def _ask(action: str, crawlid: str, **fields: object) -> Mapping[str, Any]:
+def _ask(
+    action: str, crawlid: str, *, appid: str | None, spider: str | None, **fields: object
+) -> Mapping[str, Any]:
     """The reply to an action; CrawlstreamError says why it was refused."""
-    reply = asyncio.run(ask(load_settings(), {"action": action, "crawlid": crawlid, **fields}))
+    settings = load_settings()
+    crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
+    reply = asyncio.run(ask(settings, {"action": action, **asdict(crawl), **fields}))
     if why := refusal(reply):
-        raise CrawlstreamError(f"{crawlid}: {why}")
+        raise CrawlstreamError(f"{crawlid}: {why}; `./crawlstream crawls` lists the known ones")
     return reply
 
 

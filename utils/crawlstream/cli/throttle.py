@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from dataclasses import asdict, replace
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import orjson
@@ -12,14 +13,14 @@ import typer
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.client import cluster_redis
-from crawlstream.cli.console import say, stdout_console
-from crawlstream.errors import ZooKeeperUnavailable
+from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.inspection import Inspector
-from crawlstream.frontier.scope import KEPT
+from crawlstream.frontier.throttle_rules import SCOPES
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.rule_field import RuleField
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 from crawlstream.throttle.parse import fold
@@ -56,30 +57,26 @@ def get_rules(
     show_table(_run(_editor().read()), domain, as_json=as_json)
 
 
+def _has_rule_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of a rule, in place of its ``**fields``."""
+    domain, *others, _ = inspect.signature(command, eval_str=True).parameters.values()
+    options = [_option_of(field) for field in RULE_FIELDS]
+    shown = inspect.Signature([domain, *options, *others])
+    command.__signature__ = shown  # type: ignore[attr-defined]  # Typer looks here
+    return command
+
+
+def _option_of(field: RuleField) -> inspect.Parameter:
+    least, most = field.bounds
+    option = typer.Option(field.flags, min=least, max=most, help=field.meaning)
+    kind: Any = Annotated[field.kind | None, option]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(field.name, keyword, default=None, annotation=kind)
+
+
 @throttle.command("set")
-def set_rule(
-    domain: Domain,
-    *,
-    hits: Annotated[
-        int | None, typer.Option(min=0, help="Maximum number of requests per window.")
-    ] = None,
-    window: Annotated[
-        float | None, typer.Option(min=0.001, help="Length of the window, in seconds.")
-    ] = None,
-    scale: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Fraction of the hits to use.")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of concurrent requests.")
-    ] = None,
-    burst: Annotated[
-        bool | None,
-        typer.Option(
-            "--burst/--even", help="Send the requests of a window in a burst or evenly spaced."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@_has_rule_options
+def set_rule(domain: Domain, *, as_json: AsJson = False, **fields: float | None) -> None:
     """Set the rule of a domain, or of "default"; options that are not given keep their values.
 
     The most specific rule wins. A rule for shop.example.com applies to that host and its
@@ -87,15 +84,13 @@ def set_rule(
 
     Example: crawlstream throttle set example.com --hits 2 --window 1
     """
-    edit = _editor().set_rule(
-        domain,
-        hits=hits,
-        window_s=window,
-        scale=scale,
-        concurrency=concurrency,
-        moderated=None if burst is None else not burst,
-    )
-    show_table(_run(edit), domain, as_json=as_json)
+    if all(value is None for value in fields.values()):
+        options = ", ".join(field.flags.partition("/")[0] for field in RULE_FIELDS)
+        raise ConfigError(
+            f"nothing to set for {domain}: give at least one of {options};"
+            f" `./crawlstream throttle get {domain}` shows its rule"
+        )
+    show_table(_run(_editor().set_rule(domain, **fields)), domain, as_json=as_json)
 
 
 @throttle.command("rm")
@@ -141,7 +136,7 @@ def show(
     table, report = asyncio.run(_standing(host, kept_for))
     if as_json:
         source = table.source_of(report.domain) if table else "none"
-        shown = {**asdict(report), "source": source, "mzxid": table.mzxid if table else None}
+        shown = {**views.domain(report), "source": source, "mzxid": table.mzxid if table else None}
         del shown["queues"]
         say(orjson.dumps(shown).decode())
         return
@@ -171,28 +166,29 @@ def rescope() -> None:
     """
     scope = load_settings().throttle_scope
     asyncio.run(_rescope(scope))
-    say(f"limits are now kept {KEPT[scope]}")
+    say(f"limits are now kept {SCOPES[scope]}")
 
 
 async def _rescope(scope: str) -> None:
     settings = load_settings()
     async with cluster_redis(settings) as redis:
-        await Frontier(redis, settings.keys).agree(scope, by_force=True)
+        await Frontier(redis, settings.keys).rules.agree(scope, by_force=True)
 
 
 async def _standing(host: str, view: str) -> tuple[ThrottleTable | None, DomainReport]:
     """The rules, and what the frontier has of the site that a host is counted under."""
     settings = load_settings()
     async with cluster_redis(settings) as redis:
-        table = await Frontier(redis, settings.keys).rules()
+        frontier = Frontier(redis, settings.keys)
+        table = await frontier.rules.table()
         site = table.site_of(host) if table else domain_key(host)
-        return table, await Inspector(redis, settings.keys).domain(site, view)
+        return table, await frontier.inspector.domain(site, view)
 
 
 async def _copy(table: ThrottleTable) -> None:
     settings = load_settings()
     async with cluster_redis(settings) as redis:
-        await Frontier(redis, settings.keys).copy_rules(table, adopt=True)
+        await Frontier(redis, settings.keys).rules.copy(table, adopt=True)
 
 
 def why(table: ThrottleTable | None, host: str) -> str:
@@ -213,22 +209,19 @@ def why(table: ThrottleTable | None, host: str) -> str:
 
 def standing_rows(report: DomainReport, source: str) -> Sequence[tuple[str, str]]:
     """What there is to say of a domain, by name."""
-    rule = "blocked"
-    if report.hits and report.window_s:
-        manner = "evenly" if report.is_moderated else "in bursts"
-        rule = f"{report.hits} per {report.window_s:g} s, {manner}, {report.concurrency} at a time"
+    is_open = report.rule is not None and report.rule.effective_hits > 0
     delay_s = report.crawl_delay_ms / 1000
     unsure = f", {report.unreported} of them not yet confirmed as sent" if report.unreported else ""
     rows = [
         ("domain", report.domain),
         *([("limits of", report.kept_for)] if report.kept_for else []),
-        ("rule", rule),
+        ("rule", str(report.rule) if is_open else "blocked"),
         ("source", source),
         ("Crawl-delay", f"{delay_s:g} s between requests" if delay_s else "none known"),
         ("back-off", back_off(report)),
         ("in flight", f"{report.under_way}{unsure}"),
     ]
-    if report.hits:
+    if is_open:
         later = f"in {report.next_ms / 1000:.1f} s at the earliest"
         rows.append(("next request", later if report.next_ms else "now"))
     return rows
@@ -249,7 +242,7 @@ def back_off(report: DomainReport) -> str:
 def _editor() -> ThrottleEditor:
     settings = load_settings()
     return ThrottleEditor(
-        settings.ZOOKEEPER_HOSTS, settings.throttle_path, default=settings.default_rule
+        settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
     )
 
 
@@ -271,12 +264,13 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     rules = dict(sorted(asked.rules.items()))
     if domain in {None, DEFAULT}:
         rules = {DEFAULT: table.default, **rules}
-    shown = Table("domain", "hits", "window", "scale", "at a time", "", box=None)
+    shown = Table("domain", *(field.label for field in RULE_FIELDS), "", box=None)
     for name, rule in rules.items():
         blocked = name != DEFAULT and table.block_of(fold(name)) is not None
-        shown.add_row(name, *_cells(rule), "blocked" if blocked else "")
+        cells = (field.shown(field.value_of(rule)) for field in RULE_FIELDS)
+        shown.add_row(name, *cells, "blocked" if blocked else "")
     for name in sorted(table.blacklist - rules.keys() if domain is None else ()):
-        shown.add_row(name, "", "", "", "", "blocked")
+        shown.add_row(name, *[""] * len(RULE_FIELDS), "blocked")
     stdout_console().print(shown)
     for line in explanations(table, domain):
         say(line)
@@ -302,13 +296,3 @@ def _asked(table: ThrottleTable, domain: str | None) -> ThrottleTable:
         return table
     own = {} if domain == DEFAULT else {domain: table.rule_for(fold(domain))}
     return replace(table, rules=own)
-
-
-def _cells(rule: ThrottleRule) -> tuple[str, ...]:
-    pace = "even" if rule.moderated else "burst"
-    return (
-        str(rule.hits),
-        f"{rule.window_s:g} s, {pace}",
-        f"{rule.scale:g}",
-        str(rule.concurrency),
-    )

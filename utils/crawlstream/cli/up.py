@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
@@ -16,9 +16,12 @@ from rich.live import Live
 from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
-from crawlstream.cli.console import stderr_console
-from crawlstream.errors import SetupError
-from crawlstream.local.cluster import LocalCluster
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.common.console import stderr_console
+from crawlstream.cli.common.user_agent import placeholder_warning
+from crawlstream.errors import ConfigError, SetupError
+from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
+from crawlstream.local.crawlers import MOST
 from crawlstream.local.readiness import Progress
 
 _LOOK_EVERY_S = 0.5
@@ -31,31 +34,77 @@ def up(
             "--detach", "-d", help="Return when the cluster is ready; stop it with `down`."
         ),
     ] = False,
+    spider: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--spider",
+            metavar="NAME=N",
+            help="Number of crawlers with a spider, bundled or your own; repeatable.",
+        ),
+    ] = None,
     workers: Annotated[
-        int, typer.Option(min=0, max=64, help="Number of crawlers with the `link` spider.")
-    ] = 1,
+        int | None, typer.Option(min=0, max=MOST, help="Same as --spider link=N. [default: 1]")
+    ] = None,
     wanderers: Annotated[
-        int, typer.Option(min=0, max=64, help="Number of crawlers with the `wandering` spider.")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, max=MOST, help="Same as --spider wandering=N. [default: 0]"),
+    ] = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
     A server named by KAFKA_HOSTS, ZOOKEEPER_HOSTS or REDIS_HOST is used instead of starting one.
+    Spiders of your own are found in the Scrapy project around the current directory and in
+    CRAWLSTREAM_SPIDER_MODULES. If the cluster is running already, only the numbers of crawlers of
+    the named spiders are changed; crawlers that are removed finish their current downloads.
 
-    Example: crawlstream up -d --workers 2
+    Example: crawlstream up -d --spider link=2 --spider shop=1
     """
     console = stderr_console()
     for sentence in misspelt(os.environ):
         console.print(sentence, style="yellow", highlight=False, soft_wrap=True)
+    spiders = _counts(spider or (), workers=workers, wanderers=wanderers)
     cluster = LocalCluster()
+    if spiders and cluster.is_running and not cluster.is_stopping:
+        _scale(spiders, console)
+        return
     with _ends_as_interrupt():
         started_at = time.monotonic()
         with showing(console) as progress:
-            cluster.start(workers=workers, wanderers=wanderers, progress=progress, tied=not detach)
+            cluster.start(spiders={"link": 1, **spiders}, progress=progress, tied=not detach)
         console.print(f"ready in {time.monotonic() - started_at:.0f} s", style="green")
         _tell_addresses(console, cluster)
+        if warning := placeholder_warning(load_settings()):
+            console.print(warning, style="yellow", highlight=False, soft_wrap=True)
         if not detach:
             _stay(cluster, console)
+
+
+def _counts(named: Iterable[str], **aliases: int | None) -> Mapping[str, int]:
+    """How many crawlers of which spider are asked for; ConfigError for what is no NAME=N."""
+    counts = {_ALIASES[name]: count for name, count in aliases.items() if count is not None}
+    for text in named:
+        name, _, number = text.rpartition("=")
+        is_number = number.isascii() and number.isdigit() and int(number) <= MOST
+        if not (name and is_number):
+            raise ConfigError(
+                f"--spider {text!r}: expected the name of a spider, '=' and a number from 0 to"
+                f" {MOST}, such as --spider link=2"
+            )
+        if counts.setdefault(name, int(number)) != int(number):
+            raise ConfigError(f"two different numbers of crawlers are given for spider {name!r}")
+    return counts
+
+
+_ALIASES = {"workers": "link", "wanderers": "wandering"}
+
+
+def _scale(spiders: Mapping[str, int], console: Console) -> None:
+    """Change the crawlers of the cluster that runs."""
+    adopt_running_cluster()
+    with showing(console) as progress:
+        LocalCluster().scale(spiders, progress=progress)
+    told = ", ".join(f"{count} of {name}" for name, count in spiders.items())
+    console.print(f"the running cluster has crawlers: {told}", style="green", highlight=False)
 
 
 @contextmanager

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from crawlstream.frontier import packing
-from crawlstream.frontier.known import KnownLinks
-from crawlstream.frontier.links import Inheritance
+from crawlstream.frontier.codec.exchange import pack_ends
+from crawlstream.frontier.codec.links import (
+    GROUPS_PER_CALL,
+    LINKS_PER_CALL,
+    Inheritance,
+    split_links,
+)
+from crawlstream.frontier.codec.values import none_as, pack, unpack
+from crawlstream.frontier.host_sites import HostSites
+from crawlstream.frontier.link_cache import LinkCache
 from crawlstream.frontier.scripts import Scripts
-from crawlstream.frontier.sites import Sites
 from crawlstream.model.effects import Links, Settle
-
-LINKS_PER_CALL = 1_000
-"""Links in one script: keeps the longest call near 5 ms."""
-GROUPS_PER_CALL = 250
-"""Groups of them, each of one domain and priority, for the same reason: one that brings a new
-domain takes as long as ten links. Others do not count where a worker knows that they do not."""
 
 _UNKNOWN = Inheritance(b"0", 0, 0, None, None)
 """Of a hold that this process does not know; Redis does not either, and takes no children of it."""
+
+
+class PackedSettles(NamedTuple):
+    """Settles as an exchange takes them."""
+
+    ends: list[object]
+    """Those without anything found."""
+    with_children: list[object]
+    refused: list[str]
+    """Tokens of those that must not be in it: Redis has no room for their links."""
+
+
+class PutResult(NamedTuple):
+    """What became of links that were put ahead of a settle."""
+
+    redis_epoch: int | None
+    """Of Redis at the first of them; None: there were none."""
+    is_refused: bool
+    """Redis had no room for all of them; it may have some."""
 
 
 class Children:
@@ -29,26 +49,30 @@ class Children:
     Links that the frontier is known to know stay here.
     """
 
-    def __init__(self, scripts: Scripts, sites: Sites) -> None:
+    def __init__(self, scripts: Scripts, sites: HostSites, worker: str, spiderid: str) -> None:
         self._scripts = scripts
-        self.sites = sites
+        self._sites = sites
+        self._worker = worker
+        self._spiderid = spiderid
         self._inherited: dict[str, Inheritance] = {}
-        self._known = KnownLinks()
+        self._link_cache = LinkCache()
         self._packed: dict[str, Sequence[Links]] = {}
 
     def learn(self, inherited: Mapping[str, Inheritance]) -> None:
         """Take note of new holds, by token."""
         self._inherited.update(inherited)
 
-    def admitted(self, life: int, not_these: Collection[str]) -> None:
+    def admitted(self, redis_epoch: int, not_these: Collection[str]) -> None:
         """The exchange that was packed last has taken effect, but for the links of some tokens."""
-        self._known.live(life)
+        self._link_cache.enter(redis_epoch)
         for token, links in self._packed.items():
             if token not in not_these and (inherited := self._inherited.get(token)):
                 crawl = inherited.crawl
-                self._known.learn_domains(life, crawl, [group.domain for group in links])
+                self._link_cache.learn_domains(
+                    redis_epoch, crawl, [group.domain for group in links]
+                )
                 for group in links:
-                    self._known.learn(life, crawl, group.fingerprints)
+                    self._link_cache.learn(redis_epoch, crawl, group.fingerprints)
         self._packed = {}
 
     def forget(self, tokens: Collection[str]) -> None:
@@ -63,16 +87,12 @@ class Children:
     def __len__(self) -> int:
         return len(self._inherited)
 
-    async def pack(
-        self, worker: str, spiderid: str, settles: Sequence[Settle]
-    ) -> tuple[list[object], list[object], list[str]]:
+    async def pack(self, settles: Sequence[Settle]) -> PackedSettles:
         """Settles for an exchange, those without anything found apart from the others.
 
-        The third list are tokens of settles that must not be in it: Redis has no room for links.
-
         Links beyond what fits into it are put ahead of it, and known ones are left out. Such a
-        settle names the life of Redis under which the first of them were put, or known: if Redis
-        was restarted since, it finds another life and asks for a repetition.
+        settle names the epoch of Redis under which the first of them were put, or known: if Redis
+        was restarted since, it finds another epoch and asks for a repetition.
         """
         self._packed = {}
         packed: list[object] = []
@@ -84,46 +104,43 @@ class Children:
                 plain.append(settle)
                 continue
             links, known = self._leave_out_known(settle)
-            life = self._known.life if known else None
+            epoch = self._link_cache.redis_epoch if known else None
             size = sum(len(group.entries) for group in links)
             with_these = domains | self._new_domains(settle, links)
             if size > room or len(with_these) > GROUPS_PER_CALL:
                 known = 0
-                life, is_refused = await self.put(worker, spiderid, settle.token, settle.links)
+                epoch, is_refused = await self.put(settle.token, settle.links)
                 if is_refused:
                     refused.append(settle.token)
                     continue
                 links = ()
             else:
                 room, domains = room - size, with_these
-            packed.append(self._pack_settle(spiderid, settle, links, life=life, known=known))
-        return packing.pack_ends(plain), packed, refused
+            packed.append(self._pack_settle(settle, links, epoch=epoch, known=known))
+        return PackedSettles(pack_ends(plain), packed, refused)
 
-    async def put(
-        self, worker: str, spiderid: str, token: str, links: Sequence[Links]
-    ) -> tuple[int | None, bool]:
-        """Put links below a held page; the life of Redis at the first of them.
-
-        And whether Redis had no room for all of them: it may have some.
-        """
+    async def put(self, token: str, links: Sequence[Links]) -> PutResult:
+        """Put links below a held page."""
         inherited = self._inherited.get(token, _UNKNOWN)
-        first_life = None
-        new = self._known.new_domains(inherited.crawl, links)
+        first_epoch = None
+        new = self._link_cache.new_domains(inherited.crawl, links)
         for groups in split_links(links, LINKS_PER_CALL, new):
             request = [
-                worker,
+                self._worker,
                 token,
-                packing.none_as(inherited.domain_max_pages),
-                packing.none_as(inherited.max_pages),
-                inherited.pack_links(self.sites.file(groups), spiderid),
+                none_as(inherited.domain_max_pages),
+                none_as(inherited.max_pages),
+                inherited.pack_links(self._sites.file(groups), self._spiderid),
             ]
-            answer = await self._scripts.run("put", packing.pack(request))
-            life, is_refused = packing.unpack(answer)
-            first_life = life if first_life is None else first_life
+            answer = await self._scripts.run("put", pack(request))
+            epoch, is_refused = unpack(answer)
+            first_epoch = epoch if first_epoch is None else first_epoch
             if is_refused:
-                return first_life, True
-            self._known.learn_domains(life, inherited.crawl, [group.domain for group in groups])
-        return first_life, False
+                return PutResult(first_epoch, is_refused=True)
+            self._link_cache.learn_domains(
+                epoch, inherited.crawl, [group.domain for group in groups]
+            )
+        return PutResult(first_epoch, is_refused=False)
 
     def inherited(self, token: str) -> Inheritance | None:
         """What children of a held page inherit; None for a hold that nobody knows."""
@@ -131,14 +148,14 @@ class Children:
 
     def _leave_out_known(self, settle: Settle) -> tuple[Sequence[Links], int]:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
-        return self._known.new_of(inherited.crawl, settle.links)
+        return self._link_cache.new_of(inherited.crawl, settle.links)
 
     def _new_domains(self, settle: Settle, links: Sequence[Links]) -> set[tuple[bytes, str]]:
         crawl = self._inherited.get(settle.token, _UNKNOWN).crawl
-        return {(crawl, domain) for domain in self._known.new_domains(crawl, links)}
+        return {(crawl, domain) for domain in self._link_cache.new_domains(crawl, links)}
 
     def _pack_settle(
-        self, spiderid: str, settle: Settle, links: Sequence[Links], *, life: int | None, known: int
+        self, settle: Settle, links: Sequence[Links], *, epoch: int | None, known: int
     ) -> list[object]:
         inherited = self._inherited.get(settle.token, _UNKNOWN)
         self._packed[settle.token] = links
@@ -147,51 +164,12 @@ class Children:
             settle.token,
             settle.outcome.value,
             settle.reason,
-            packing.none_as(settle.sent_ms),
+            none_as(settle.sent_ms),
             settle.body_bytes,
-            packing.none_as(inherited.domain_max_pages),
-            packing.none_as(inherited.max_pages),
-            inherited.pack_links(self.sites.file(links), spiderid),
+            none_as(inherited.domain_max_pages),
+            none_as(inherited.max_pages),
+            inherited.pack_links(self._sites.file(links), self._spiderid),
             [part for pair in filtered.items() for part in pair],
-            packing.none_as(life),
+            none_as(epoch),
             [part for pair in settle.spilled.items() for part in pair],
         ]
-
-
-def split_links(
-    links: Sequence[Links], size: int, new: Collection[str] | None = None
-) -> Iterator[list[Links]]:
-    """The same links in the same order, in lists of at most ``size`` and GROUPS_PER_CALL groups.
-
-    Where it is known which domains are ``new``, lists have at most so many of these, instead.
-    """
-    groups: list[Links] = []
-    brought: set[str] = set()
-    room = size
-    for group in links:
-        start = 0
-        while start < len(group.entries):
-            part = _slice(group, start, start + room)
-            groups.append(part)
-            start += len(part.entries)
-            room -= len(part.entries)
-            if new is not None and part.domain in new:
-                brought.add(part.domain)
-            if room == 0 or len(groups if new is None else brought) == GROUPS_PER_CALL:
-                yield groups
-                groups, brought, room = [], set(), size
-    if groups:
-        yield groups
-
-
-def _slice(group: Links, start: int, end: int) -> Links:
-    if start == 0 and end >= len(group.entries):
-        return group
-    return Links(
-        domain=group.domain,
-        priority=group.priority,
-        spiderid=group.spiderid,
-        counts=group.counts,
-        fingerprints=group.fingerprints[start:end],
-        entries=group.entries[start:end],
-    )

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from redis.asyncio import Redis
-
-from crawlstream.frontier import packing
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.codec.entries import split_entry
+from crawlstream.frontier.codec.values import crawl_from, unpack
+from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.scripts import Scripts, our_errors
+from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import (
@@ -23,14 +23,18 @@ from crawlstream.model.inspection import (
     PageReport,
     QueueReport,
     Sighting,
+    UrlReport,
     Where,
 )
+from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire import stored
 
 MOST_ENTRIES = 5_000
 """Entries looked at in one crawl and domain: keeps the script near 5 ms."""
 MOST_WORKERS = 200
+MOST_CRAWLS = 200
+"""Crawls that are asked about a page where none is named."""
 MOST_BANDS = 100
 _PHASES = ("granted", "sent", "received")
 
@@ -38,27 +42,26 @@ _PHASES = ("granted", "sent", "received")
 class Inspector:
     """Answers questions about single pages and domains; changes nothing."""
 
-    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
-        self._redis: Any = redis
-        self._keys = keys
-        self._frontier = Frontier(redis, keys)
-        self._scripts = Scripts(redis, keys.tag)
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._queries = FrontierQueries(scripts)
+        self._rules = ThrottleRules(scripts)
 
     async def crawls(self, most: int) -> Sequence[CrawlKey]:
         """Up to ``most`` crawls that are remembered."""
         with our_errors():
-            _, names = await self._redis.hscan(self._keys.names(), 0, count=most)
-        return [packing.crawl_from(name) for name in sorted(names)][:most]
+            _, names = await self._scripts.redis.hscan(self._scripts.keys.names(), 0, count=most)
+        return [crawl_from(name) for name in sorted(names)][:most]
 
     async def page(self, crawl: CrawlKey, url: str) -> PageReport | None:
         """What a crawl knows of a page (a GET of a canonical URL); None for an unknown crawl."""
         mark = fingerprint(url)
         name, domain = FrontierKeys.crawl_field(crawl), domain_key(host_of(url))
-        table = await self._frontier.rules()
+        table = await self._rules.table()
         site = table.site_of(host_of(url)) if table else domain
         args = (name, domain, mark, MOST_ENTRIES, MOST_WORKERS, site)
-        answer = packing.unpack(await self._scripts.run("inspect", *args))
-        state = await self._frontier.crawl_state(crawl, with_domains=False)
+        answer = unpack(await self._scripts.run("inspect", *args))
+        state = await self._queries.crawl_state(crawl, with_domains=False)
         if not answer or state is None:
             return None
         run, run_state, is_known, *places, is_complete = answer
@@ -76,6 +79,31 @@ class Inspector:
             filtered_by_reason=state.filtered_by_reason,
         )
 
+    async def url(
+        self,
+        url: str,
+        crawls: Sequence[CrawlKey],
+        *,
+        with_never: bool = False,
+        with_domain: bool = True,
+    ) -> UrlReport:
+        """What the first ``MOST_CRAWLS`` of these crawls know of a page, and what limits it.
+
+        Unknown crawls are left out, and, unless ``with_never``, those that never admitted it.
+        """
+        asked = crawls[:MOST_CRAWLS]
+        found = [await self.page(crawl, url) for crawl in asked]
+        table = await self._rules.table() if with_domain else None
+        host = host_of(url)
+        site = table.site_of(host) if table else domain_key(host)
+        return UrlReport(
+            url=url,
+            crawls=[p for p in found if p and (with_never or p.where is not Where.NEVER)],
+            domain=await self.domain(site) if with_domain else None,
+            asked=len(asked),
+            is_cut=len(crawls) > len(asked),
+        )
+
     async def domain(self, domain: str, view: str = "") -> DomainReport:
         """A domain's rule and state, and what waits in it.
 
@@ -83,16 +111,12 @@ class Inspector:
         """
         spider, at, group = view.partition("@")
         name = encode_id(spider) + at + encode_id(group)
-        answer = packing.unpack(await self._scripts.run("survey", domain, MOST_BANDS, name))
+        answer = unpack(await self._scripts.run("survey", domain, MOST_BANDS, name))
         rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *care = answer
         strikes, silences, unanswered_ms, crawl_delay_ms = map(int, care)
-        hits, window_ms, moderated, concurrency = map(int, rule.split()) if rule else [None] * 4
         return DomainReport(
             domain=domain,
-            hits=hits,
-            window_s=None if window_ms is None else window_ms / 1000,
-            is_moderated=None if moderated is None else bool(moderated),
-            concurrency=concurrency,
+            rule=ThrottleRule.of_applied(rule.decode()) if rule else None,
             unreported=int(unreported),
             under_way=int(under_way),
             not_before_ms=int(not_before_ms),
@@ -118,7 +142,7 @@ def _verdict(
 
 def _attempt_of(entry: bytes, mark: str) -> int | None:
     """The attempt that an entry is at, if it is the page with this fingerprint."""
-    retries, _, body = packing.split_entry(entry)
+    retries, _, body = split_entry(entry)
     try:
         kept = stored.decode_entry(body)
     except ValueError:
@@ -180,9 +204,7 @@ def _queue(queue: Sequence[Any]) -> QueueReport:
         due_ms=None if due_ms < 0 else int(due_ms),
         bands=bands,
         first=[
-            BandReport(
-                crawl=packing.crawl_from(name) if name else None, standing=standing, queued=queued
-            )
+            BandReport(crawl=crawl_from(name) if name else None, standing=standing, queued=queued)
             for name, standing, queued in zip(*[iter(flat)] * 3, strict=True)
         ],
     )

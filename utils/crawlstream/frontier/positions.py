@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
-from redis.asyncio import Redis
-
-from crawlstream.frontier import packing
-from crawlstream.frontier.found import found
+from crawlstream.frontier.codec.values import crawl_from, none_as, pack, unpack
+from crawlstream.frontier.layout import create_frontier
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
@@ -36,10 +34,11 @@ class Positions:
     Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
     """
 
-    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
-        self._redis: Any = redis
-        self._keys = keys
-        self._run = Scripts(redis, keys.tag).run
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._redis = scripts.redis
+        self._keys = scripts.keys
+        self._scripts = scripts
 
     async def known(self) -> dict[tuple[str, int], int]:
         """Next offset to apply, by topic UUID and Kafka partition."""
@@ -52,7 +51,7 @@ class Positions:
         with our_errors():
             fields = await self._redis.hgetall(self._keys.again())
         return read_positions(
-            {field: min(one[2] for one in packing.unpack(value)) for field, value in fields.items()}
+            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
         )
 
     async def begin(self, topic_id: str, kafka_partition: int, position: int) -> int:
@@ -63,12 +62,12 @@ class Positions:
         field = f"{topic_id}:{kafka_partition}"
         with our_errors():
             refused = await self._redis.hget(self._keys.refused(), field)
-        untold: list[int] = packing.unpack(refused)[::2] if refused else []
+        untold: list[int] = unpack(refused)[::2] if refused else []
         again = (await self.again()).get((topic_id, kafka_partition), position)
         return min([position, again, *untold])
 
-    async def epoch(self, topic_id: str, kafka_partition: int) -> int | None:
-        """Leader epoch of the record before the position, or of a later one; None: not known."""
+    async def leader_epoch(self, topic_id: str, kafka_partition: int) -> int | None:
+        """That of the record before the position, or of a later one; None: not known."""
         with our_errors():
             value = await self._redis.hget(self._keys.epochs(), f"{topic_id}:{kafka_partition}")
         return None if value is None else int(value)
@@ -88,14 +87,14 @@ class Positions:
                 if rest.startswith(place + b" "):
                     moved = b"%s %s:lost %s" % (at, place, rest.rpartition(b" ")[2])
                     await self._redis.set(key, moved, keepttl=True)
-        packed = packing.pack([topic_id, kafka_partition, shown, offset])
-        return await self._run("reposition", packed) == 1
+        packed = pack([topic_id, kafka_partition, shown, offset])
+        return await self._scripts.run("reposition", packed) == 1
 
     async def crawls(self) -> dict[CrawlKey, int]:
         """Latest run by crawl, of those that the frontier knows."""
         with our_errors():
             names = await self._redis.hgetall(self._keys.names())
-        return {packing.crawl_from(name): int(text.split()[1]) for name, text in names.items()}
+        return {crawl_from(name): int(text.split()[1]) for name, text in names.items()}
 
     async def restore(self, loss: Loss) -> int:
         """Say where a partition begins, and what became of runs; answers its position from now on.
@@ -103,9 +102,9 @@ class Positions:
         Partitions without a position, and those that an older Redis was restored for. A Redis
         that is empty has a frontier from now on.
         """
-        await found(self._redis, self._keys)
+        await create_frontier(self._scripts)
         place = [loss.topic_id, loss.kafka_partition, loss.offset]
-        told = [*place, packing.none_as(loss.until), loss.floor]
+        told = [*place, none_as(loss.until), loss.floor]
         behind = {**loss.behind, **({loss.kafka_partition: loss.until} if loss.until else {})}
         fates = [
             [FrontierKeys.crawl_field(fate.crawl), fate.run, fate.is_over, fate.is_paused]
@@ -115,8 +114,8 @@ class Positions:
         for start in range(0, max(len(fates), 1), FATES_A_CALL):
             part = fates[start : start + FATES_A_CALL]
             is_last = start + FATES_A_CALL >= len(fates)
-            packed = packing.pack([*told, part, list(behind.items()), LOST_MS, is_last])
-            position = int(cast(int, await self._run("restore", packed)))
+            packed = pack([*told, part, list(behind.items()), LOST_MS, is_last])
+            position = int(cast(int, await self._scripts.run("restore", packed)))
         return position
 
     async def lost_until(self, topic_id: str, kafka_partition: int) -> int | None:

@@ -20,22 +20,22 @@ class Reckoning:
     """The latest knowledge of one caller; see ``includes/clock.lua`` for what is made of it."""
 
     def __init__(self) -> None:
-        self._life = 0
+        self._redis_epoch = 0
         self._ahead_ms = 0.0
         """The reckoning less the caller's clock."""
         self._learned_at = -KEPT_S
 
     def known(self) -> tuple[int, int]:
-        """The life of Redis and the least that the reckoning is now, in ms; 0, 0: unknown."""
+        """The epoch of Redis and the least that the reckoning is now, in ms; 0, 0: unknown."""
         now = monotonic()
         if now - self._learned_at >= KEPT_S:
             return 0, 0
-        return self._life, int(self._ahead_ms + now * 1000)
+        return self._redis_epoch, int(self._ahead_ms + now * 1000)
 
-    def learn(self, life: int, reckoning_ms: int) -> None:
+    def learn(self, redis_epoch: int, reckoning_ms: int) -> None:
         """Take note of an answer, as soon as it is there; 0 ms says nothing."""
         now = monotonic()
         ahead_ms = reckoning_ms - now * 1000
-        is_old = life != self._life or now - self._learned_at > REPLACE_S
+        is_old = redis_epoch != self._redis_epoch or now - self._learned_at > REPLACE_S
         if reckoning_ms and (is_old or ahead_ms >= self._ahead_ms):
-            self._life, self._ahead_ms, self._learned_at = life, ahead_ms, now
+            self._redis_epoch, self._ahead_ms, self._learned_at = redis_epoch, ahead_ms, now

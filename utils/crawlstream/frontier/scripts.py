@@ -1,19 +1,17 @@
-"""Load the Lua operations: one file each, with the parts that it includes put in place.
+"""Run the Lua operations of the frontier, loading each where Redis does not know it yet.
 
-A line ``--- include: name`` stands for ``lua/includes/name.lua``. Every operation takes the prefix
-of all keys as its only key; the keys that it makes share its hash tag. Those that go by the
-frontier clock are told, behind their own arguments, what the caller knows of it, and answer it.
+Every operation takes the prefix of all keys as its only key; the keys that it makes share its hash
+tag. Those that go by the frontier clock are told, behind their own arguments, what the caller knows
+of it, and answer it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -28,37 +26,11 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from crawlstream.errors import FrontierFull, NoFrontier, RedisUnavailable
 from crawlstream.frontier.reckoning import Reckoning
+from crawlstream.frontier.sources import is_timed, source_of
+from crawlstream.keys import FrontierKeys
 
-_INCLUDE = re.compile(r"^--- include: (\w+)$", re.MULTILINE)
-_CLOCK = "--- include: clock"
-_BASES = ("--- include: ledger", "--- include: bands")
-"""What follows one of these parts is a function of its own: Lua allows 200 names in one, and to
-make a closure it walks along all names of the same function that other closures use. A function
-may use 60 names from outside."""
-_FOLDER = files("crawlstream.frontier") / "lua"
 _PASSING = ("BUSY ", "MISCONF ", "NOGROUP ", "NOREPLICAS ", "UNBLOCKED ")
 """Beginnings of refusals that redis-py has no class for, and that end by themselves."""
-
-
-@cache
-def is_timed(operation: str) -> bool:
-    """Whether an operation goes by the frontier clock."""
-    return _CLOCK in (_FOLDER / f"{operation}.lua").read_text()
-
-
-@cache
-def source_of(operation: str) -> str:
-    """The complete text of one operation."""
-    text = (_FOLDER / f"{operation}.lua").read_text()
-    if is_timed(operation):
-        bases = [base for base in _BASES if base in text] or [_CLOCK]
-        for base in reversed(bases):
-            outer, _, inner = text.partition(base)
-            answer = f"(function(){inner}\nend)()"
-            if base == bases[0]:
-                answer = f"with_time({answer})"
-            text = f"{outer}{base}\nreturn {answer}\n"
-    return _INCLUDE.sub(lambda match: (_FOLDER / "includes" / f"{match[1]}.lua").read_text(), text)
 
 
 @cache
@@ -88,12 +60,24 @@ def our_errors() -> Iterator[None]:
         raise
 
 
-class Scripts:
-    """Run operations on one Redis, loading each where the server does not know it yet."""
+class Run(Protocol):
+    """Runs one operation; see ``Scripts.run``."""
 
-    def __init__(self, redis: Redis, prefix: str) -> None:
-        self._redis = redis
-        self._prefix = prefix
+    def __call__(self, operation: str, *args: str | bytes | int) -> Awaitable[object]:
+        """What the script returns."""
+        ...
+
+
+class Scripts:
+    """Runs operations on one Redis, loading each where the server does not know it yet.
+
+    One instance a client: it keeps what its process knows of the frontier clock.
+    """
+
+    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
+        self.redis: Any = redis
+        """The client; redis-py's types do not say which of its methods are coroutines."""
+        self.keys = keys
         self._reckoning = Reckoning()
 
     async def run(self, operation: str, *args: str | bytes | int) -> object:
@@ -105,15 +89,15 @@ class Scripts:
         if not is_timed(operation):
             return await self._call(operation, args)
         known = self._reckoning.known()
-        answer, reckoning_ms, life = await self._call(operation, (*args, *known))
-        self._reckoning.learn(life, reckoning_ms)
+        answer, reckoning_ms, redis_epoch = await self._call(operation, (*args, *known))
+        self._reckoning.learn(redis_epoch, reckoning_ms)
         return answer
 
     async def _call(self, operation: str, args: Sequence[str | bytes | int]) -> Any:
         with our_errors():
             digest = digest_of(operation)
             try:
-                return await self._redis.evalsha(digest, 1, self._prefix, *args)
+                return await self.redis.evalsha(digest, 1, self.keys.tag, *args)
             except NoScriptError:
-                await self._redis.script_load(source_of(operation))
-                return await self._redis.evalsha(digest, 1, self._prefix, *args)
+                await self.redis.script_load(source_of(operation))
+                return await self.redis.evalsha(digest, 1, self.keys.tag, *args)

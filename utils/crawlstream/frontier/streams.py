@@ -16,13 +16,11 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from crawlstream.frontier import packing
+from crawlstream.frontier.codec.streams import Fields, unpack_action, unpack_owed
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import Owed, PendingAction
+from crawlstream.model.effects import OutboxRecord, PendingAction
 from crawlstream.tasks import beside
-from crawlstream.wire import stored
 
 GROUP = "redis-monitor"
 TAKE_OVER_MS = 5_000
@@ -35,11 +33,7 @@ _GONE = ("NOGROUP ", "UNBLOCKED ", "no such key")
 
 log = structlog.get_logger()
 T = TypeVar("T")
-Fields = Mapping[bytes, bytes]
 Records = Sequence[tuple[bytes, Fields]]
-
-COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired", "bytes")
-"""Counters of an ending, in the order of the ledger."""
 
 
 class Streams:
@@ -50,7 +44,7 @@ class Streams:
 
     def __init__(self, redis: Redis, keys: FrontierKeys, consumer: str) -> None:
         self._redis: Any = redis
-        self._run = Scripts(redis, keys.tag).run
+        self._run = Scripts(redis, keys).run
         self._keys = keys
         self._consumer = consumer
         self._look_at: dict[str, float] = {}
@@ -61,15 +55,15 @@ class Streams:
         What a dead reader left comes one by one, so that an action that ends whoever tries it does
         not count as a try of those beside it. Waits up to ``block_ms`` (0: not at all).
         """
-        return await self._read(self._keys.actions(), count, block_ms, _pending_action)
+        return await self._read(self._keys.actions(), count, block_ms, unpack_action)
 
     async def answered(self, ids: Sequence[str]) -> None:
         """The replies to these actions are in Kafka."""
         await self._finish(self._keys.actions(), ids)
 
-    async def owed(self, *, count: int = 100, block_ms: int = 2_000) -> Sequence[Owed]:
+    async def owed(self, *, count: int = 100, block_ms: int = 2_000) -> Sequence[OutboxRecord]:
         """Records to publish: those of a dead reader first, then new ones; waits as above."""
-        return await self._read(self._keys.outbox(), count, block_ms, _owed)
+        return await self._read(self._keys.outbox(), count, block_ms, unpack_owed)
 
     async def published(self, ids: Sequence[str]) -> None:
         """These records are in Kafka."""
@@ -181,66 +175,3 @@ def _records_of(answer: Any) -> Records:
     else:
         ((_, records),) = answer
     return cast(Records, records)
-
-
-def _pending_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
-    purged, run = fields.get(b"purged"), fields.get(b"run")
-    return PendingAction(
-        id=id_.decode(),
-        name=fields[b"name"].decode(),
-        request=fields[b"request"],
-        purged=None if purged is None else int(purged),
-        run=None if run is None else int(run),
-        attempts=attempts,
-    )
-
-
-def _owed(id_: bytes, fields: Fields, _attempts: int) -> Owed:
-    details = packing.unpack(fields[b"record"])
-    record = packing.pairs(details.get(b"fields", ()))
-    counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
-    reasons = {
-        kind: packing.by_reason(record, letter)
-        for kind, letter in (("done", "n"), ("failed", "f"), ("filtered", "z"))
-        if record
-    }
-    uuid = details.get(b"uuid")
-    positions = packing.pairs(details.get(b"positions", ()))
-    return Owed(
-        id=id_.decode(),
-        kind=details[b"kind"].decode(),
-        crawl=packing.crawl_from(details[b"name"]),
-        run=details[b"run"],
-        server_time=details[b"time"],
-        counters=counters,
-        reasons=reasons,
-        started_at=int(record.get("started", 0)) / 1000,
-        positions={name: int(at) for name, at in positions.items()},
-        hold=_buried(details) if b"entry" in details else None,
-        entry=details.get(b"entry", b""),
-        spill=details.get(b"spill", b"").decode(),
-        links=details.get(b"links", 0),
-        reason=details.get(b"reason", b"").decode(),
-        uuid=uuid.decode() if uuid else None,
-    )
-
-
-def _buried(details: Mapping[bytes, Any]) -> Hold | None:
-    """The entry of a dead letter, as the hold that it was; None if it cannot be read."""
-    try:
-        retries, _, body = packing.split_entry(details[b"entry"])
-        entry, profile = stored.decode_entry(body), packing.profile_from(details[b"profile"])
-    except ValueError:
-        log.exception("publish", outcome="unreadable", name=details[b"name"].decode())
-        return None
-    return Hold(
-        token="",
-        crawl=packing.crawl_from(details[b"name"]),
-        run=details[b"run"],
-        domain=details[b"domain"].decode(),
-        priority=details[b"priority"],
-        entry=entry,
-        profile=profile,
-        retries=retries,
-        issued_at=0,
-    )

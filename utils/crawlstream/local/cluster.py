@@ -2,28 +2,33 @@
 
 Its life: ``start`` checks everything that could be in the way, renders the servers'
 configuration, starts supervisord and returns when every process says that it is ready; any
-failure on the way stops all of it again. ``stop`` returns when nothing runs any more.
+failure on the way stops all of it again. ``scale`` changes the crawlers of one that runs, ``stop``
+returns when nothing runs any more.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
+from crawlstream.boot.local_note import note_in, told_to, write_note
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream.local import servers
+from crawlstream.local.crawlers import check_spiders, crawlers_of, scaled, targets_file
 from crawlstream.local.home import Home, default_home, find_jars
 from crawlstream.local.layout import Layout
 from crawlstream.local.ports import Ports
 from crawlstream.local.readiness import Progress, Readiness
 from crawlstream.local.supervisor import ProcessInfo, Supervisor
+
+_DEFAULT: Mapping[str, int] = MappingProxyType({"link": 1})
 
 
 class LocalCluster:
@@ -40,7 +45,7 @@ class LocalCluster:
         ports: Ports | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        given = dict(os.environ if env is None else env)
+        given = _with_absolute_path(os.environ if env is None else env)
         self.home = Home(home.resolve()) if home else default_home()
         self._layout = Layout(home=self.home, ports=ports or Ports.given(given), given=given)
         self._supervisor = Supervisor(self.home)
@@ -56,23 +61,27 @@ class LocalCluster:
 
     @property
     def told(self) -> Mapping[str, str]:
-        """What commands that come later are told: the addresses, and what lets them in."""
-        return {**self._layout.addresses(), **self._layout.secrets()}
+        """What commands that come later are told: addresses, what lets them in, what sites see."""
+        given, layout = self.environment(), self._layout
+        agent = {name: given[name] for name in ("USER_AGENT",) if name in given}
+        return {**layout.addresses(), **layout.names(), **layout.secrets(), **agent}
 
     def start(
         self,
         *,
-        workers: int = 1,
-        wanderers: int = 0,
+        spiders: Mapping[str, int] = _DEFAULT,
         progress: Progress = lambda _states: None,
         tied: bool = False,
     ) -> None:
-        """Start everything and return when it is ready.
+        """Start everything, with so many crawlers of each spider, and return when it is ready.
 
-        ``tied``: it stops when the calling thread ends, whatever ends it. SetupError and
-        ConfigError say what is in the way; nothing runs then.
+        A spider of the user's own is looked for from the current directory. ``tied``: it stops
+        when the calling thread ends, whatever ends it. SetupError and ConfigError say what is in
+        the way; nothing runs then.
         """
-        self._layout = replace(self._layout, workers=workers, wanderers=wanderers)
+        check_spiders(spiders, self.environment())
+        crawlers = scaled((), spiders, self._layout.given)
+        self._layout = replace(self._layout, crawlers=crawlers)
         self.home.prepare()
         with self._alone():
             self._supervisor.clear_up()
@@ -82,18 +91,47 @@ class LocalCluster:
             self._layout.check_access(load_settings(**self.environment()))
             self._render()
             try:
-                self._write_down()
+                write_note(self.home.path, self.told)
                 self._supervisor.start(self.environment(), tied=tied)
                 Readiness(self._layout, self._supervisor, progress).wait()
             except BaseException:
                 self.stop()
                 raise
 
+    def scale(
+        self, spiders: Mapping[str, int], *, progress: Progress = lambda _states: None
+    ) -> None:
+        """Let the cluster that runs have so many crawlers of each spider; the others stay.
+
+        What is too much finishes its pages first. SetupError and ConfigError say what is in the
+        way; nothing has changed then.
+        """
+        with self._locked():
+            former = crawlers_of(self.home)
+            running = {each.spider for each in former}
+            check_spiders([name for name in spiders if name not in running], self.environment())
+            wanted = scaled(former, spiders, self._layout.given)
+            new = [each for each in wanted if each not in former]
+            gone = [each.name for each in former if each not in wanted]
+            layout = replace(self._layout, crawlers=new)
+            layout.check_crawlers()
+            layout.note([*former, *new])
+            try:
+                self._supervisor.add(each.name for each in new)
+                Readiness(layout, self._supervisor, progress).wait()
+            except BaseException:
+                self._supervisor.remove([each.name for each in new])
+                layout.note(former)
+                raise
+            self._supervisor.remove(gone)
+            layout.note(wanted)
+
     def stop(self) -> int:
         """Stop everything; answers how many processes supervisord had left behind."""
         left = self._supervisor.stop()
         self.home.clear_up()
-        _note(self.home).unlink(missing_ok=True)
+        note_in(self.home.path).unlink(missing_ok=True)
+        targets_file(self.home).unlink(missing_ok=True)
         return left
 
     @property
@@ -127,8 +165,8 @@ class LocalCluster:
         return len(self._supervisor.leftovers())
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the home's lock; SetupError when a cluster runs, starts or stops in it."""
+    def _locked(self) -> Iterator[None]:
+        """Hold the home's lock; SetupError when another command starts or scales its cluster."""
         with (self.home.run / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,6 +175,12 @@ class LocalCluster:
                     f"another command is starting a cluster in {self.home.path}: wait until it"
                     " is ready"
                 ) from None
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the home's lock; SetupError when a cluster runs, starts or stops in it."""
+        with self._locked():
             if self._supervisor.is_stopping:
                 raise SetupError(
                     f"the cluster in {self.home.path} is being stopped: wait for its end with"
@@ -145,12 +189,14 @@ class LocalCluster:
             if (pid := self._supervisor.pid()) is not None:
                 raise SetupError(
                     f"a cluster is already running in {self.home.path} (pid {pid}): stop it with"
-                    " ./crawlstream down, or set CRAWLSTREAM_HOME to another directory"
+                    " ./crawlstream down, change its crawlers with ./crawlstream up --spider"
+                    " NAME=N, or set CRAWLSTREAM_HOME to another directory"
                 )
             yield
 
     def _render(self) -> None:
-        """Write the configuration of the servers that run here."""
+        """Write the configuration of the servers that run here, and of the crawlers."""
+        self._layout.note(self._layout.crawlers)
         folder, ports, local = self.home.path, self._layout.ports, self._layout.local
         if "redis" in local:
             servers.redis(folder, port=ports.redis, password=self._layout.redis_password)
@@ -159,34 +205,23 @@ class LocalCluster:
         if "kafka" in local:
             servers.format_kafka(servers.kafka(folder, port=ports.kafka, jars=find_jars(self.home)))
 
-    def _write_down(self) -> None:
-        """Leave a note for the commands that come later, from whatever terminal."""
-        note = _note(self.home)
-        note.touch(mode=0o600)
-        note.chmod(0o600)
-        note.write_text(json.dumps(self.told))
-
 
 def adopt_running_cluster() -> None:
     """Let the clients in this process find the cluster that runs in the home.
 
-    What the environment names already is left alone; the password of one Redis is never shown to
-    another.
+    What the environment names already is left alone.
     """
-    try:
-        told: dict[str, str] = json.loads(_note(default_home()).read_text())
-    except (OSError, ValueError):
-        told = dict(LocalCluster().told) if _names_a_port() else {}
-    place = ("REDIS_HOST", "REDIS_PORT")
-    if any(os.environ.get(name, told.get(name)) != told.get(name) for name in place):
-        told.pop("REDIS_PASSWORD", None)
-    for name, value in told.items():
+    absent = LocalCluster().told if _names_a_port() else None
+    for name, value in told_to(os.environ, absent).items():
         os.environ.setdefault(name, value)
+
+
+def _with_absolute_path(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables whose PYTHONPATH means the same in every folder that a process runs in."""
+    folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    path = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
+    return {**environment, **({"PYTHONPATH": path} if path else {})}
 
 
 def _names_a_port() -> bool:
     return any(f"CRAWLSTREAM_{name.upper()}_PORT" in os.environ for name in Ports.__slots__)
-
-
-def _note(home: Home) -> Path:
-    return home.run / "cluster.json"

@@ -17,6 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from crawlstream.boot.local_note import home_path, repository
 from crawlstream.errors import SetupError
 
 _NEEDED_BYTES = 1 << 30
@@ -109,21 +110,20 @@ class Home:
                 self.socket.parent.rmdir()
 
 
-def repository() -> Path:
-    """The checkout that this code runs from."""
-    return Path(__file__).resolve().parents[3]
-
-
-def environment_of_tests() -> dict[str, str]:
-    """This process' environment, with what the tests import in reach."""
-    paths = (str(repository() / "tests"), os.environ.get("PYTHONPATH"))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+def checkout(name: str) -> Path:
+    """A file or folder of the checkout; SetupError where only the package is installed."""
+    path = repository() / name
+    if not path.exists():
+        raise SetupError(
+            f"this command needs {name} of the source checkout, which the installed package does"
+            " not have: run it as ./crawlstream in the checkout"
+        )
+    return path
 
 
 def default_home() -> Home:
-    """CRAWLSTREAM_HOME, by default ``.crawlstream`` in the checkout."""
-    given = os.environ.get("CRAWLSTREAM_HOME")
-    return Home((Path(given) if given else repository() / ".crawlstream").resolve())
+    """The home that the environment names."""
+    return Home(home_path())
 
 
 def find_jars(home: Home | None = None) -> Path:

@@ -9,29 +9,41 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import SetupError
+from crawlstream.local.crawlers import (
+    Crawler,
+    crawlers_of,
+    include_pattern,
+    note_crawlers,
+    note_targets,
+)
 from crawlstream.local.home import Home
-from crawlstream.local.ports import Ports, offset_of, taken
+from crawlstream.local.ports import OFFSETS, Ports, taken
 from crawlstream.local.probes import condition
 
 _NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "REDIS_HOST"}
 _PROGRAMS = {"kafka": "java", "zookeeper": "java", "redis": "redis-server"}
 
+_NAMES = ("KAFKA_TOPIC_PREFIX", "REDIS_DB", "CRAWLSTREAM_NAMESPACE")
+
+_Listener = tuple[str, str]
+"""Who listens on a port, and the variable that moves it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A home, its ports, how many crawlers, and the variables that the user has given."""
+    """A home, its ports, its crawlers, and the variables that the user has given."""
 
     home: Home
     ports: Ports
     given: Mapping[str, str]
-    workers: int = 1
-    wanderers: int = 0
+    crawlers: Sequence[Crawler] = ()
+    """Those that are to be started."""
 
     @property
     def local(self) -> frozenset[str]:
@@ -70,12 +82,18 @@ class Layout:
         names = (*_NAMED_BY.values(), "REDIS_PORT")
         return {name: self.given[name] for name in names if name in self.given} | found
 
+    def names(self) -> dict[str, str]:
+        """The variables that tell this cluster's topics and keys from others'."""
+        return {name: self.given[name] for name in _NAMES if name in self.given}
+
     def port_of(self, kind: str, name: str) -> int:
-        """Where the probe of a process knocks."""
+        """Where the probe of a process knocks; 0 for a crawler that has just been taken away."""
         if kind in _NAMED_BY:
             return int(getattr(self.ports, kind))
-        row, _, number = name.partition("-") if kind == "crawler" else (kind, "", "")
-        return self.ports.metrics + offset_of(row, int(number or 0))
+        if kind in OFFSETS:
+            return self.ports.metrics + OFFSETS[kind]
+        offsets = {each.name: each.offset for each in crawlers_of(self.home)}
+        return self.ports.metrics + offsets[name] if name in offsets else 0
 
     def condition_of(self, kind: str, name: str) -> str:
         """What a process can do now: see `probes.condition`.
@@ -109,23 +127,14 @@ class Layout:
                     " installs it or says how; to use an external server instead, set"
                     f" {_NAMED_BY[name]}"
                 )
-        self._check_ports()
+        _refuse_taken({**dict(self._listeners()), **self._crawler_listeners()})
 
-    def _check_ports(self) -> None:
-        wanted = dict(self._listeners())
-        in_use = taken(wanted)
-        if not in_use:
-            return
-        named = ", ".join(f"{port} ({wanted[port][0]})" for port in in_use)
-        remedy = ", ".join(sorted({wanted[port][1] for port in in_use}))
-        many = len(in_use) > 1
-        raise SetupError(
-            f"{'ports' if many else 'port'} {named} {'are' if many else 'is'} already in use:"
-            f" stop the program that listens there or choose other ports with {remedy}"
-        )
+    def check_crawlers(self) -> None:
+        """Raise SetupError if the port of a crawler that is to be started is in use."""
+        _refuse_taken(self._crawler_listeners())
 
-    def _listeners(self) -> Iterator[tuple[int, tuple[str, str]]]:
-        """Every port that will be listened on: (port, (who, variable that moves it))."""
+    def _listeners(self) -> Iterator[tuple[int, _Listener]]:
+        """Every port that will be listened on, those of the crawlers left out."""
         if "kafka" in self.local:
             yield self.ports.kafka, ("Kafka", "CRAWLSTREAM_KAFKA_PORT")
             yield self.ports.kafka + 1, ("Kafka's controller", "CRAWLSTREAM_KAFKA_PORT")
@@ -134,12 +143,16 @@ class Layout:
         if "redis" in self.local:
             yield self.ports.redis, ("Redis", "CRAWLSTREAM_REDIS_PORT")
         yield self.ports.rest, ("REST", "CRAWLSTREAM_REST_PORT")
-        names = ["kafka-monitor", "redis-monitor", "rest"]
-        names += [f"crawler-{n + 1}" for n in range(self.workers)]
-        names += [f"wanderer-{n + 1}" for n in range(self.wanderers)]
-        for name in names:
-            kind = "crawler" if name.startswith(("crawler", "wanderer")) else name
-            yield self.port_of(kind, name), (f"{name}'s metrics", "CRAWLSTREAM_METRICS_PORT")
+        for name, offset in OFFSETS.items():
+            yield self.ports.metrics + offset, _metrics_of(name)
+
+    def note(self, crawlers: Sequence[Crawler]) -> None:
+        """Write down which crawlers there are, for supervisord and for Prometheus."""
+        note_crawlers(self.home, crawlers)
+        note_targets(self.home, (self.ports.metrics + each.offset for each in crawlers))
+
+    def _crawler_listeners(self) -> Mapping[int, _Listener]:
+        return {self.ports.metrics + each.offset: _metrics_of(each.name) for each in self.crawlers}
 
     def _for_supervisor(self) -> dict[str, str]:
         """What supervisord.conf asks the environment for, and what its programs run in."""
@@ -149,8 +162,7 @@ class Layout:
         return {
             **counts,
             "CRAWLSTREAM_SOCKET": str(self.home.socket),
-            "CRAWLSTREAM_WORKERS": str(self.workers),
-            "CRAWLSTREAM_WANDERERS": str(self.wanderers),
+            "CRAWLSTREAM_CRAWLERS": include_pattern(self.home),
             "PATH": self._path(),
             # The home's folders must not pass for packages.
             "PYTHONSAFEPATH": "1",
@@ -162,3 +174,21 @@ class Layout:
         if java_home := self.given.get("JAVA_HOME"):
             folders.append(Path(java_home) / "bin")
         return os.pathsep.join([*map(str, folders), self.given.get("PATH", os.defpath)])
+
+
+def _metrics_of(name: str) -> _Listener:
+    return f"{name}'s metrics", "CRAWLSTREAM_METRICS_PORT"
+
+
+def _refuse_taken(wanted: Mapping[int, _Listener]) -> None:
+    """SetupError naming each port that is in use."""
+    in_use = taken(wanted)
+    if not in_use:
+        return
+    named = ", ".join(f"{port} ({wanted[port][0]})" for port in in_use)
+    remedy = ", ".join(sorted({wanted[port][1] for port in in_use}))
+    many = len(in_use) > 1
+    raise SetupError(
+        f"{'ports' if many else 'port'} {named} {'are' if many else 'is'} already in use:"
+        f" stop the program that listens there or choose other ports with {remedy}"
+    )

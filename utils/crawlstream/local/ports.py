@@ -16,6 +16,9 @@ _RANGE = range(20_000, 32_000)
 
 _METRICS_BLOCK = 40
 
+OFFSETS = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2}
+"""Places in the row of metrics ports, as supervisord.conf writes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -27,8 +30,7 @@ class Ports:
     redis: int = 6379
     rest: int = 5343
     metrics: int = 5400
-    """The first of a row: kafka-monitor +0, redis-monitor +1, rest +2, crawlers +11…,
-    wanderers +21…"""
+    """The first of a row: kafka-monitor +0, redis-monitor +1, rest +2, crawlers +11…"""
 
     @classmethod
     def given(cls, environment: Mapping[str, str]) -> Ports:
@@ -54,15 +56,6 @@ class Ports:
             rest=first + 4,
             metrics=first + 6,
         )
-
-
-def offset_of(kind: str, number: int = 0) -> int:
-    """A process' place in the row of metrics ports, as supervisord.conf writes it."""
-    return _SINGLE[kind] if kind in _SINGLE else int(f"{_ROWS[kind]}{number}")
-
-
-_SINGLE = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2}
-_ROWS = {"crawler": 1, "wanderer": 2}
 
 
 def is_free(port: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.errors import SetupError, Unavailable
@@ -134,8 +135,7 @@ def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            making = ensure_topics(settings.KAFKA_HOSTS, settings.topics, settings.topic_shape)
-            return asyncio.run(making)
+            return asyncio.run(ensure_topics(kafka_of(settings), settings.topics))
         except Unavailable as error:
             if given_up.wait(_LOOK_EVERY_S) or time.monotonic() > deadline:
                 raise SetupError(f"cannot create the topics: {error}") from error

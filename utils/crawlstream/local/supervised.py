@@ -6,6 +6,9 @@ room.
 
 Supervisor's own starts what has lived for a second anew at once, for ever, and gives up what has
 not. Here what fails again and again is started ever later, and never given up.
+
+Supervisor's own stops one program after the other. Here those of one priority, as all crawlers, end
+together.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ def main() -> None:
     """Run supervisord; its arguments are those of this program."""
     forgive_logs()
     pause_after_failures()
+    stop_by_priority()
     supervisord.main()
 
 
@@ -87,6 +91,24 @@ def _change_state_and_pause(process: Any, state: int, expected: bool = True) -> 
         process.delay = time.time() + process.backoff
         process.failures += 1
     return changed
+
+
+def stop_by_priority() -> None:
+    """Have all programs of a priority stopped at once, from now on in this process."""
+    supervisord.Supervisor.ordered_stop_groups_phase_1 = _stop_last_priority
+    supervisord.Supervisor.ordered_stop_groups_phase_2 = _drop_stopped
+
+
+def _stop_last_priority(supervisor: Any) -> None:
+    for group in supervisor.stop_groups:
+        if group.config.priority == supervisor.stop_groups[-1].config.priority:
+            group.stop_all()
+
+
+def _drop_stopped(supervisor: Any) -> None:
+    groups = supervisor.stop_groups
+    while groups and not groups[-1].get_unstopped_processes():
+        groups.pop()
 
 
 if __name__ == "__main__":

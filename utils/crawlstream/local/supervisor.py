@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from xmlrpc.client import Fault, ServerProxy
 
 import psutil
 
-from crawlstream.local.home import Home, repository
+from crawlstream.local.home import Home, checkout
 from crawlstream.local.supervisor_rpc import server_at
 from crawlstream.local.tether import die_with_parent
 
@@ -26,6 +26,7 @@ MARK = "CRAWLSTREAM_CLUSTER"
 _SERVERS = ("redis", "zookeeper", "kafka")
 _KINDS = (*_SERVERS, "kafka-monitor", "redis-monitor", "crawler", "rest")
 _SETTLED_S = 2.0
+_LOOK_EVERY_S = 0.1
 _SHUTDOWN_STATE = 6
 """How supervisord refuses every question once it is ending what it runs (xmlrpc.Faults)."""
 _SHUTDOWN_S = 400
@@ -115,7 +116,25 @@ class Supervisor:
         except (OSError, Fault):
             return []
         found = [_info(process) for process in told if process["group"] != "health"]
-        return sorted(found, key=lambda process: _KINDS.index(process.kind))
+        return sorted(found, key=_place)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Start programs that its configuration has gained since it was read."""
+        rpc = self._rpc().supervisor
+        rpc.reloadConfig()
+        for name in names:
+            rpc.addProcessGroup(name)
+
+    def remove(self, names: Collection[str]) -> None:
+        """Stop those of its programs, all at once, and forget them when they have ended."""
+        rpc = self._rpc().supervisor
+        known = [each.name for each in self.processes() if each.name in names]
+        for name in known:
+            rpc.stopProcessGroup(name, False)
+        while any(each.pid and each.name in known for each in self.processes()):
+            time.sleep(_LOOK_EVERY_S)
+        for name in known:
+            rpc.removeProcessGroup(name)
 
     def stop(self) -> int:
         """End supervisord and all it runs; answers how many processes had to be cleared up."""
@@ -165,19 +184,26 @@ class Supervisor:
 
 
 def _conf() -> str:
-    return str(repository() / "supervisord.conf")
+    return str(checkout("supervisord.conf"))
 
 
 def _info(told: Mapping[str, Any]) -> ProcessInfo:
     is_up = told["pid"] != 0
     return ProcessInfo(
         name=told["name"],
-        kind="crawler" if told["group"] == "wanderer" else told["group"],
+        kind="crawler" if told["group"].startswith("crawler-") else told["group"],
         pid=told["pid"] or None,
         state=told["statename"],
         uptime_s=float(told["now"] - told["start"]) if is_up else 0.0,
         started_at=told["start"],
     )
+
+
+def _place(process: ProcessInfo) -> tuple[int, str, int]:
+    """Servers first; the crawlers of a spider by their numbers."""
+    spider, _, number = process.name.rpartition("-")
+    is_numbered = process.kind == "crawler"
+    return _KINDS.index(process.kind), spider, int(number) if is_numbered else 0
 
 
 def _is_ours(process: psutil.Process) -> bool:

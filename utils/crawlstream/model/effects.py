@@ -104,7 +104,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequest:
     """The request of a hold went out ``after_ms`` after its granting call was issued."""
 
     token: str
@@ -116,13 +116,13 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchanged:
-    """The answer to one exchange."""
+class ExchangeResult:
+    """What became of one exchange."""
 
     holds: Sequence[Hold]
     stale: frozenset[str]
     """Tokens of this call that Redis does not know for this worker (any more)."""
-    life: int
+    redis_epoch: int
     """Grows by one whenever Redis was restarted."""
     next_due_ms: int | None
     """How long nothing more will be due unless something is put; None: nothing waits at all."""
@@ -191,7 +191,7 @@ class IntakeBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IntakeAnswer:
+class IntakeResult:
     """What became of a batch."""
 
     applied: int
@@ -236,7 +236,7 @@ class PendingAction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owed:
+class OutboxRecord:
     """A record that the frontier owes the world, as redis-monitor reads it from the outbox."""
 
     id: str

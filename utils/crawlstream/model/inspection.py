@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.throttle import ThrottleRule
 
 
 class Where(StrEnum):
@@ -94,11 +95,8 @@ class DomainReport:
     """A domain as the frontier sees it."""
 
     domain: str
-    hits: int | None
-    """Of its rule, after scaling; 0 allows nothing, None: no rules are known yet."""
-    window_s: float | None
-    is_moderated: bool | None
-    concurrency: int | None
+    rule: ThrottleRule | None
+    """After scaling; without hits it allows nothing, None: no rules are known yet."""
     unreported: int
     """Grants whose sending was not reported yet."""
     under_way: int
@@ -118,3 +116,18 @@ class DomainReport:
     queues: Sequence[QueueReport]
     kept_for: str = ""
     """Whose limits these are, ``spider[@group]``, where others have theirs; empty: all have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlReport:
+    """What the frontier knows of a URL: in each crawl that knows it, and when it may be asked."""
+
+    url: str
+    """Canonical."""
+    crawls: Sequence[PageReport]
+    domain: DomainReport | None
+    """What its requests are limited by; None for those who may not see what others ask of it."""
+    asked: int
+    """Crawls that were asked."""
+    is_cut: bool = False
+    """Whether there are more crawls."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import IntEnum
+from typing import Annotated, Any, get_type_hints
 
+from crawlstream.model.rule_field import RuleField
 from crawlstream.model.url import domain_key
 
 DEFAULT_CONCURRENCY = 8
@@ -18,18 +20,96 @@ class ThrottleRule:
 
     Moderated rules space the requests evenly; others allow bursts within the window.
     An effective allowance of 0 holds the domain back until the rule changes.
+
+    This is the one list of a rule's fields (``RULE_FIELDS``), in the order in which Redis keeps
+    them: a new one is the last. What each means to a request is said in ``throttle.lua``.
     """
 
-    hits: int
-    window_s: float
-    scale: float = 1.0
-    moderated: bool = True
-    concurrency: int = DEFAULT_CONCURRENCY
+    hits: Annotated[
+        int, RuleField("Maximum number of requests per window.", most=1_000_000_000, phrase="{}")
+    ]
+    window_s: Annotated[
+        float,
+        RuleField(
+            "Length of the window, in seconds.",
+            least=0.001,
+            most=366 * 24 * 3600,
+            name="window",
+            unit="s",
+            phrase=" per {}",
+        ),
+    ]
+    scale: Annotated[
+        float, RuleField("Fraction of the hits to use.", is_inherited=False, is_applied=False)
+    ] = 1.0
+    moderated: Annotated[
+        bool,
+        RuleField(
+            "Space the requests of a window evenly instead of sending them in bursts.",
+            label="pace",
+            words=("in bursts", "evenly"),
+            flags="--even/--burst",
+            phrase=", {}",
+        ),
+    ] = True
+    concurrency: Annotated[
+        int,
+        RuleField(
+            "Maximum number of concurrent requests.",
+            least=1,
+            most=100_000,
+            label="at a time",
+            phrase=", {} at a time",
+        ),
+    ] = DEFAULT_CONCURRENCY
 
     @property
     def effective_hits(self) -> int:
         """Requests allowed in one window."""
         return int(self.hits * min(max(self.scale, 0.0), 1.0))
+
+    def __str__(self) -> str:
+        """The rule in words: ``10 per 60 s, evenly, 8 at a time``."""
+        effective = replace(self, hits=self.effective_hits)
+        return "".join(f.phrase.format(f.shown(f.value_of(effective))) for f in RULE_FIELDS)
+
+    def named(self) -> dict[str, Any]:
+        """Its fields by their names in ZooKeeper."""
+        return {one.name: one.value_of(self) for one in RULE_FIELDS}
+
+    def values(self) -> list[Any]:
+        """Its fields, in their order."""
+        return [one.value_of(self) for one in RULE_FIELDS]
+
+    @classmethod
+    def of_values(cls, values: Iterable[Any]) -> ThrottleRule:
+        """The rule that ``values`` gave; fields that there were not yet have their defaults."""
+        return cls(**dict(zip(_ATTRIBUTES, values, strict=False)))
+
+    def applied(self) -> str:
+        """The rule as the frontier applies it: whole numbers, the scale within the hits."""
+        effective = replace(self, hits=self.effective_hits)
+        return " ".join(str(one.applied(one.value_of(effective))) for one in _APPLIED)
+
+    @classmethod
+    def of_applied(cls, text: str) -> ThrottleRule:
+        """The rule, scaled, that ``applied`` gave."""
+        given = zip(_APPLIED, map(int, text.split()), strict=False)
+        return cls(**{one.attribute: one.from_applied(number) for one, number in given})
+
+
+def _rule_fields() -> Iterator[RuleField]:
+    hints = get_type_hints(ThrottleRule, include_extras=True)
+    for attribute in fields(ThrottleRule):
+        default = None if attribute.default is MISSING else attribute.default
+        kind, one = hints[attribute.name].__origin__, hints[attribute.name].__metadata__[0]
+        yield one.of(attribute.name, kind, default)
+
+
+RULE_FIELDS: Sequence[RuleField] = tuple(_rule_fields())
+"""Every field of a rule: name, type, bounds, default and what it means."""
+_ATTRIBUTES = tuple(one.attribute for one in RULE_FIELDS)
+_APPLIED = tuple(one for one in RULE_FIELDS if one.is_applied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

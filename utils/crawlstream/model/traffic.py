@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FAILING_FROM = 3
+"""Downloads, fewer of which tell nothing about a site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,3 +19,15 @@ class DomainTraffic:
     """Share of them with a status below 400."""
     latency_ms: int | None
     """Mean time from sending a request to the last byte; None where nothing came back."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why the others were none, the most frequent first: ``dns``, ``timeout``, ``http_404`` …"""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether most of what was asked lately brought nothing."""
+        return self.responses >= FAILING_FROM and self.success_rate < 0.5
+
+    @property
+    def top_reason(self) -> str:
+        """The most frequent of the reasons; empty: there are none."""
+        return next(iter(self.reasons), "")

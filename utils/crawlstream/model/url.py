@@ -165,6 +165,18 @@ def domain_key(host: str) -> str:
     return SUFFIXES.extract_str(name).top_domain_under_public_suffix or name
 
 
+@lru_cache(_HOSTS_REMEMBERED)
+def unlikely_host(host: str) -> str:
+    """Why a host is hardly one of the internet's, in words; empty for addresses and most names."""
+    name = domain_key(host)
+    if name == "localhost" or ":" in name or SUFFIXES.extract_str(name).ipv4:
+        return ""
+    if "." not in name:
+        return f"{name}: a host name without a dot; no such top-level domain"
+    last = name.rpartition(".")[2]
+    return "" if SUFFIXES.extract_str(name).suffix else f"{name}: no such top-level domain {last!r}"
+
+
 def fingerprint(url: str, method: str = "GET", body: bytes = b"", salt: str = "") -> str:
     """The identity of a request within its crawl: a signed 64-bit number as decimal text.
 

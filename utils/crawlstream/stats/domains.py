@@ -2,7 +2,7 @@
 
 A process adds up in memory what it sees; every ten seconds its busiest domains travel into one hash
 a quarter of an hour. All others are counted as one, so that neither the traffic nor the hashes grow
-with the number of domains that are crawled.
+with the number of domains that are crawled. Beside them travels why downloads brought nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import heapq
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import cast
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.windows import QUARTER
 
 FAMILY = "domain"
+REASONS_FAMILY = "domain-reason"
 OTHERS = "*"
 """What all domains that are not counted by name are counted as; no domain is called so."""
 
@@ -31,12 +33,18 @@ MOST_A_FLUSH = 200
 """Domains of one process that travel by name."""
 MOST_A_BUCKET = 2_000
 """Domains of a quarter of an hour, about: several processes may find the last room at once."""
+MOST_REASONS_A_FLUSH = 3
+"""Of one domain: the most frequent."""
+MOST_REASONS_A_BUCKET = 8_000
+"""Counters of reasons, about."""
 WINDOW_S = 3600
 TTL_S = WINDOW_S + 2 * QUARTER.width_s
 
 _SUCCESS_BELOW = 400
 _COUNTS = ("n", "ok", "timed", "ms")
 """Downloads, those with a status below 400, those with a response, and the time of these in ms."""
+
+_STATUSES = frozenset(HTTPStatus)
 
 log = structlog.get_logger()
 
@@ -48,11 +56,14 @@ class DomainTally:
         self._redis = redis
         self._keys = keys
         self._seen: dict[str, Counter[str]] = defaultdict(Counter)
+        self._reasons: dict[str, Counter[str]] = defaultdict(Counter)
         self._flush_at = 0.0
 
-    def count(self, domain: str, status: int, latency_ms: int | None) -> None:
-        """Add one response; ``latency_ms`` None: the download ended without one."""
+    def count(self, domain: str, status: int, latency_ms: int | None, *, reason: str = "") -> None:
+        """Add one response; ``latency_ms`` None: the download ended without one, for a reason."""
         seen = self._seen[domain]
+        if status >= _SUCCESS_BELOW:
+            self._reasons[domain][reason or _reason_of(status)] += 1
         seen["n"] += 1
         seen["ok"] += status < _SUCCESS_BELOW
         if latency_ms is not None:
@@ -68,16 +79,22 @@ class DomainTally:
         if not self._seen or time.monotonic() < self._flush_at:
             return
         seen, self._seen = self._seen, defaultdict(Counter)
+        # Those that Redis does not take are lost: they are hints, counted or not.
+        reasons, self._reasons = self._reasons, defaultdict(Counter)
         self._flush_at = time.monotonic() + FLUSH_EVERY_S
-        key = self._keys.stats(FAMILY, QUARTER.bucket(time.time()))
+        bucket = QUARTER.bucket(time.time())
+        key = self._keys.stats(FAMILY, bucket)
         try:
-            await self._write(key, _named(seen, await self._welcome(key, seen)))
+            welcome = await self._welcome(key, seen)
+            await self._write(key, _named(seen, welcome))
+            told = {domain: reasons[domain] for domain in welcome & reasons.keys()}
+            await self._write_reasons(self._keys.stats(REASONS_FAMILY, bucket), told)
         except RedisError as error:
             log.debug("stats", outcome="kept", error=str(error))
             for domain, counts in list(seen.items())[:MOST_A_BUCKET]:
                 self._seen[domain].update(counts)
 
-    async def _welcome(self, key: str, seen: Mapping[str, Counter[str]]) -> Collection[str]:
+    async def _welcome(self, key: str, seen: Mapping[str, Counter[str]]) -> set[str]:
         """The domains that are counted by name: the busiest, as far as the bucket has room."""
         busiest = heapq.nlargest(MOST_A_FLUSH, seen, key=lambda domain: seen[domain]["n"])
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -100,9 +117,24 @@ class DomainTally:
             pipe.expire(key, TTL_S)
             await pipe.execute()
 
+    async def _write_reasons(self, key: str, reasons: Mapping[str, Counter[str]]) -> None:
+        if not reasons or await self._redis.hlen(key) >= MOST_REASONS_A_BUCKET:
+            return
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for domain, counts in reasons.items():
+                for reason, count in counts.most_common(MOST_REASONS_A_FLUSH):
+                    pipe.hincrby(key, _field(domain, reason), count)
+            pipe.expire(key, TTL_S)
+            await pipe.execute()
+
 
 def _field(domain: str, name: str) -> str:
     return f"{domain if domain == OTHERS else encode_id(domain)}:{name}"
+
+
+def _reason_of(status: int) -> str:
+    """Of a response; numbers that have no name are one, so that no site makes up reasons."""
+    return f"http_{status}" if status in _STATUSES else f"http_{status // 100}xx"
 
 
 def _named(
@@ -119,47 +151,46 @@ async def read_domains(
 ) -> Mapping[str, DomainTraffic]:
     """The busiest domains of the last hour, most responses first; OTHERS among them."""
     now_s = time.time()
-    weights = list(QUARTER.weights(now_s, WINDOW_S))
-    buckets = await _buckets(redis, keys, QUARTER.buckets(now_s)[: len(weights)])
-    totals: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_COUNTS, 0.0))
-    for bucket, weight in zip(buckets, weights, strict=True):
-        for field, raw in bucket.items():
-            domain, _, name = field.decode().rpartition(":")
-            totals[unquote(domain)][name] += int(raw) * weight
+    totals, reasons = [
+        await _totals(redis, keys, family, now_s) for family in (FAMILY, REASONS_FAMILY)
+    ]
     busiest = heapq.nlargest(most, totals, key=lambda domain: totals[domain]["n"])
-    return {domain: _figures(totals[domain]) for domain in busiest if totals[domain]["n"] >= 1}
-
-
-async def read_timings(redis: Redis, keys: FrontierKeys) -> Mapping[str, tuple[int, int]]:
-    """Downloads with a response and their milliseconds, over all domains, by quarter of an hour.
-
-    Of the present one and the one before; within a quarter both only grow.
-    """
-    names = QUARTER.buckets(time.time())[:2]
-    buckets = await _buckets(redis, keys, names)
     return {
-        name: (_sum(bucket, b":timed"), _sum(bucket, b":ms"))
-        for name, bucket in zip(names, buckets, strict=True)
+        domain: _figures(totals[domain], reasons.get(domain, {}))
+        for domain in busiest
+        if totals[domain]["n"] >= 1
     }
 
 
+async def _totals(
+    redis: Redis, keys: FrontierKeys, family: str, now_s: float
+) -> Mapping[str, Mapping[str, float]]:
+    """Each domain's counters of a family, added up over the last hour."""
+    weights = list(QUARTER.weights(now_s, WINDOW_S))
+    names = QUARTER.buckets(now_s)[: len(weights)]
+    totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for bucket, weight in zip(await _buckets(redis, keys, names, family), weights, strict=True):
+        for field, raw in bucket.items():
+            domain, _, name = field.decode().rpartition(":")
+            totals[unquote(domain)][name] += int(raw) * weight
+    return totals
+
+
 async def _buckets(
-    redis: Redis, keys: FrontierKeys, names: Sequence[str]
+    redis: Redis, keys: FrontierKeys, names: Sequence[str], family: str
 ) -> Sequence[Mapping[bytes, bytes]]:
     async with redis.pipeline(transaction=False) as pipe:
         for name in names:
-            pipe.hgetall(keys.stats(FAMILY, name))
+            pipe.hgetall(keys.stats(family, name))
         return cast("list[Mapping[bytes, bytes]]", await pipe.execute())
 
 
-def _sum(bucket: Mapping[bytes, bytes], ending: bytes) -> int:
-    return sum(int(raw) for field, raw in bucket.items() if field.endswith(ending))
-
-
-def _figures(counts: Mapping[str, float]) -> DomainTraffic:
+def _figures(counts: Mapping[str, float], reasons: Mapping[str, float]) -> DomainTraffic:
+    frequent = heapq.nlargest(len(reasons), reasons, key=lambda reason: reasons[reason])
     timed = counts["timed"]
     return DomainTraffic(
         responses=round(counts["n"]),
         success_rate=round(counts["ok"] / counts["n"], 4),
         latency_ms=round(counts["ms"] / timed) if timed else None,
+        reasons={reason: round(reasons[reason]) for reason in frequent if reasons[reason] >= 0.5},
     )

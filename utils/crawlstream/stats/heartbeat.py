@@ -89,9 +89,13 @@ class Heartbeat:
                     log.debug("heartbeat", outcome="missed", error=str(error))
                 await asyncio.sleep(BEAT_EVERY_S)
         finally:
-            with contextlib.suppress(RedisError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await self.retire()
+            await self.withdraw()
+
+    async def withdraw(self) -> None:
+        """Retire, if Redis answers: a process that ends waits for nobody."""
+        with contextlib.suppress(RedisError, TimeoutError):
+            async with asyncio.timeout(1):
+                await self.retire()
 
 
 async def living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.stats import traffic
 from crawlstream.stats.domains import DomainTally
 from crawlstream.stats.windows import GRAINS, LIFETIME
 
@@ -42,6 +43,14 @@ class Tally:
         """Count one response, or 504 for a download that ended without one."""
         self.count("spider", spider, str(status))
         self.count("machine", machine, str(status))
+
+    def count_traffic(self, status: int, latency_ms: int | None) -> None:
+        """Count one download by what it brought; ``latency_ms`` None: nothing."""
+        if latency_ms is None:
+            self.count(traffic.FAMILY, traffic.FAILED)
+            return
+        self.count(traffic.FAMILY, traffic.kind_of(status))
+        self.count(traffic.FAMILY, traffic.LATENCY_MS, by=latency_ms)
 
     async def flush(self) -> None:
         """Write what was counted since the last flush, in one round trip."""

@@ -47,7 +47,7 @@ class Grain:
         return self.span_s // self.width_s
 
 
-MINUTE = Grain("m", 60, 900)
+MINUTE = Grain("m", 60, 3600)
 QUARTER = Grain("q", 900, 604800)
 GRAINS = (MINUTE, QUARTER)
 

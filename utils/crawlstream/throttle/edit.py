@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from crawlstream.errors import BadThrottleConfig
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.throttle.document import Document
 from crawlstream.throttle.node import change_node, read_node
 from crawlstream.throttle.parse import fold, table_of
@@ -42,31 +42,18 @@ class ThrottleEditor:
         """
         return await self._change(self._seed)
 
-    async def set_rule(
-        self,
-        domain: str,
-        *,
-        hits: int | None = None,
-        window_s: float | None = None,
-        scale: float | None = None,
-        concurrency: int | None = None,
-        moderated: bool | None = None,
-    ) -> ThrottleTable:
-        """Set the rule of a domain, or of ``"default"``; None leaves a field as it is.
+    async def set_rule(self, domain: str, **fields: float | None) -> ThrottleTable:
+        """Set the rule of a domain, or of ``"default"``; fields have their names in the node.
 
-        A domain without a rule starts from the default's ``hits`` and ``window``.
+        A field that is missing or None stays as it is; a domain without a rule starts from those of
+        the default that every rule must have.
         """
-        given = {
-            "hits": hits,
-            "window": _plain(window_s),
-            "scale": _plain(scale),
-            "concurrency": concurrency,
-            "moderated": moderated,
-        }
-        fields = {name: value for name, value in given.items() if value is not None}
+        if unknown := fields.keys() - {field.name for field in RULE_FIELDS}:
+            raise TypeError(f"a throttle rule has no {', '.join(sorted(unknown))}")
+        given = {name: _plain(value) for name, value in fields.items() if value is not None}
         if domain == DEFAULT:
-            return await self._change(partial(self._set_default, fields))
-        return await self._change(partial(self._set_rule, _checked(domain), fields))
+            return await self._change(partial(self._set_default, given))
+        return await self._change(partial(self._set_rule, _checked(domain), given))
 
     async def remove_rule(self, domain: str) -> ThrottleTable:
         """Remove the rule of a domain, so that the default rule applies."""
@@ -114,7 +101,8 @@ class ThrottleEditor:
         if not isinstance(known, dict):
             default = document.get(DEFAULT)
             start = default if isinstance(default, dict) else _fields_of(self._default)
-            known = {name: start[name] for name in ("window", "hits") if name in start}
+            required = [field.name for field in RULE_FIELDS if field.is_required]
+            known = {name: start[name] for name in required if name in start}
         # A new mapping: two domains of the node may share one by an alias.
         domains[spellings[0] if spellings else domain] = {**known, **fields}
 
@@ -164,10 +152,9 @@ def _as_list(document: Document, section: str) -> list[Any]:
 
 
 def _fields_of(rule: ThrottleRule) -> Document:
-    fields = {"hits": rule.hits, "window": _plain(rule.window_s), "moderated": rule.moderated}
-    return fields if rule.scale == 1 else {**fields, "scale": rule.scale}
+    return {name: _plain(value) for name, value in rule.named().items()}
 
 
-def _plain(number: float | None) -> float | None:
+def _plain(number: Any) -> Any:
     """A whole number without its ``.0``, as the predecessor's tools write and read it."""
-    return int(number) if number is not None and number == int(number) else number
+    return int(number) if isinstance(number, float) and number.is_integer() else number

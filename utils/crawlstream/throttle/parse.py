@@ -20,12 +20,10 @@ from typing import Any
 import idna
 
 from crawlstream.errors import BadThrottleConfig
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.rule_field import RuleField
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.throttle.document import Document, kind_of, read_document
 
-MAX_HITS = 1_000_000_000
-MAX_WINDOW_S = 366 * 24 * 3600.0
-MAX_CONCURRENCY = 100_000
 _SECTIONS = ("default", "domains", "blacklist")
 
 
@@ -69,61 +67,26 @@ def fold(domain: str) -> str:
         return name
 
 
-def _rule(where: str, value: object, default: ThrottleRule) -> ThrottleRule:
-    """``hits`` and ``window`` must be given; ``moderated`` and ``concurrency`` are inherited."""
-    if not isinstance(value, dict):
-        raise BadThrottleConfig(f"{where} is {kind_of(value)}, not a mapping with hits and window")
-    inherited = {"moderated": default.moderated, "concurrency": default.concurrency}
-    rule = {"scale": 1.0, **inherited, **value}
+def _rule(where: str, rule: object, default: ThrottleRule) -> ThrottleRule:
+    if not isinstance(rule, dict):
+        required = " and ".join(field.name for field in RULE_FIELDS if field.is_required)
+        raise BadThrottleConfig(f"{where} is {kind_of(rule)}, not a mapping with {required}")
     return ThrottleRule(
-        hits=_whole(where, rule, "hits", least=0, most=MAX_HITS),
-        window_s=_seconds(where, rule, "window"),
-        scale=_share(where, rule, "scale"),
-        moderated=_truth(where, rule, "moderated"),
-        concurrency=_whole(where, rule, "concurrency", least=1, most=MAX_CONCURRENCY),
+        **{field.attribute: _value(where, rule, field, default) for field in RULE_FIELDS}
     )
 
 
-def _whole(where: str, rule: Mapping[str, Any], field: str, *, least: int, most: int) -> int:
-    value = _given(where, rule, field)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise _wrong(where, field, value, f"a whole number from {least} to {most}")
-    return value
-
-
-def _seconds(where: str, rule: Mapping[str, Any], field: str) -> float:
-    value = _given(where, rule, field)
-    if not _is_number(value) or not 0 < value <= MAX_WINDOW_S:
-        raise _wrong(where, field, value, f"a number of seconds up to {MAX_WINDOW_S:.0f}")
-    return float(value)
-
-
-def _share(where: str, rule: Mapping[str, Any], field: str) -> float:
-    value = _given(where, rule, field)
-    if not _is_number(value) or not 0 <= value <= 1:
-        raise _wrong(where, field, value, "a number from 0 to 1")
-    return float(value)
-
-
-def _truth(where: str, rule: Mapping[str, Any], field: str) -> bool:
-    value = _given(where, rule, field)
-    if not isinstance(value, bool):
-        raise _wrong(where, field, value, "true or false")
-    return value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _wrong(where: str, field: str, value: object, wanted: str) -> BadThrottleConfig:
-    return BadThrottleConfig(f"{where}: {field} is {kind_of(value)}, not {wanted}")
-
-
-def _given(where: str, rule: Mapping[str, Any], field: str) -> Any:
-    if field not in rule:
-        raise BadThrottleConfig(f"{where}: {field} is missing")
-    return rule[field]
+def _value(where: str, rule: Mapping[Any, Any], field: RuleField, default: ThrottleRule) -> Any:
+    """What a rule has for a field, or what it means that it has nothing."""
+    if field.name in rule:
+        value = rule[field.name]
+        if not field.accepts(value):
+            what = kind_of(value)
+            raise BadThrottleConfig(f"{where}: {field.name} is {what}, not {field.wanted}")
+        return field.kind(value)
+    if field.is_required:
+        raise BadThrottleConfig(f"{where}: {field.name} is missing")
+    return field.value_of(default) if field.is_inherited else field.default
 
 
 def _mapping(document: Document, section: str) -> Mapping[Any, Any]:

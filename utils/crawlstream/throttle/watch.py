@@ -10,6 +10,7 @@ import structlog
 
 from crawlstream.errors import BadThrottleConfig
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.retry import Backoff
 from crawlstream.tasks import end
 from crawlstream.throttle.watcher import Watcher
 
@@ -91,19 +92,19 @@ class ThrottleWatch:
         self._news.set()
 
     async def _deliver(self) -> None:
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             await self._news.wait()
             self._news.clear()
             try:
                 await self._call(self._latest)
             except Exception as error:  # noqa: BLE001  rules must arrive, whatever went wrong
+                pause_s = next(backoff)
                 log.warning("rules", outcome="not_delivered", error=repr(error), pause_s=pause_s)
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 self._news.set()
             else:
-                pause_s = FIRST_PAUSE_S
+                backoff.reset()
 
     async def _call(self, latest: ThrottleTable | BadThrottleConfig | None) -> None:
         if isinstance(latest, ThrottleTable):

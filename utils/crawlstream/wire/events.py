@@ -1,14 +1,19 @@
-"""Events as JSON: crawls that begin and end, pages that fail."""
+"""Events as JSON, and back: crawls that begin and end, pages that fail."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, Event, PageFailed
 from crawlstream.wire import jsontext
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 """What an ending always counts: the first is the sum of the others."""
+_OF_CRAWLS = frozenset({"crawl_started", "crawl_finished", "crawl_stopped", "crawl_expired"})
 
 
 def encode(event: Event) -> bytes:
@@ -47,3 +52,34 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
     counters["done_by_status"] = dict(event.reasons.get("done", {}))
     counters["failed_by_reason"] = dict(event.reasons.get("failed", {}))
     return {"started": int(event.started_at), "counters": counters}
+
+
+def decode_crawl_event(raw: bytes, crawl: CrawlKey | None = None) -> CrawlEvent | None:
+    """The beginning or the ending of a run, of this crawl if one is named; None: another record."""
+    if b'"crawl_' not in raw or (crawl and orjson.dumps(crawl.crawlid)[1:-1] not in raw):
+        return None
+    try:
+        value = orjson.loads(raw)
+        found = CrawlKey(value["spiderid"], value["appid"], value["crawlid"])
+        if value["event"] not in _OF_CRAWLS or crawl not in (None, found):
+            return None
+        return _crawl_event(value, found)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _crawl_event(value: Mapping[str, Any], crawl: CrawlKey) -> CrawlEvent:
+    counters = value.get("counters", {})
+    return CrawlEvent(
+        event=value["event"],
+        crawl=crawl,
+        run=int(value["run"]),
+        server_time=int(value["server_time"]),
+        started_at=value.get("started", 0),
+        counters={name: int(counters[name]) for name in _COUNTERS if name in counters},
+        reasons={
+            "done": counters.get("done_by_status", {}),
+            "failed": counters.get("failed_by_reason", {}),
+            "filtered": counters.get("filtered", {}),
+        },
+    )

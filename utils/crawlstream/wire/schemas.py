@@ -22,6 +22,7 @@ MAX_PROBLEMS = 10
 """Sentences about one value; the rest would not help anybody."""
 
 _LONGEST_QUOTE = 100
+_LONGEST_NUMBER = 40
 
 
 class Schema:
@@ -107,8 +108,39 @@ def _sentences(error: ValidationError) -> list[str]:
             f"{path}: unknown field {name[:_LONGEST_QUOTE]!r}"
             for name in islice(unknown, MAX_PROBLEMS)
         ]
+    if error.validator in _BOUNDS:
+        return [f"{path}: {_out_of_bounds(error)}"]
     sentence = _SENTENCES.get(error.validator)
     return [f"{path}: {sentence(rule, value) if sentence else error.message[:_LONGEST_QUOTE]}"]
+
+
+def _out_of_bounds(error: ValidationError) -> str:
+    """Both bounds, in words, and what was given: the number of characters, never the text."""
+    low, high, unit = _BOUNDS[str(error.validator)]
+    least, most = error.schema.get(low), error.schema.get(high)
+    given = error.instance if not unit else len(error.instance)
+    bounds = (
+        f"at least {least}"
+        if most is None
+        else f"at most {most}"
+        if least is None
+        else f"{least}-{most}"
+        if unit
+        else f"from {least} to {most}"
+    )
+    verb, noun = ("have", f" {unit}") if unit else ("be", "")
+    return f"must {verb} {bounds}{noun} (got {str(given)[:_LONGEST_NUMBER]})"
+
+
+_LENGTH = ("minLength", "maxLength", "characters")
+_VALUE = ("minimum", "maximum", "")
+_BOUNDS: Mapping[str, tuple[str, str, str]] = {
+    **dict.fromkeys(_LENGTH[:2], _LENGTH),
+    **dict.fromkeys(_VALUE[:2], _VALUE),
+    "maxItems": ("minItems", "maxItems", "entries"),
+    "maxProperties": ("minProperties", "maxProperties", "entries"),
+}
+"""Rules of a least and a most, and what they count; values themselves where that is empty."""
 
 
 def _listed(names: str | list[Any]) -> str:
@@ -118,11 +150,5 @@ def _listed(names: str | list[Any]) -> str:
 _SENTENCES: Mapping[str, Callable[[Any, Any], str]] = {
     "type": lambda rule, value: f"must be {_listed(rule)}, not {type_name(value)}",
     "enum": lambda rule, _: f"must be one of {_listed(rule)}",
-    "minimum": lambda rule, _: f"must be at least {rule}",
-    "maximum": lambda rule, _: f"must be at most {rule}",
-    "minLength": lambda rule, _: f"must have at least {rule} characters",
-    "maxLength": lambda rule, _: f"must have at most {rule} characters",
-    "maxItems": lambda rule, _: f"must have at most {rule} entries",
-    "maxProperties": lambda rule, _: f"must have at most {rule} entries",
     "not": lambda _, __: "must not contain control characters",
 }

@@ -14,7 +14,14 @@ from crawlstream.wire.requests import SCRAPER
 
 
 def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
-    """The object of each row; the first row names the fields, an empty or missing cell is absent.
+    """The object of each row: see ``read_rows``."""
+    return (row for _, row in read_rows(lines))
+
+
+def read_rows(lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The line at which each row ends, and its object.
+
+    The first row names the fields, an empty or missing cell is absent.
 
     Text stays text. A list is JSON, or words between spaces; everything else is JSON, and what is
     none is left to the schema. Whether a row is a request is not asked here. InvalidRequest says
@@ -27,7 +34,8 @@ def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
         for row in table:
             if None in row:
                 raise _torn(table.reader.line_num, "the row has more cells than the header")
-            yield {name: _cell(name, text) for name, text in row.items() if text}
+            fields = {name: _cell(name, text) for name, text in row.items() if text}
+            yield table.reader.line_num, fields
     except csv.Error as error:
         raise _torn(table.reader.line_num, str(error)) from error
 

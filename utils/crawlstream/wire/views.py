@@ -5,6 +5,12 @@
     ``held_back``), and ``domains`` where they were asked for.
 ``throttle_table``
     ``default``, ``domains`` by name, ``blacklist``; a rule has the fields of ZooKeeper's table.
+``domain``
+    What a domain does, and beside it what its rule allows.
+``url``
+    A URL in each crawl that knows it, each with a ``summary`` for people; its ``domain`` as above.
+``run``, ``comparison``
+    A run of a crawl; two of them, how many pages differ in which way, and the first of these.
 ``process``
     What a living process tells of itself.
 """
@@ -14,9 +20,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from crawlstream.model.inspection import DomainReport, PageReport, Sighting, UrlReport, Where
 from crawlstream.model.process import Process
+from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 
 View = Mapping[str, object]
 """An object of JSON, before it is bytes."""
@@ -38,10 +46,77 @@ def crawl(state: CrawlState) -> View:
 def throttle_table(table: ThrottleTable) -> View:
     """All rules and the blacklist, by name."""
     return {
-        "default": _rule(table.default),
-        "domains": {name: _rule(rule) for name, rule in sorted(table.rules.items())},
+        "default": table.default.named(),
+        "domains": {name: rule.named() for name, rule in sorted(table.rules.items())},
         "blacklist": sorted(table.blacklist),
     }
+
+
+def domain(report: DomainReport) -> View:
+    """A domain; of its rule the fields as they are applied, None while no rules are known."""
+    told = asdict(report)
+    rule = told.pop("rule") or dict.fromkeys(field.attribute for field in RULE_FIELDS)
+    del rule["scale"]
+    return {**told, "is_moderated": rule.pop("moderated"), **rule}
+
+
+def url(report: UrlReport) -> View:
+    """A URL: what crawls know of it, and what limits its requests."""
+    return {
+        "url": report.url,
+        "crawls": [_page(one) for one in report.crawls],
+        "domain": None if report.domain is None else domain(report.domain),
+        "limits": "" if report.domain is None else limits_of(report.domain),
+        "asked": report.asked,
+        "is_cut": report.is_cut,
+    }
+
+
+def limits_of(report: DomainReport) -> str:
+    """What a domain allows, and when next, in words."""
+    if report.rule is None:
+        return "no rule is known yet, so nothing is fetched"
+    if not report.rule.effective_hits:
+        return "blocked, so nothing is fetched"
+    backs_off = f"; backs off after {report.strikes} refusals" if report.strikes else ""
+    next_s = report.next_ms / 1000
+    return f"{report.rule}; next request in {next_s:.1f} s at the earliest{backs_off}"
+
+
+def _page(report: PageReport) -> View:
+    sightings = [{**asdict(one), "summary": _place_of(one)} for one in report.sightings]
+    return {**asdict(report), "summary": summary_of(report), "sightings": sightings}
+
+
+def summary_of(page: PageReport) -> str:
+    """What a crawl knows of a page, in a sentence."""
+    failed, filtered = map(counted, (page.failed_by_reason, page.filtered_by_reason))
+    return {
+        Where.HELD: "in flight (leased by a worker)",
+        Where.QUEUED: "queued",
+        Where.DELAYED: "delayed (scheduled for later)",
+        Where.SEEN: f"seen, no longer queued: done, redirected or failed (in this run: {failed})",
+        Where.NEVER: f"never admitted: never requested, or filtered (in this run: {filtered})",
+        Where.SPILLED: (
+            "not seen, but links of its crawl are spilled to Kafka; it may be one of them"
+        ),
+        Where.UNSURE: f"seen; not among the first {page.looked_at} entries of its domain",
+    }[page.where]
+
+
+def _place_of(one: Sighting) -> str:
+    attempt = f"priority {one.priority}, attempt {one.attempt}, for {one.spiderid}"
+    if one.where is Where.HELD:
+        held_s = (one.held_ms or 0) / 1000
+        return f"held by {one.worker} for {held_s:.1f} s, {one.phase}; {attempt}"
+    if one.where is Where.DELAYED:
+        return f"due in {(one.due_ms or 0) / 1000:.1f} s; {attempt}"
+    return f"position {one.place} in its queue, {one.ahead} pages of its crawl before it; {attempt}"
+
+
+def counted(reasons: Mapping[str, int]) -> str:
+    """``2 dns, 1 timeout``, or ``none``."""
+    return ", ".join(f"{count} {name}" for name, count in reasons.items()) or "none"
 
 
 def process(one: Process) -> View:
@@ -49,11 +124,12 @@ def process(one: Process) -> View:
     return asdict(one)
 
 
-def _rule(rule: ThrottleRule) -> View:
-    return {
-        "hits": rule.hits,
-        "window": rule.window_s,
-        "scale": rule.scale,
-        "concurrency": rule.concurrency,
-        "moderated": rule.moderated,
-    }
+def run(one: CrawlRun) -> View:
+    """A run; its ids, its ending and its counters."""
+    fields = asdict(one)
+    return {**fields.pop("crawl"), **fields}
+
+
+def comparison(found: Comparison) -> View:
+    """Two runs, and what changed."""
+    return {**asdict(found), "before": run(found.before), "after": run(found.after)}

@@ -191,10 +191,28 @@ spec:
         {{- end }}
 {{- end }}
 
+{{/*
+All pools of crawlers, those of `spiders` too, without their defaults, as YAML. Who gives a mere
+number wants just so many.
+*/}}
+{{- define "crawlstream.pools" -}}
+{{- $pools := deepCopy .Values.crawlers -}}
+{{- range $name, $said := .Values.spiders -}}
+{{- $pool := get $pools $name | default dict -}}
+{{- $spider := get $pool "spider" | default $.Values.crawlerDefaults.spider -}}
+{{- if and (hasKey $pools $name) (ne $spider $name) -}}
+{{- fail (printf "spiders.%s: the pool crawlers.%s already runs the spider %s: rename the pool" $name $name $spider) -}}
+{{- end -}}
+{{- $more := ternary $said (dict "replicas" $said "autoscaling" (dict "kind" "none")) (kindIs "map" $said) -}}
+{{- $_ := set $pools $name (mergeOverwrite (deepCopy $pool) (deepCopy $more) (dict "spider" $name)) -}}
+{{- end -}}
+{{- toYaml $pools -}}
+{{- end }}
+
 {{/* A pool of crawlers with its defaults, as YAML. Takes a list: root, name. */}}
 {{- define "crawlstream.pool" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
-{{- $pool := mergeOverwrite (deepCopy $root.Values.crawlerDefaults) (deepCopy (index $root.Values.crawlers $name | default dict)) -}}
+{{- $pool := mergeOverwrite (deepCopy $root.Values.crawlerDefaults) (deepCopy (get (include "crawlstream.pools" $root | fromYaml) $name | default dict)) -}}
 {{- if lt (int $pool.terminationGracePeriodSeconds) (add (int $pool.downloadTimeoutSeconds) 10) -}}
 {{- fail (printf "crawlers.%s: terminationGracePeriodSeconds (%v) must exceed downloadTimeoutSeconds (%v) by 10 or more" $name $pool.terminationGracePeriodSeconds $pool.downloadTimeoutSeconds) -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 // Charts of the screen: each <div class="plot"> names its columns of the points that come.
 
-const KEPT_S = 900;
+const DAY_S = 86400;
 const points = [];
 const charts = [...document.querySelectorAll(".plot")].map((place) => ({ place, plot: null }));
 
@@ -18,20 +18,41 @@ function compact(_plot, values) {
   return values.map((value) => format.format(value));
 }
 
-function time(_plot, values) {
-  return values.map((value) => new Date(value * 1000).toTimeString().slice(0, 8));
+function time(plot, values) {
+  const isLong = plot.scales.x.max - plot.scales.x.min >= DAY_S;
+  const day = { weekday: "short", hour: "2-digit", minute: "2-digit" };
+  const at = (value) => new Date(value * 1000);
+  return values.map((value) => (isLong ? at(value).toLocaleString("en-GB", day) : at(value).toTimeString().slice(0, 8)));
 }
 
-function line(name, tone) {
-  return { label: name, stroke: colour(tone), width: 1.5, spanGaps: true, points: { show: false } };
+// A value between two gaps is no line: it is a dot.
+function lonely(plot, number) {
+  const values = plot.data[number];
+  const isLonely = (at) => values[at] != null && values[at - 1] == null && values[at + 1] == null;
+  return values.map((_value, at) => at).filter(isLonely);
+}
+
+function line(name, tone, isFilled) {
+  const points = { show: true, filter: lonely, size: 4, fill: colour(tone) };
+  return { label: name, stroke: colour(tone), fill: isFilled ? colour(tone) : undefined, width: 1.5, spanGaps: false, points };
 }
 
 // What stands under the pointer is said beside the title.
 function say(plot, said) {
   const at = plot.cursor.idx;
-  const told = plot.data.map((column) => column[at]);
-  const values = told.slice(1).map((value) => (value ?? "none").toLocaleString("en"));
-  said.textContent = at === null || at === undefined ? "" : `${time(plot, [told[0]])[0]}: ${values.join(", ")}`;
+  const point = points[at];
+  const columns = columnsOf(plot.root.parentElement);
+  const values = columns.map((column) => (point?.[column] ?? "none").toLocaleString("en"));
+  said.textContent = point ? `${time(plot, [point[0]])[0]}: ${values.join(", ")}` : "";
+}
+
+function columnsOf(place) {
+  return place.dataset.columns.split(",").map(Number);
+}
+
+function times(place) {
+  const { since, span } = place.dataset;
+  return (_plot, first, last) => [Number(since) || (span ? last - span : first), last];
 }
 
 function top(_plot, _low, high) {
@@ -43,42 +64,69 @@ function make(place) {
   const tones = place.dataset.tones.split(",");
   const said = place.parentElement.querySelector("output");
   const hasLegend = names.length > 1;
+  const isStacked = place.dataset.stacked !== undefined;
+  place.replaceChildren();
   const options = {
     width: place.clientWidth,
     height: place.clientHeight - (hasLegend ? 24 : 0),
     legend: { show: hasLegend, live: false },
     hooks: { setCursor: [(plot) => say(plot, said)] },
-    series: [{}, ...names.map((name, number) => line(name, tones[number]))],
+    series: [{}, ...names.map((name, number) => line(name, tones[number], isStacked))],
     axes: [{ ...axis(24), values: time, space: 80 }, { ...axis(44), values: compact, space: 32 }],
-    scales: { y: { range: place.dataset.top ? [0, Number(place.dataset.top)] : top } },
+    scales: { x: { range: times(place) }, y: { range: place.dataset.top ? [0, Number(place.dataset.top)] : top } },
     cursor: { sync: { key: "cluster" }, drag: { x: false, y: false } },
   };
   return new uPlot(options, dataOf(place), place);
 }
 
+// Of a stack each column stands on those that come after it.
 function dataOf(place) {
-  const columns = [0, ...place.dataset.columns.split(",").map(Number)];
-  return columns.map((column) => points.map((point) => point[column]));
+  const columns = columnsOf(place);
+  const values = columns.map((column) => points.map((point) => point[column]));
+  if (place.dataset.stacked !== undefined) {
+    for (let at = values.length - 2; at >= 0; at--) values[at] = values[at].map((value, index) => value + values[at + 1][index]);
+  }
+  return [points.map((point) => point[0]), ...values];
+}
+
+function hasData(place) {
+  const columns = columnsOf(place);
+  const isThere = place.dataset.stacked === undefined ? (value) => value != null : (value) => value > 0;
+  return points.length > 1 && points.some((point) => columns.some((column) => isThere(point[column])));
+}
+
+function empty({ place }) {
+  const told = document.createElement("p");
+  told.className = "quiet";
+  told.textContent = "nothing yet";
+  place.replaceChildren(told);
+}
+
+function forget() {
+  const spans = charts.map(({ place }) => Number(place.dataset.span));
+  const oldest = points[points.length - 1]?.[0] - Math.max(...spans);
+  while (spans.every(Boolean) && points.length && points[0][0] < oldest) points.shift();
 }
 
 export function draw(fresh) {
   const last = points.length ? points[points.length - 1][0] : 0;
   points.push(...fresh.filter((point) => point[0] > last));
-  const isWhole = charts.some(({ place }) => place.dataset.whole !== undefined);
-  while (!isWhole && points.length && points[0][0] < points[points.length - 1][0] - KEPT_S) points.shift();
+  forget();
   for (const chart of charts) {
     if (chart.plot) chart.plot.setData(dataOf(chart.place));
-    else chart.plot = make(chart.place);
+    else if (hasData(chart.place)) chart.plot = make(chart.place);
   }
 }
 
 function redraw() {
   for (const chart of charts) {
     chart.plot?.destroy();
-    chart.plot = points.length ? make(chart.place) : null;
+    chart.plot = hasData(chart.place) ? make(chart.place) : null;
+    if (!chart.plot) empty(chart);
   }
 }
 
+charts.forEach(empty);
 let resizing;
 addEventListener("resize", () => {
   clearTimeout(resizing);

@@ -20,7 +20,54 @@ function isMeant(form) {
 
 function valueOf(input) {
   if (input.type === "number") return Number(input.value);
-  return input.dataset.kind === "truth" ? input.value === "true" : input.value;
+  const read = KINDS[input.dataset.kind];
+  return read ? read(input.value) : input.value;
+}
+
+function linesOf(text) {
+  return text.split("\n").map((line) => line.trim()).filter(Boolean);
+}
+
+function pairOf(line) {
+  const at = line.indexOf(":");
+  return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+}
+
+// What is no JSON is sent as it is: the service says what is wrong with it.
+function jsonOf(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+const KINDS = {
+  truth: (text) => text === "true",
+  lines: linesOf,
+  pairs: (text) => Object.fromEntries(linesOf(text).map(pairOf)),
+  json: jsonOf,
+  time: (text) => Math.floor(new Date(text).getTime() / 1000),
+};
+
+function urlOf(text) {
+  try {
+    return new URL(text);
+  } catch {
+    return null;
+  }
+}
+
+// Where links may lead, unless it is said otherwise: to the hosts of the URLs, or below them.
+function scoped(scope, urls, fields) {
+  if (scope === "any" || fields.allowed_domains || fields.allow_regex) return fields;
+  const found = urls.map((url) => urlOf(url.includes("://") ? url : `http://${url}`)).filter(Boolean);
+  const hosts = [...new Set(found.map((url) => url.hostname).filter(Boolean))];
+  if (!hosts.length) return fields;
+  const below = { ...fields, allowed_domains: hosts };
+  if (scope !== "prefix") return below;
+  const folders = found.map((url) => url.href.split(/[?#]/)[0].replace(/[^/]*$/, ""));
+  return { ...below, allow_regex: [...new Set(folders)].map((folder) => `^${folder.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`) };
 }
 
 function fieldsOf(form) {
@@ -37,12 +84,17 @@ function bodyOf(form) {
     return { records: places.map(([partition, offset]) => ({ partition, offset })) };
   }
   if (form.dataset.body === "seeds") {
-    const { urls = "", ...shared } = fields;
-    const lines = urls.split("\n").map((line) => line.trim()).filter(Boolean);
+    const { urls = "", scope, ...rest } = fields;
+    const lines = linesOf(urls);
+    const shared = scoped(scope, lines, rest);
     return (lines.length ? lines : [""]).map((url) => (url ? { url, ...shared } : shared));
   }
   if (form.dataset.name) delete fields[form.dataset.name];
   return fields;
+}
+
+function textOf(form) {
+  return form.dataset.body === "raw" ? form.elements.raw.value : JSON.stringify(bodyOf(form));
 }
 
 function pathOf(form) {
@@ -92,7 +144,7 @@ async function attempt(method, path, body, kind) {
 
 async function act(form) {
   if (!(await isMeant(form))) return;
-  await attempt(form.dataset.method, pathOf(form), JSON.stringify(bodyOf(form)));
+  await attempt(form.dataset.method, pathOf(form), textOf(form));
 }
 
 // Each problem beside the field that it is about, the rest below.
@@ -108,12 +160,43 @@ function show(form, problems) {
     form.querySelector(`[data-for=${name}]`).textContent = told.join("\n");
     form.elements[name].setAttribute("aria-invalid", String(told.length > 0));
   }
+  for (const fold of form.querySelectorAll("details")) if (fold.querySelector("[aria-invalid=true]")) fold.open = true;
   form.querySelector("[data-problems]").textContent = left.join("\n");
 }
 
+function lasting(seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+// How long it takes at least, by the rules of the sites.
+function estimate(form, data) {
+  const slowest = data?.sites?.[0];
+  let told = "";
+  if (slowest) {
+    const count = `${data.good} seed${data.good === 1 ? "" : "s"}`;
+    const pace = slowest.seconds_per_page === null ? `${slowest.site} is held back` : `${slowest.site} gives a page each ${slowest.seconds_per_page} s (${slowest.rule})`;
+    const whole = data.seconds === null ? "" : ` ${data.pages} page${data.pages === 1 ? "" : "s"}: at least ${lasting(data.seconds)}.`;
+    told = `${count}; ${pace}.${whole}`;
+  }
+  form.querySelector("[data-estimate]").textContent = told;
+}
+
+function warnOfAbsence(form) {
+  const place = form.querySelector("[data-alive]");
+  if (!place) return;
+  const alive = linesOf(place.dataset.alive);
+  const spider = form.elements.spiderid.value;
+  const running = `Running: ${alive.join(", ") || "none"}`;
+  place.textContent = alive.includes(spider) ? running : `No crawler of ${spider} is running: the crawl would wait. ${running}`;
+}
+
 async function check(form) {
+  warnOfAbsence(form);
   try {
-    show(form, problemsOf(await call("POST", form.dataset.check, JSON.stringify(bodyOf(form)))));
+    const told = await call("POST", form.dataset.check, textOf(form));
+    show(form, problemsOf(told));
+    estimate(form, told.data);
   } catch {
     show(form, ["The service does not answer."]);
   }
@@ -127,9 +210,13 @@ async function checkFile(form) {
   const file = form.elements.file.files[0];
   if (!file) return;
   const place = form.querySelector("[data-problems]");
+  const preview = form.querySelector("[data-preview]");
+  preview.textContent = (await file.slice(0, 20000).text()).split("\n").slice(0, 5).join("\n");
+  preview.hidden = false;
   const told = await call("POST", form.dataset.check, file, kindOf(file)).catch(() => null);
   const problems = told ? problemsOf(told) : ["The service does not answer."];
-  place.textContent = problems.join("\n");
+  place.textContent = problems.map((problem) => problem.replace(/^seed (\d+): /, "row $1: ").replace("$.", "")).join("\n");
+  estimate(form, told?.data);
   if (!problems.length) say(`${told.data.good} seeds, all good.`);
 }
 
@@ -153,11 +240,45 @@ document.addEventListener("input", (event) => {
   typing = setTimeout(form.dataset.upload ? checkFile : check, 300, form);
 });
 
-// "Edit" brings a row's values into the form below.
-document.addEventListener("click", (event) => {
-  const values = event.target.closest("[data-fill]")?.dataset.fill;
-  if (!values) return;
-  const form = document.getElementById("rule");
-  for (const [name, value] of Object.entries(JSON.parse(values))) form.elements[name].value = value;
-  form.elements.hits.focus();
-});
+// All records that can be chosen, at once.
+for (const all of document.querySelectorAll("[data-all]")) {
+  all.hidden = false;
+  all.addEventListener("change", ({ target }) => {
+    for (const box of all.closest("form").querySelectorAll("[name=record]:enabled")) box.checked = target.checked;
+  });
+}
+
+// What a rule comes to, while it is typed; the page itself says what it comes to now.
+const rule = document.getElementById("rule");
+
+function effectOf(form) {
+  const { hits, window: seconds, scale = 1 } = fieldsOf(form);
+  if (hits === undefined || !seconds) return "enter hits and window";
+  const allowed = Math.floor(hits * Math.min(Math.max(scale, 0), 1));
+  if (!allowed) return "nothing is fetched";
+  const rate = allowed / seconds;
+  const told = rate >= 1 ? `${Number(rate.toPrecision(3))} requests/s` : `a request each ${Number((1 / rate).toPrecision(3))} s`;
+  const waiting = Number(form.dataset.waiting);
+  return waiting ? `${told}; ${waiting.toLocaleString("en")} page${waiting === 1 ? "" : "s"} in ${lasting(waiting / rate)}` : told;
+}
+
+function sayEffect() {
+  rule.querySelector("[data-effect]").textContent = effectOf(rule);
+}
+
+function choose(set) {
+  const { hits, window: seconds, scale } = rule.elements;
+  if (set.scale !== undefined) scale.value = set.scale;
+  else if (set.hits > 1 || Number(hits.value) > 1) hits.value = Math.max(1, Math.round(Number(hits.value) * set.hits));
+  else seconds.value = Number(seconds.value) / set.hits;
+  sayEffect();
+}
+
+rule?.addEventListener("input", sayEffect);
+for (const choices of document.querySelectorAll("[data-choices]")) {
+  choices.hidden = false;
+  choices.addEventListener("click", (event) => {
+    const set = event.target.closest("[data-set]")?.dataset.set;
+    if (set) choose(JSON.parse(set));
+  });
+}

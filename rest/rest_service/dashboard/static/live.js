@@ -3,6 +3,9 @@
 
 import { draw } from "./charts.js";
 import "./forms.js";
+import { nameCells } from "./tables.js";
+
+nameCells(document);
 
 const live = document.querySelector("[data-live]");
 const link = document.getElementById("link");
@@ -54,6 +57,7 @@ function morphChildren(old, fresh) {
 function renew(html) {
   const focused = document.activeElement;
   const fresh = new DOMParser().parseFromString(html, "text/html").body;
+  nameCells(fresh);
   morphChildren(live, fresh);
   if (live.contains(focused) && focused !== document.activeElement) focused.focus({ preventScroll: true });
 }

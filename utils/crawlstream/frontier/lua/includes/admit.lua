@@ -69,7 +69,7 @@ local function load_domain_records(c, domains)
   if #missing == 0 then
     return records
   end
-  local texts, new = redis.call('HMGET', P .. 'k:' .. c, unpack(missing)), {}
+  local texts, new = redis.call('HMGET', K.domains(c), unpack(missing)), {}
   for i = 1, #missing do
     records[missing[i]] = parse_domain_record(texts[i])
     if not texts[i] then
@@ -93,7 +93,7 @@ local MANY_DOMAINS = 32
 -- is searched from end to end, and a broad crawl would pay for that until its 513th domain.
 local function save_domain_records()
   for c, changed in pairs(changed_records) do
-    local key, fields, n = P .. 'k:' .. c, {}, 0
+    local key, fields, n = K.domains(c), {}, 0
     for domain, record in pairs(changed) do
       fields[n + 1], fields[n + 2] = domain, domain_record_text(record)
       n = n + 2
@@ -118,7 +118,7 @@ local function kind_of(c, S, priority)
   local kind = of_spider[priority]
   if not kind then
     local own_spider, tag = string.match(crawl_of(c).name, '^[^:]*'), c .. '/' .. int(priority)
-    kind = { spider = S, priority = priority, tag = tag, bands = band_key(S, tag, ''),
+    kind = { spider = S, priority = priority, tag = tag, bands = K.band(S, tag, ''),
       band = ',' .. int(priority) .. (S ~= own_spider and '@' .. S or '') }
     kinds[c], of_crawl[S], of_spider[priority] = of_crawl, of_spider, kind
   end
@@ -188,7 +188,7 @@ local queue_caps
 -- The operator's caps on what waits, of a crawl and in all; 0: none.
 local function caps_on_queues()
   if not queue_caps then
-    local caps = redis.call('HMGET', P .. 'm', 'most_of_crawl', 'most_of_all')
+    local caps = redis.call('HMGET', K.meta, 'most_of_crawl', 'most_of_all')
     queue_caps = { tonumber(caps[1] or 0), tonumber(caps[2] or 0) }
   end
   return queue_caps
@@ -199,13 +199,13 @@ local function queue_room(c)
   caps_on_queues()
   local room, reason = UNBOUNDED, nil
   if queue_caps[1] > 0 then
-    local waits = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed')
+    local waits = redis.call('HMGET', K.ledger(c), 'queued', 'delayed')
     local of = deltas[c] or {}
     room, reason = queue_caps[1] - tonumber(waits[1] or 0) - tonumber(waits[2] or 0)
       - (of.queued or 0) - (of.delayed or 0), 'crawl_full'
   end
   if queue_caps[2] > 0 then
-    local waits = redis.call('HMGET', P .. 'totals', 'queued', 'delayed')
+    local waits = redis.call('HMGET', K.totals, 'queued', 'delayed')
     local left = queue_caps[2] - tonumber(waits[1] or 0) - tonumber(waits[2] or 0)
     for _, of in pairs(deltas) do
       left = left - (of.queued or 0) - (of.delayed or 0)
@@ -217,36 +217,46 @@ local function queue_room(c)
   return room, reason
 end
 
--- How many more pages the caps of a crawl let into a domain, and the reason when it is none.
-local function room_for(c, record, domain_cap, crawl_cap)
-  local room, reason = queue_room(c)
-  if domain_cap >= 0 and domain_cap - record.counted < room then
-    room, reason = domain_cap - record.counted, 'domain_max_pages'
+-- The caps that may refuse links: of a domain and of a crawl, -1 where there is none, and the operator's.
+-- nil where nothing can.
+local function caps_of(domain_cap, crawl_cap)
+  local of_operator = caps_on_queues()
+  if domain_cap >= 0 or crawl_cap >= 0 or of_operator[1] > 0 or of_operator[2] > 0 then
+    return { domain = domain_cap, crawl = crawl_cap }
   end
-  if crawl_cap >= 0 then
-    local counted = tonumber(redis.call('HGET', P .. 'x:' .. c, 'counted') or 0)
+  return nil
+end
+
+-- How many more pages the caps of a crawl let into a domain, and the reason when it is none.
+local function room_for(c, record, caps)
+  local room, reason = queue_room(c)
+  if caps.domain >= 0 and caps.domain - record.counted < room then
+    room, reason = caps.domain - record.counted, 'domain_max_pages'
+  end
+  if caps.crawl >= 0 then
+    local counted = tonumber(redis.call('HGET', K.ledger(c), 'counted') or 0)
       + (deltas[c] and deltas[c].counted or 0)
-    if crawl_cap - counted < room then
-      room, reason = crawl_cap - counted, 'max_pages'
+    if caps.crawl - counted < room then
+      room, reason = caps.crawl - counted, 'max_pages'
     end
   end
   return math.max(room, 0), reason
 end
 
--- Those of some links of a domain, fingerprints from list[mark] on and as many entries behind them,
+-- Those of some links of a domain, fingerprints from list[first] on and as many entries behind them,
 -- that are new: a list, where their fingerprints and their entries begin in it, and how many they are.
-local function select_new(c, domain, record, list, mark, amount)
-  local hits = known(c, domain, record, list, mark, amount)
+local function select_new(c, domain, record, list, first, amount)
+  local hits = known(c, domain, record, list, first, amount)
   local new, is_seen, n = {}, {}, 0
   for i = 1, amount do
-    local fingerprint = list[mark + i - 1]
+    local fingerprint = list[first + i - 1]
     if hits[i] ~= 1 and not is_seen[fingerprint] then
       n = n + 1
-      new[n], is_seen[fingerprint] = mark + i - 1, true
+      new[n], is_seen[fingerprint] = first + i - 1, true
     end
   end
   if n == amount then
-    return list, mark, mark + amount, n
+    return list, first, first + amount, n
   end
   local chosen = {}
   for i = 1, n do
@@ -308,7 +318,7 @@ local function admit_group(terms, domain, record, links, at, amount)
   end
   local duplicates, refusal = amount - n, nil
   if terms.counts and caps then
-    local room, reason = room_for(c, record, caps[1], caps[2])
+    local room, reason = room_for(c, record, caps)
     if room < n then
       count(c, 'z:' .. reason, n - room)
       n, refusal = room, reason
@@ -327,13 +337,11 @@ local function admit_group(terms, domain, record, links, at, amount)
   return n, duplicates, refusal
 end
 
--- Admit links into crawl c, in order; the records of their domains are loaded. A seed (`is_seed`) comes
--- alone and always enters. Caps are -1 where there is none. `due` keeps the entries back until then.
--- Answers how many entered, and a cap that refused others.
-local function admit(c, links, domain_cap, crawl_cap, due, is_seed)
-  local of_operator = caps_on_queues()
-  local has_caps = domain_cap >= 0 or crawl_cap >= 0 or of_operator[1] > 0 or of_operator[2] > 0
-  local caps = has_caps and { domain_cap, crawl_cap }
+-- Admit links into crawl c, in order; the records of their domains are loaded. `caps` as `caps_of` has
+-- them. `seed` ({due}) if it is one: it comes alone and enters also if it is known; with a `due` it is
+-- kept back until then. Answers how many entered, and a cap that refused others.
+local function admit(c, links, caps, seed)
+  local due, is_seed = seed and seed.due, seed and true
   local records, admitted, duplicates, refusal = records_of[c], 0, 0, nil
   local at, uncounted = 1, 0
   while links[at] do
@@ -360,9 +368,9 @@ end
 
 -- Admit what a page of crawl c led to; answers how many entered, and what refused others. What comes
 -- after the run's end is counted.
-local function admit_children(c, links, domain_cap, crawl_cap)
+local function admit_children(c, links, caps)
   if is_open(c) then
-    return admit(c, links, domain_cap, crawl_cap)
+    return admit(c, links, caps)
   end
   count(c, 'z:ended_run', amount_of(links))
   return 0, 'ended_run'

@@ -10,7 +10,7 @@ local again_cache = {}
 
 local function again_at(at)
   if not again_cache[at] then
-    local packed = redis.call('HGET', P .. 'again', at)
+    local packed = redis.call('HGET', K.again, at)
     again_cache[at] = packed and cmsgpack.unpack(packed) or {}
   end
   return again_cache[at]
@@ -26,9 +26,9 @@ local function keep_again(at, stays)
   end
   again_cache[at] = kept
   if #kept > 0 then
-    redis.call('HSET', P .. 'again', at, cmsgpack.pack(kept))
+    redis.call('HSET', K.again, at, cmsgpack.pack(kept))
   elseif before > 0 then
-    redis.call('HDEL', P .. 'again', at)
+    redis.call('HDEL', K.again, at)
   end
 end
 
@@ -60,7 +60,7 @@ local function owe_again(c, name, topic, place, timestamp)
   for at, first in pairs(first_seeds(c)) do
     if at ~= place and first.offset and (first.latest or NEVER) > timestamp
       and string.find(at, topic .. ':', 1, true) == 1 then
-      local upto = tonumber(redis.call('HGET', P .. 'positions', at))
+      local upto = tonumber(redis.call('HGET', K.positions, at))
       table.insert(again_at(at), { name, timestamp, first.offset, upto })
       keep_again(at, function(one) return one[FROM] < one[UPTO] end)
     end

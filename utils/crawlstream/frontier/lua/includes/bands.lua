@@ -1,10 +1,10 @@
 -- Bands and the two indexes of a view: which domains have work, and which is next.
 -- Guarantee: a domain with entries of spider S is, for each view V of it (see `views`; mostly one, called
---   S), in one of `w:V` (waiting, by next allowed time), `r:V` (ready, by best priority), `p:V` (parked: its rule allows nothing), one without
---   in none. The indexes are hints; `lease` checks the domain's own state. That a band has run
---   empty, or its crawl was paused, is found when its turn comes: it leaves the index then, and
---   `revisit` brings back those of a resumed crawl. While work is due for S, or will be, some
---   sleeping worker of S knows when, unless none sleeps.
+--   S), in one of `w:V` (waiting, by next allowed time), `r:V` (ready, by best priority) and `p:V`
+--   (parked: its rule allows nothing), one without in none. The indexes are hints; `lease` checks the
+--   domain's own state. That a band has run empty, or its crawl was paused, is found when its turn
+--   comes: it leaves the index then, and `revisit` brings back those of a resumed crawl. While work is
+--   due for S, or will be, some sleeping worker of S knows when, unless none sleeps.
 -- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO. A domain has
 --   64 of a crawl (`admit`), beside one of each spider that came later.
 -- Index `o:<S>` HASH domain -> its one tag; `*` if it has several (then `q:<S>:<domain>` ZSET by
@@ -62,12 +62,12 @@ local shifts
 -- What the priorities of crawl c are raised by.
 local function shift_of(c)
   if shifts == nil then
-    shifts = redis.call('EXISTS', P .. 'shifts') == 1 and {} or false
+    shifts = redis.call('EXISTS', K.shifts) == 1 and {} or false
   end
   if not shifts then
     return 0
   end
-  shifts[c] = shifts[c] or tonumber(redis.call('HGET', P .. 'shifts', c) or 0)
+  shifts[c] = shifts[c] or tonumber(redis.call('HGET', K.shifts, c) or 0)
   return shifts[c]
 end
 
@@ -86,14 +86,10 @@ local function may_lease(c)
   end
   if crawl.state == 'running' and not crawl.is_late then
     crawl.is_late = true
-    redis.call('ZADD', P .. 'expiry', '0', c)
+    redis.call('ZADD', K.expiry, '0', c)
     wake_tend_by(now)
   end
   return false
-end
-
-local function band_key(S, tag, domain)
-  return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain
 end
 
 -- The state of a domain in a view, which is loaded.
@@ -112,12 +108,12 @@ end
 -- listens under any more wakes nobody: the next one is taken.
 local function wake(V, sleepers)
   while sleepers > 0 do
-    local asleep = redis.call('ZPOPMAX', P .. 'z:' .. V, sleepers)
+    local asleep = redis.call('ZPOPMAX', K.asleep(V), sleepers)
     if #asleep == 0 then
       return
     end
     for i = 1, #asleep, 2 do
-      sleepers = sleepers - math.min(redis.call('PUBLISH', P .. 'wake:' .. asleep[i], '1'), 1)
+      sleepers = sleepers - math.min(redis.call('PUBLISH', K.wake_channel(asleep[i]), '1'), 1)
     end
   end
 end
@@ -125,11 +121,11 @@ end
 -- Tell sleeping workers what this script made due; one for every 8 domains that became ready.
 local function wake_workers()
   for V, domains in pairs(newly_ready) do
-    local ready = redis.call('ZCARD', P .. 'r:' .. V)
+    local ready = redis.call('ZCARD', K.ready(V))
     wake(V, math.ceil(math.min(domains, ready) / DOMAINS_A_SLEEPER))
   end
   for V, due in pairs(earliest_due) do
-    local first = redis.call('ZRANGE', P .. 'z:' .. V, 0, 0, 'WITHSCORES')[2]
+    local first = redis.call('ZRANGE', K.asleep(V), 0, 0, 'WITHSCORES')[2]
     if first and tonumber(first) > due + EARLY_MS then
       wake(V, 1)
     end
@@ -150,11 +146,11 @@ end
 
 -- In how many ms more work of a view is due: 0 now, -1 never.
 local function next_due_in(V)
-  if redis.call('ZCARD', P .. 'r:' .. V) > 0 then
+  if redis.call('ZCARD', K.ready(V)) > 0 then
     return 0
   end
-  local waiting = redis.call('ZRANGE', P .. 'w:' .. V, 0, 0, 'WITHSCORES')[2]
-  local delayed = redis.call('ZRANGE', P .. 'y:' .. spider_of(V), 0, 0, 'WITHSCORES')[2]
+  local waiting = redis.call('ZRANGE', K.waiting(V), 0, 0, 'WITHSCORES')[2]
+  local delayed = redis.call('ZRANGE', K.delayed_crawls(spider_of(V)), 0, 0, 'WITHSCORES')[2]
   local due = math.min(tonumber(waiting or FOREVER), tonumber(delayed or FOREVER))
   return due < FOREVER and math.max(due - now, 0) or -1
 end
@@ -167,19 +163,19 @@ local function know_spider(S)
     return
   end
   known_spiders[S] = true
-  if redis.call('SADD', P .. 'spiders', S) == 1 then
-    pad(P .. 'o:' .. S)
+  if redis.call('SADD', K.spiders, S) == 1 then
+    pad(K.tags(S))
     for _, V in ipairs(views_of(S)) do
-      redis.call('ZADD', P .. 'w:' .. V, int(FOREVER), PADDING)
+      redis.call('ZADD', K.waiting(V), int(FOREVER), PADDING)
     end
   end
 end
 
 -- A worker asks for this view: where it is new, `revise` shows it what there is.
 local function know_view(V)
-  if is_by_group and redis.call('HSET', P .. 'views:' .. spider_of(V), V, int(now)) == 1 then
-    redis.call('ZADD', P .. 'w:' .. V, int(FOREVER), PADDING)
-    redis.call('HSET', P .. 'revise', V, 'o 0')
+  if is_by_group and redis.call('HSET', K.views(spider_of(V)), V, int(now)) == 1 then
+    redis.call('ZADD', K.waiting(V), int(FOREVER), PADDING)
+    redis.call('HSET', K.revise, V, 'o 0')
     wake_tend_by(now)
   end
 end
@@ -188,14 +184,14 @@ end
 -- that it had none may have it in two indexes for a while: `lease` checks its state.
 local function enter(S, domain, tag, priority)
   know_spider(S)
-  redis.call('HSET', P .. 'o:' .. S, domain, tag)
+  redis.call('HSET', K.tags(S), domain, tag)
   for _, V in ipairs(views_of(S)) do
     local due = earliest(V, domain)
     if due > now then
-      redis.call('ZADD', P .. 'w:' .. V, int(due), domain)
+      redis.call('ZADD', K.waiting(V), int(due), domain)
       note_due(V, due)
     else
-      redis.call('ZADD', P .. 'r:' .. V, rank(priority), domain)
+      redis.call('ZADD', K.ready(V), rank(priority), domain)
       newly_ready[V] = (newly_ready[V] or 0) + 1
     end
   end
@@ -218,21 +214,21 @@ local function forget_later(V, domains)
   for i = 1, n do
     args[2 * i - 1], args[2 * i] = int(math.max(spent_at(states[i]), now)), states[i].key
   end
-  redis.call('ZADD', P .. 'v', 'NX', unpack(args))
+  redis.call('ZADD', K.spent, 'NX', unpack(args))
 end
 
 -- Domains have no entry of the spider any more; they are in no index of view V.
 local function leave(V, domains)
-  redis.call('HDEL', P .. 'o:' .. spider_of(V), unpack(domains))
+  redis.call('HDEL', K.tags(spider_of(V)), unpack(domains))
   forget_later(V, domains)
 end
 
 -- Look at a domain again: parked or waiting, it is due now, and `lease` decides by the rules.
 local function look_again(V, domain)
-  if redis.call('SREM', P .. 'p:' .. V, domain) == 1 then
-    redis.call('ZADD', P .. 'w:' .. V, int(now), domain)
+  if redis.call('SREM', K.parked(V), domain) == 1 then
+    redis.call('ZADD', K.waiting(V), int(now), domain)
     note_due(V, now)
-  elseif redis.call('ZADD', P .. 'w:' .. V, 'XX', 'LT', 'CH', int(now), domain) == 1 then
+  elseif redis.call('ZADD', K.waiting(V), 'XX', 'LT', 'CH', int(now), domain) == 1 then
     note_due(V, now)
   end
 end
@@ -240,24 +236,24 @@ end
 -- Rank a domain that is ready by a better priority.
 local function raise(S, domain, priority)
   for _, V in ipairs(views_of(S)) do
-    redis.call('ZADD', P .. 'r:' .. V, 'XX', 'LT', rank(priority), domain)
+    redis.call('ZADD', K.ready(V), 'XX', 'LT', rank(priority), domain)
   end
 end
 
 -- A band that was not in the index has entries; `priority` is its standing.
 local function index_band(S, domain, tag, priority)
-  local o = redis.call('HGET', P .. 'o:' .. S, domain)
+  local o = redis.call('HGET', K.tags(S), domain)
   if o == tag then
     return
   end
   if not o then
     return enter(S, domain, tag, priority)
   end
-  local q = P .. 'q:' .. S .. ':' .. domain
+  local q = K.several(S, domain)
   if o ~= SEVERAL then
     local _, other = standing(o)
     redis.call('ZADD', q, rank(other), o)
-    redis.call('HSET', P .. 'o:' .. S, domain, SEVERAL)
+    redis.call('HSET', K.tags(S), domain, SEVERAL)
   end
   redis.call('ZADD', q, 'NX', rank(priority), tag)
   raise(S, domain, priority)
@@ -267,13 +263,13 @@ end
 -- only raised: one that is too high is corrected when its turn comes.
 local function rank_band(S, domain, tag)
   local _, priority = standing(tag)
-  redis.call('ZADD', P .. 'q:' .. S .. ':' .. domain, 'XX', rank(priority), tag)
+  redis.call('ZADD', K.several(S, domain), 'XX', rank(priority), tag)
   raise(S, domain, priority)
 end
 
 -- Append entries to a band, or put them in front of it.
 local function push(S, domain, tag, priority, entries, in_front)
-  local length = redis.call(in_front and 'LPUSH' or 'RPUSH', band_key(S, tag, domain), unpack(entries))
+  local length = redis.call(in_front and 'LPUSH' or 'RPUSH', K.band(S, tag, domain), unpack(entries))
   if length == #entries then
     index_band(S, domain, tag, priority + shift_of(split_tag(tag)))
   end
@@ -283,22 +279,22 @@ end
 local function delay(S, domain, tag, entry, due, in_front)
   local c, priority = split_tag(tag)
   know_spider(S)
-  redis.call('ZADD', P .. 'y:' .. S .. ':' .. c, int(due), string.format('%012d', next_turn()) .. ' '
+  redis.call('ZADD', K.delayed(S, c), int(due), string.format('%012d', next_turn()) .. ' '
     .. (in_front and 'f' or 'b') .. ' ' .. int(priority) .. ' ' .. domain .. ' ' .. entry)
-  redis.call('ZADD', P .. 'y:' .. S, 'LT', int(due), c)
+  redis.call('ZADD', K.delayed_crawls(S), 'LT', int(due), c)
   for _, V in ipairs(views_of(S)) do
     note_due(V, due)
   end
 end
 
 local function drop_delayed(S, c)
-  redis.call('UNLINK', P .. 'y:' .. S .. ':' .. c)
-  redis.call('ZREM', P .. 'y:' .. S, c)
+  redis.call('UNLINK', K.delayed(S, c))
+  redis.call('ZREM', K.delayed_crawls(S), c)
 end
 
 -- Move delayed entries of one crawl that are due into their bands; answers how many.
 local function promote_delayed_of(S, c, limit)
-  local key = P .. 'y:' .. S .. ':' .. c
+  local key = K.delayed(S, c)
   local due = redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
   for i = 1, #due do
     local side, priority, domain, entry = string.match(due[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
@@ -311,16 +307,16 @@ local function promote_delayed_of(S, c, limit)
   end
   local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
   if first then
-    redis.call('ZADD', P .. 'y:' .. S, first, c)
+    redis.call('ZADD', K.delayed_crawls(S), first, c)
   else
-    redis.call('ZREM', P .. 'y:' .. S, c)
+    redis.call('ZREM', K.delayed_crawls(S), c)
   end
   return #due
 end
 
 -- Move delayed entries of S that are due into their bands (at most `limit`).
 local function promote_delayed(S, limit)
-  local crawls = redis.call('ZRANGE', P .. 'y:' .. S, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
+  local crawls = redis.call('ZRANGE', K.delayed_crawls(S), '-inf', int(now), 'BYSCORE', 'LIMIT', 0, limit)
   for _, c in ipairs(crawls) do
     if limit <= 0 then
       return
@@ -338,7 +334,7 @@ local function drop_tag(V, domain, o, tag)
     return o ~= tag and o or nil
   end
   local S = spider_of(V)
-  local q = P .. 'q:' .. S .. ':' .. domain
+  local q = K.several(S, domain)
   redis.call('ZREM', q, tag)
   local left = redis.call('ZRANGE', q, 0, 1)
   if #left > 1 then
@@ -346,14 +342,14 @@ local function drop_tag(V, domain, o, tag)
   end
   redis.call('DEL', q)
   if left[1] then
-    redis.call('HSET', P .. 'o:' .. S, domain, left[1])
+    redis.call('HSET', K.tags(S), domain, left[1])
   end
   return left[1]
 end
 
 -- The tag whose turn it is in a domain.
 local function first_tag(V, domain, o)
-  return o == SEVERAL and redis.call('ZRANGE', P .. 'q:' .. spider_of(V) .. ':' .. domain, 0, 0)[1] or o
+  return o == SEVERAL and redis.call('ZRANGE', K.several(spider_of(V), domain), 0, 0)[1] or o
 end
 
 -- Drop tags of a domain, a bounded number, until its first one has something to lease; answers what
@@ -361,7 +357,7 @@ end
 local function prune(V, domain, o)
   for _ = 1, DROPS_A_DOMAIN do
     local tag = o and first_tag(V, domain, o)
-    if not o or may_lease(split_tag(tag)) and redis.call('EXISTS', band_key(spider_of(V), tag, domain)) == 1 then
+    if not o or may_lease(split_tag(tag)) and redis.call('EXISTS', K.band(spider_of(V), tag, domain)) == 1 then
       break
     end
     o = drop_tag(V, domain, o, tag)

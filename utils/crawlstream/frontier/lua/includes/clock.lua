@@ -13,7 +13,7 @@
 --   rules_known, sites (version of the map of sites, see `rules`; nil while domains are whole),
 --   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`).
 -- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
-local P = KEYS[1]
+--- include: keys
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
 local now, wall, life, restart, turn, rules_known, sites, scope
 local missed, missed_before, is_saved = 0, 0, false
@@ -31,9 +31,9 @@ local function int(number)
 end
 
 local function save_clock()
-  redis.call('HSET', P .. 'm', 'clock', int(now), 'wall', int(wall), 'turn', int(turn))
+  redis.call('HSET', K.meta, 'clock', int(now), 'wall', int(wall), 'turn', int(turn))
   if missed ~= missed_before then
-    redis.call('HSET', P .. 'm', 'missed', int(missed))
+    redis.call('HSET', K.meta, 'missed', int(missed))
   end
   is_saved = true
 end
@@ -55,9 +55,9 @@ do
   local info = redis.call('INFO', 'server')
   local _, before = string.find(info, 'run_id:', 1, true)
   local run_id = string.sub(info, before + 1, before + RUN_ID_SIZE)
-  local m = redis.call('HMGET', P .. 'm', 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
+  local m = redis.call('HMGET', K.meta, 'clock', 'wall', 'run_id', 'life', 'restart', 'turn', 'mzxid',
     'sites', 'scope', 'missed')
-  if not m[1] and redis.call('HEXISTS', P .. 'm', 'layout') == 0 then
+  if not m[1] and redis.call('HEXISTS', K.meta, 'layout') == 0 then
     return redis.error_reply('NOFRONTIER Redis holds no frontier')
   end
   turn, rules_known, sites = tonumber(m[6] or 0), m[7] and true or false, m[8] or nil
@@ -87,7 +87,7 @@ do
   end
   if is_restarted then
     life, restart = math.max(life + 1, math.floor(wall / 1000)), m[1] and now or NEVER
-    redis.call('HSET', P .. 'm', 'run_id', run_id, 'life', int(life), 'restart', int(restart))
+    redis.call('HSET', K.meta, 'run_id', run_id, 'life', int(life), 'restart', int(restart))
     save_clock()
   end
 end

@@ -17,7 +17,7 @@ local name_cache, stop_cache = {}, {}
 local function load_name(name)
   local record = name_cache[name]
   if record == nil then
-    local text = redis.call('HGET', P .. 'names', name)
+    local text = redis.call('HGET', K.names, name)
     record = false
     if text then
       local c, run, live = string.match(text, '^(%d+) (%d+) (%d)$')
@@ -29,7 +29,7 @@ local function load_name(name)
 end
 
 local function save_name(name, record)
-  redis.call('HSET', P .. 'names', name,
+  redis.call('HSET', K.names, name,
     record.c .. ' ' .. int(record.run) .. ' ' .. (record.live and '1' or '0'))
   name_cache[name] = record
 end
@@ -38,7 +38,7 @@ end
 local function stop_of(name)
   local stop = stop_cache[name]
   if not stop then
-    local text = redis.call('GET', P .. 'stop:' .. name)
+    local text = redis.call('GET', K.stop(name))
     local at, place, offset = string.match(text or '', '^(%S+) (%S+) ?(%d*)$')
     stop = { at = tonumber(at or NEVER), place = place, offset = tonumber(offset) or NEVER }
     stop_cache[name] = stop
@@ -59,7 +59,7 @@ end
 local function note_stop(name, place, timestamp, offset)
   if timestamp >= stop_of(name).at then
     stop_cache[name] = { at = timestamp, place = place, offset = offset }
-    redis.call('SET', P .. 'stop:' .. name, int(timestamp) .. ' ' .. place .. ' ' .. int(offset),
+    redis.call('SET', K.stop(name), int(timestamp) .. ' ' .. place .. ' ' .. int(offset),
       'PX', int(REMEMBER_STOP_MS))
   end
 end
@@ -67,7 +67,7 @@ end
 -- The seeds of a run by the Kafka partition they came through: {time and offset of the first, latest
 -- time}.
 local function first_seeds(c)
-  local fields, seeds = redis.call('HGETALL', P .. 'x:' .. c), {}
+  local fields, seeds = redis.call('HGETALL', K.ledger(c)), {}
   for i = 1, #fields, 2 do
     local kind, at = string.match(fields[i], '^(%a+):(.*)$')
     if kind == 'from' or kind == 'to' then
@@ -86,7 +86,7 @@ end
 
 -- A seed of the run of crawl c came through a Kafka partition; `is_first` unless earlier ones may have.
 local function note_seed_from(c, place, timestamp, offset, is_first)
-  local key, field = P .. 'x:' .. c, 'from:' .. place
+  local key, field = K.ledger(c), 'from:' .. place
   local text = int(timestamp) .. ' ' .. int(offset)
   if redis.call('HSETNX', key, field, text) == 0 and not is_first then
     local first = first_seeds(c)[place]
@@ -113,22 +113,22 @@ local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed'
 -- How far each Kafka partition has taken effect: {place, offset …}. Seeds of the crawl that are to be
 -- read again have not (see `again`).
 local function positions(name)
-  local known = redis.call('HGETALL', P .. 'positions')
-  for i = 1, redis.call('EXISTS', P .. 'again') * #known, 2 do
-    local packed = redis.call('HGET', P .. 'again', known[i])
+  local reached = redis.call('HGETALL', K.positions)
+  for i = 1, redis.call('EXISTS', K.again) * #reached, 2 do
+    local packed = redis.call('HGET', K.again, reached[i])
     for _, one in ipairs(packed and cmsgpack.unpack(packed) or {}) do
       if one[1] == name then
-        known[i + 1] = int(math.min(known[i + 1], one[3]))
+        reached[i + 1] = int(math.min(reached[i + 1], one[3]))
       end
     end
   end
-  return known
+  return reached
 end
 
 -- Begin a run: the counters of the former one are dropped, caps and dedupe stay. One that was lost
 -- with an earlier Redis begins again under its own number.
 local function begin_run(c, name, run, lost)
-  local key = P .. 'x:' .. c
+  local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.find(field, '^[nfz]:') or string.find(field, '^from:') or string.find(field, '^to:') then
       redis.call('HDEL', key, field)
@@ -141,19 +141,19 @@ local function begin_run(c, name, run, lost)
   if lost then
     redis.call('HSET', key, 'recovered', 1, unpack(lost.is_paused and { 'paused', '1' } or {}))
   end
-  redis.call('ZREM', P .. 'forget', c)
-  redis.call('HINCRBY', P .. 'totals', 'running', 1)
+  redis.call('ZREM', K.forget, c)
+  redis.call('HINCRBY', K.totals, 'running', 1)
   crawl_cache[c] = nil
   owe('crawl_started', c, { positions = positions(name) })
 end
 
 -- What a person set, and what was found out about its waiting, ends with the run.
 local function forget_steering(c)
-  redis.call('HDEL', P .. 'x:' .. c, 'paused')
-  for _, of_run in ipairs({ 'shifts', 'revisit', 'stalled', 'abandon' }) do
-    redis.call('HDEL', P .. of_run, c)
+  redis.call('HDEL', K.ledger(c), 'paused')
+  for _, of_run in ipairs({ K.shifts, K.revisit, K.stalled, K.abandon }) do
+    redis.call('HDEL', of_run, c)
   end
-  redis.call('UNLINK', P .. 'revisit:' .. c, P .. 'abandon:' .. c)
+  redis.call('UNLINK', K.revisit_domains(c), K.abandon_domains(c))
   crawl_of(c).paused = nil
 end
 
@@ -168,24 +168,24 @@ local function close_run(name, state)
   local crawl = crawl_of(record.c)
   record.live = false
   save_name(name, record)
-  redis.call('SADD', P .. 'sweep', record.c)
-  redis.call('ZREM', P .. 'expiry', record.c)
+  redis.call('SADD', K.sweep, record.c)
+  redis.call('ZREM', K.expiry, record.c)
   if crawl.state ~= 'running' then
     return 0, record.run
   end
   save_ledger()
-  local waiting = redis.call('HMGET', P .. 'x:' .. record.c, 'queued', 'delayed', 'spilled')
+  local waiting = redis.call('HMGET', K.ledger(record.c), 'queued', 'delayed', 'spilled')
   local queued, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
   local spilled = tonumber(waiting[3] or 0)
-  redis.call('HSET', P .. 'x:' .. record.c, 'state', state)
+  redis.call('HSET', K.ledger(record.c), 'state', state)
   forget_steering(record.c)
-  redis.call('ZREM', P .. 'idle', record.c)
-  redis.call('HINCRBY', P .. 'totals', 'running', -1)
+  redis.call('ZREM', K.idle, record.c)
+  redis.call('HINCRBY', K.totals, 'running', -1)
   crawl.state = state
   count(record.c, 'queued', -queued)
   count(record.c, 'delayed', -delayed)
   count(record.c, 'spilled', -spilled)
-  redis.call('UNLINK', P .. 'spills:' .. record.c)
+  redis.call('UNLINK', K.spills(record.c))
   count(record.c, state == 'stopping' and STOPPED or 'expired', queued + delayed + spilled)
   touched[record.c] = true
   wake_tend_by(now)
@@ -194,9 +194,9 @@ end
 
 -- The run that was under way when an earlier Redis was lost, and is above `latest`; told once.
 local function lost_run(name, latest)
-  local run, paused = string.match(redis.call('HGET', P .. 'lost', name) or '', '^(%d+)(.*)$')
+  local run, paused = string.match(redis.call('HGET', K.lost, name) or '', '^(%d+)(.*)$')
   if run then
-    redis.call('HDEL', P .. 'lost', name)
+    redis.call('HDEL', K.lost, name)
     return tonumber(run) > latest and { run = tonumber(run), is_paused = paused ~= '' } or nil
   end
 end
@@ -205,7 +205,7 @@ end
 local function is_over_time(c)
   local crawl = crawl_of(c)
   return crawl.state == 'running' and (not is_open(c)
-    or crawl.expires > 0 and redis.call('ZSCORE', P .. 'expiry', c) == '0')
+    or crawl.expires > 0 and redis.call('ZSCORE', K.expiry, c) == '0')
 end
 
 -- The crawl number and run that a seed of this name enters. A run whose time is over takes no seed
@@ -216,15 +216,15 @@ local function open_run(name, expires)
     close_run(name, 'expiring')
   end
   if record and record.live and crawl_of(record.c).state == 'running' then
-    redis.call('ZREM', P .. 'idle', record.c)
+    redis.call('ZREM', K.idle, record.c)
     return record.c, record.run
   end
   local lost = lost_run(name, record and record.run or 0)
   if not record then
-    record = { run = tonumber(redis.call('HGET', P .. 'm', 'run_floor') or 0) }
+    record = { run = tonumber(redis.call('HGET', K.meta, 'run_floor') or 0) }
   end
   if not record.live then
-    record.c, record.live = int(redis.call('HINCRBY', P .. 'm', 'crawls', 1)), true
+    record.c, record.live = int(redis.call('HINCRBY', K.meta, 'crawls', 1)), true
   end
   record.run = lost and lost.run or record.run + 1
   save_name(name, record)
@@ -236,19 +236,19 @@ end
 local function end_run(c, remember_ms)
   local crawl = crawl_of(c)
   local ending = ENDINGS[crawl.state]
-  local fields = redis.call('HGETALL', P .. 'x:' .. c)
-  redis.call('HSET', P .. 'x:' .. c, 'state', ending)
+  local fields = redis.call('HGETALL', K.ledger(c))
+  redis.call('HSET', K.ledger(c), 'state', ending)
   forget_steering(c)
-  redis.call('ZREM', P .. 'expiry', c)
-  redis.call('ZADD', P .. 'forget', int(now + remember_ms), c)
+  redis.call('ZREM', K.expiry, c)
+  redis.call('ZADD', K.forget, int(now + remember_ms), c)
   if crawl.state == 'running' then
-    redis.call('HINCRBY', P .. 'totals', 'running', -1)
+    redis.call('HINCRBY', K.totals, 'running', -1)
   else
-    redis.call('UNLINK', P .. 'f:' .. c)
+    redis.call('UNLINK', K.profiles(c))
   end
   crawl.state = ending
   -- An ending that was told before an old copy of Redis was restored is not told again.
-  if redis.call('HDEL', P .. 'x:' .. c, 'told') == 0 then
+  if redis.call('HDEL', K.ledger(c), 'told') == 0 then
     owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name) })
   end
 end

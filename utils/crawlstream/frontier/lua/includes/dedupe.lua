@@ -33,7 +33,7 @@ local function set_of(fingerprint, sets)
 end
 
 local function own_key(c, domain, set)
-  return P .. 'e:' .. c .. ':' .. domain .. (set == 0 and ':0' or ':' .. int(set))
+  return K.own_set(c, domain, set == 0 and '0' or int(set))
 end
 
 -- Grow the own sets of a domain from `from` to `to` sets.
@@ -57,10 +57,6 @@ local function split_sets(c, domain, from, to)
   end
 end
 
-local function slab_key(c, slab)
-  return P .. 's:' .. c .. ':' .. slab
-end
-
 -- Some fingerprints of a list by the own set that each belongs to, with their places among them.
 local function spread(list, first, amount, sets)
   local parts = {}
@@ -78,7 +74,7 @@ end
 local function known(c, domain, record, list, first, amount)
   local last, hits = first + amount - 1, {}
   if record.slab ~= NO_SLAB then
-    hits = redis.call('SMISMEMBER', slab_key(c, record.slab), unpack(list, first, last))
+    hits = redis.call('SMISMEMBER', K.slab(c, record.slab), unpack(list, first, last))
   end
   local sets = sets_for(record.own)
   if record.own > 0 and sets == 1 then
@@ -100,7 +96,7 @@ end
 -- Whether one fingerprint of a domain is known.
 local function is_marked(c, domain, record, fingerprint)
   if record.slab ~= NO_SLAB
-    and redis.call('SISMEMBER', slab_key(c, record.slab), fingerprint) == 1 then
+    and redis.call('SISMEMBER', K.slab(c, record.slab), fingerprint) == 1 then
     return true
   end
   local set = record.own > 0 and set_of(fingerprint, sets_for(record.own))
@@ -109,13 +105,13 @@ end
 
 -- Seat a new domain in the crawl's newest slab, or open the next one.
 local function seat(c)
-  local x = redis.call('HMGET', P .. 'x:' .. c, 'slab', 'seats')
+  local x = redis.call('HMGET', K.ledger(c), 'slab', 'seats')
   local slab, seats = tonumber(x[1] or 0), tonumber(x[2] or SLAB_SEATS)
   if seats >= SLAB_SEATS then
     slab, seats = slab + 1, 0
   end
   slab = int(slab)
-  redis.call('HSET', P .. 'x:' .. c, 'slab', slab, 'seats', int(seats + 1))
+  redis.call('HSET', K.ledger(c), 'slab', slab, 'seats', int(seats + 1))
   return slab
 end
 
@@ -142,7 +138,7 @@ local slab_sizes = {}
 local function mark(c, domain, record, list, first, amount)
   if record.own == 0 then
     local slab = record.slab ~= NO_SLAB and record.slab or seat(c)
-    local key = slab_key(c, slab)
+    local key = K.slab(c, slab)
     local size = (slab_sizes[key] or redis.call('SCARD', key)) + amount
     if size <= SLAB_MEMBERS then
       record.slab, slab_sizes[key] = slab, size
@@ -160,14 +156,14 @@ local function mark_one(c, domain, record, fingerprint)
   local sets = own < OWN_SPLIT_FROM and 1 or sets_for(own)
   if own > 0 and (own < OWN_SPLIT_FROM or sets == sets_for(own + 1)) then
     if record.slab ~= NO_SLAB
-      and redis.call('SISMEMBER', slab_key(c, record.slab), fingerprint) == 1 then
+      and redis.call('SISMEMBER', K.slab(c, record.slab), fingerprint) == 1 then
       return false
     end
     local added = redis.call('SADD', own_key(c, domain, set_of(fingerprint, sets)), fingerprint)
     record.own = own + added
     return added == 1
   elseif own == 0 and record.slab ~= NO_SLAB then
-    local key = slab_key(c, record.slab)
+    local key = K.slab(c, record.slab)
     local size = slab_sizes[key] or redis.call('SCARD', key)
     if size < SLAB_MEMBERS then
       local added = redis.call('SADD', key, fingerprint)

@@ -1,7 +1,7 @@
 -- What a call grants: the holds that are stored, and the answer that tells the worker of them.
 -- Guarantee: the same call number is answered with the same holds, as far as they have not ended.
 -- Needs: clock, ledger, bands, holds.
-local take, save_grants, repeat_grants, amount_granted, is_heavy, granted
+local take, save_grants, repeat_grants, amount_granted, is_heavy, answer_of_grants
 
 do
 -- Bytes of an answer that is not added to: what takes longer than a worker waits would be asked for in
@@ -26,7 +26,7 @@ local function meet_entry(lot, entry)
   local number, separator = string.match(entry, '^(%d+)(.)')
   local profile = lot.c .. '/' .. number
   if not profiles[profile] then
-    profiles[profile] = redis.call('HGET', P .. 'f:' .. lot.c, number) or ''
+    profiles[profile] = redis.call('HGET', K.profiles(lot.c), number) or ''
     weight = weight + #profiles[profile]
   end
   lot.beginning = number .. separator
@@ -69,7 +69,7 @@ function save_grants(worker, call)
     fields[2 * place + 1], fields[2 * place + 2] = stem .. DIGITS[digit], new_holds[place]
   end
   if amount > 0 then
-    redis.call('HSET', P .. 'h:' .. worker, unpack(fields))
+    redis.call('HSET', K.holds(worker), unpack(fields))
   end
   for _, lot in ipairs(lots) do
     count(lot.c, 'queued', -lot.taken)
@@ -98,7 +98,7 @@ function is_heavy()
 end
 
 -- Holds, lots, crawls and profiles, as `exchange` answers them.
-function granted()
+function answer_of_grants()
   return answered, known_lots, crawls, profiles
 end
 end

@@ -68,7 +68,7 @@ local function load_holds(worker, tokens, holds, stale)
   if #tokens == 0 then
     return
   end
-  local texts, n = redis.call('HMGET', P .. 'h:' .. worker, unpack(tokens)), #holds
+  local texts, n = redis.call('HMGET', K.holds(worker), unpack(tokens)), #holds
   for i = 1, #tokens do
     local token, text = tokens[i], texts[i]
     if not text then
@@ -87,7 +87,7 @@ end
 
 -- All holds of a worker, the latest grant first, so that putting each in front restores their order.
 local function all_holds(worker)
-  local all, holds = redis.call('HGETALL', P .. 'h:' .. worker), {}
+  local all, holds = redis.call('HGETALL', K.holds(worker)), {}
   for i = 1, #all, 2 do
     local call, place = string.match(all[i], '^(%d+)-(%d+)$')
     if call then
@@ -188,7 +188,7 @@ local function flush_holds(worker)
     end
   end
   if #ended > 0 then
-    redis.call('HDEL', P .. 'h:' .. worker, unpack(ended))
+    redis.call('HDEL', K.holds(worker), unpack(ended))
   end
   local texts = {}
   for token, hold in pairs(changed) do
@@ -196,7 +196,7 @@ local function flush_holds(worker)
     texts[#texts + 1] = with_flags(hold.packed, hold.flags)
   end
   if #texts > 0 then
-    redis.call('HSET', P .. 'h:' .. worker, unpack(texts))
+    redis.call('HSET', K.holds(worker), unpack(texts))
   end
   local due = {}
   for i = 1, #moved do
@@ -210,7 +210,7 @@ local function flush_holds(worker)
     end
   end
   for V, args in pairs(due) do
-    redis.call('ZADD', P .. 'w:' .. V, 'XX', unpack(args))
+    redis.call('ZADD', K.waiting(V), 'XX', unpack(args))
   end
   ended, changed, moved, is_seen = {}, {}, {}, {}
 end
@@ -240,10 +240,10 @@ end
 
 -- A worker without holds leaves no trace.
 local function forget_worker(worker)
-  local V = redis.call('HGET', P .. 'h:' .. worker, '@')
+  local V = redis.call('HGET', K.holds(worker), '@')
   if V then
-    redis.call('ZREM', P .. 'z:' .. V, worker)
+    redis.call('ZREM', K.asleep(V), worker)
   end
-  redis.call('DEL', P .. 'h:' .. worker, P .. 'recalled:' .. worker)
-  redis.call('ZREM', P .. 'workers', worker)
+  redis.call('DEL', K.holds(worker), K.recalled(worker))
+  redis.call('ZREM', K.workers, worker)
 end

@@ -23,7 +23,7 @@ local function offer_of(V, tag)
   if not lot then
     lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
-    lot.band = band_key(lot.spider, tag, '')
+    lot.band = K.band(lot.spider, tag, '')
     offers[tag] = lot
   end
   return lot
@@ -35,10 +35,10 @@ local function top_of(V, domain, o)
   return lot.standing
 end
 
--- Candidates of one pass, best first: their domains, what `o` says of them, the index that they are
--- in, and how many in a row claim the same priority. Then what becomes of them.
-local function round_of(index, domains, o)
-  return { index = index, domains = domains, o = o, claims = {}, sizes = {}, ranks = {}, ready = {},
+-- Candidates of one pass, best first: whether they come from `w` (due) or `r` (ready), their domains,
+-- what `o` says of them, and how many in a row claim the same priority. Then what becomes of them.
+local function round_of(is_due, domains, o)
+  return { is_due = is_due, domains = domains, o = o, claims = {}, sizes = {}, ranks = {}, ready = {},
     waiting = {}, gone = {}, left = {} }
 end
 
@@ -52,11 +52,11 @@ local function add_claim(round, claim, size)
 end
 
 -- What `o` says of the domains that an index of V names; those without an entry leave both lists.
-local function entries_of(V, index, domains)
-  local o = #domains > 0 and redis.call('HMGET', P .. 'o:' .. spider_of(V), unpack(domains)) or {}
+local function tags_of(V, index, domains)
+  local o = #domains > 0 and redis.call('HMGET', K.tags(spider_of(V)), unpack(domains)) or {}
   for i = #domains, 1, -1 do
     if not o[i] then
-      redis.call('ZREM', P .. index .. V, domains[i])
+      redis.call('ZREM', index, domains[i])
       table.remove(domains, i)
       table.remove(o, i)
     end
@@ -74,7 +74,7 @@ local function due_round(V, due, o)
   if not are_equal then
     table.sort(order, function(a, b) return tops[a] > tops[b] end)
   end
-  local round = round_of('w:', {}, {})
+  local round = round_of(true, {}, {})
   for i, at in ipairs(order) do
     round.domains[i], round.o[i] = due[at], o[at]
     add_claim(round, tops[at], 1)
@@ -90,25 +90,25 @@ local function promote(V, due, o)
     ranks[top] = ranks[top] or rank(top)
     args[2 * i - 1], args[2 * i] = ranks[top], due[i]
   end
-  redis.call('ZADD', P .. 'r:' .. V, unpack(args))
-  redis.call('ZREM', P .. 'w:' .. V, unpack(due))
+  redis.call('ZADD', K.ready(V), unpack(args))
+  redis.call('ZREM', K.waiting(V), unpack(due))
 end
 
 -- The first domains that are ready, at most `limit`. Scores are long numbers, dear to read: where the
 -- first and the last are of one priority, all are.
 local function ready_round(V, limit)
-  local domains = redis.call('ZRANGE', P .. 'r:' .. V, 0, limit - 1)
-  local round = round_of('r:', domains, entries_of(V, 'r:', domains))
+  local domains = redis.call('ZRANGE', K.ready(V), 0, limit - 1)
+  local round = round_of(false, domains, tags_of(V, K.ready(V), domains))
   local n = #domains
   if n == 0 then
     return round
   end
-  local ends = redis.call('ZMSCORE', P .. 'r:' .. V, domains[1], domains[n])
+  local ends = redis.call('ZMSCORE', K.ready(V), domains[1], domains[n])
   if priority_of(ends[1]) == priority_of(ends[2]) then
     add_claim(round, priority_of(ends[1]), n)
     return round
   end
-  for _, score in ipairs(redis.call('ZMSCORE', P .. 'r:' .. V, unpack(domains))) do
+  for _, score in ipairs(redis.call('ZMSCORE', K.ready(V), unpack(domains))) do
     add_claim(round, priority_of(score), 1)
   end
   return round
@@ -117,10 +117,10 @@ end
 -- The next domains to serve, at most `limit`, best claim first: due ones directly while nothing else
 -- is ready.
 local function candidates(V, limit)
-  local due = redis.call('ZRANGE', P .. 'w:' .. V, '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
+  local due = redis.call('ZRANGE', K.waiting(V), '-inf', int(now), 'BYSCORE', 'LIMIT', 0,
     math.max(2 * limit, PROMOTE_AT_LEAST))
-  local o = entries_of(V, 'w:', due)
-  if #due > 0 and #due <= limit and redis.call('ZCARD', P .. 'r:' .. V) == 0 then
+  local o = tags_of(V, K.waiting(V), due)
+  if #due > 0 and #due <= limit and redis.call('ZCARD', K.ready(V)) == 0 then
     return due_round(V, due, o)
   elseif #due > 0 then
     promote(V, due, o)
@@ -136,7 +136,7 @@ local function is_outranked(V, round, group, left, top)
     return claim > top
   end
   local behind = #round.domains
-  local first = redis.call('ZRANGE', P .. 'r:' .. V, behind, behind, 'WITHSCORES')
+  local first = redis.call('ZRANGE', K.ready(V), behind, behind, 'WITHSCORES')
   return first[2] and priority_of(first[2]) > top
 end
 
@@ -156,7 +156,7 @@ local function stay_ready(round, domain, top)
   if not round.best or top > round.best then
     round.best = top
   end
-  if round.index ~= 'r:' then
+  if round.is_due then
     go(round, domain)
   end
 end
@@ -165,7 +165,7 @@ local function wait_until(round, domain, at)
   local waiting = round.waiting
   local n = #waiting
   waiting[n + 1], waiting[n + 2] = int(at), domain
-  if round.index ~= 'w:' then
+  if not round.is_due then
     go(round, domain)
   end
 end
@@ -173,7 +173,7 @@ end
 -- The rule of a domain allows nothing: it is out of the way until its rule changes.
 local function park(V, round, domain, o)
   if prune(V, domain, o) then
-    redis.call('SADD', P .. 'p:' .. V, domain)
+    redis.call('SADD', K.parked(V), domain)
   else
     leave(V, { domain })
   end
@@ -211,7 +211,7 @@ local function pop_several(V, domain, top, limit)
     if not may_have_more then
       o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then
-      redis.call('ZADD', P .. 'q:' .. spider_of(V) .. ':' .. domain, rank(lot.standing), lot.tag)
+      redis.call('ZADD', K.several(spider_of(V), domain), rank(lot.standing), lot.tag)
     end
   end
   return popped, o
@@ -244,7 +244,7 @@ local function serve(V, round, i, lot, limit)
     later = grant(state, granted, allowed - granted)
     if is_by_group then
       -- Of a domain that another group empties nobody else would forget this state.
-      redis.call('ZADD', P .. 'v', 'NX', int(now + RECHECK_STATE_MS), state.key)
+      redis.call('ZADD', K.spent, 'NX', int(now + RECHECK_STATE_MS), state.key)
     end
   end
   if not o then
@@ -298,13 +298,13 @@ local function serve_pass(V, want, limit)
     leave(V, round.left)
   end
   if #round.gone > 0 then
-    redis.call('ZREM', P .. round.index .. V, unpack(round.gone))
+    redis.call('ZREM', round.is_due and K.waiting(V) or K.ready(V), unpack(round.gone))
   end
   if #round.ready > 0 then
-    redis.call('ZADD', P .. 'r:' .. V, unpack(round.ready))
+    redis.call('ZADD', K.ready(V), unpack(round.ready))
   end
   if #round.waiting > 0 then
-    redis.call('ZADD', P .. 'w:' .. V, unpack(round.waiting))
+    redis.call('ZADD', K.waiting(V), unpack(round.waiting))
   end
   return granted, true
 end
@@ -313,10 +313,10 @@ end
 local function note_asleep(V, worker, is_asleep, due_in)
   if is_asleep then
     local until_ms = due_in < 0 and FOREVER or now + due_in
-    redis.call('ZADD', P .. 'z:' .. V, int(until_ms), worker)
-    redis.call('HSET', P .. 'h:' .. worker, '@', V)
+    redis.call('ZADD', K.asleep(V), int(until_ms), worker)
+    redis.call('HSET', K.holds(worker), '@', V)
   else
-    redis.call('ZREM', P .. 'z:' .. V, worker)
+    redis.call('ZREM', K.asleep(V), worker)
   end
   if due_in >= 0 then
     note_due(V, now + due_in)
@@ -352,7 +352,7 @@ function lease(V, worker, call, want)
   end
   know_view(V)
   if want > 0 and rules_known then
-    is_repeated = call <= tonumber(redis.call('HGET', P .. 'h:' .. worker, '!') or 0)
+    is_repeated = call <= tonumber(redis.call('HGET', K.holds(worker), '!') or 0)
     if is_repeated then
       repeat_grants(worker, call)
     else

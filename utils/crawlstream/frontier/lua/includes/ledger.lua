@@ -23,7 +23,7 @@ local crawl_cache = {}
 local function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
-    local x = redis.call('HMGET', P .. 'x:' .. c, 'state', 'run', 'name', 'expires', 'paused',
+    local x = redis.call('HMGET', K.ledger(c), 'state', 'run', 'name', 'expires', 'paused',
       'recovered')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
       paused = x[5] and true or nil, recovered = x[6] and true or nil }
@@ -43,15 +43,15 @@ local function owe(kind, c, details)
   local crawl = crawl_of(c)
   details.kind, details.name, details.run = kind, crawl.name, tonumber(crawl.run)
   details.time = math.floor(wall / 1000)
-  redis.call('XADD', P .. 'outbox', '*', 'record', cmsgpack.pack(details))
+  redis.call('XADD', K.outbox, '*', 'record', cmsgpack.pack(details))
 end
 
 -- Something is due for `tend` at `at`: wake its callers if they would come later by themselves.
 local function wake_tend_by(at)
-  local tend_at = tonumber(redis.call('HGET', P .. 'm', 'tend_at') or FOREVER)
+  local tend_at = tonumber(redis.call('HGET', K.meta, 'tend_at') or FOREVER)
   if at < tend_at then
-    redis.call('HSET', P .. 'm', 'tend_at', int(at))
-    redis.call('PUBLISH', P .. 'wake:tend', '1')
+    redis.call('HSET', K.meta, 'tend_at', int(at))
+    redis.call('PUBLISH', K.wake_tend, '1')
   end
 end
 
@@ -59,23 +59,23 @@ end
 local function note_idle()
   local due
   for c in pairs(touched) do
-    local left = redis.call('HMGET', P .. 'x:' .. c, 'queued', 'delayed', 'held', 'spilled')
+    local left = redis.call('HMGET', K.ledger(c), 'queued', 'delayed', 'held', 'spilled')
     if tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)
       + tonumber(left[4] or 0) == 0 then
       local since = crawl_of(c).state == 'running' and now or 0
-      redis.call('ZADD', P .. 'idle', 'NX', int(since), c)
+      redis.call('ZADD', K.idle, 'NX', int(since), c)
       due = math.min(due or since, since)
     end
   end
   if due then
-    wake_tend_by(due + tonumber(redis.call('HGET', P .. 'm', 'grace') or 0))
+    wake_tend_by(due + tonumber(redis.call('HGET', K.meta, 'grace') or 0))
   end
 end
 
 local function save_ledger()
   local totals = {}
   for c, of in pairs(deltas) do
-    local key = P .. 'x:' .. c
+    local key = K.ledger(c)
     for field, amount in pairs(of) do
       if amount ~= 0 then
         redis.call('HINCRBY', key, field, int(amount))
@@ -87,7 +87,7 @@ local function save_ledger()
     redis.call('HSET', key, 'active', int(wall))
   end
   for field, amount in pairs(totals) do
-    redis.call('HINCRBY', P .. 'totals', field, int(amount))
+    redis.call('HINCRBY', K.totals, field, int(amount))
   end
   note_idle()
   deltas, touched = {}, {}

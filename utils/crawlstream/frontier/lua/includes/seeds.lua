@@ -9,8 +9,8 @@ local gather_seed, flush_seeds
 do
 local gathered, order = {}, {}
 
--- Keep a seed of crawl c for the next flush.
-function gather_seed(c, domain, priority, S, fingerprint, entry, site)
+-- Keep a seed of crawl c for the next flush; `site` may be nil.
+function gather_seed(c, kind, domain, site, fingerprint, entry)
   local of = gathered[c]
   if not of then
     of = { domains = {}, groups = {}, by_domain = {} }
@@ -21,7 +21,7 @@ function gather_seed(c, domain, priority, S, fingerprint, entry, site)
     groups = {}
     of.by_domain[domain], of.domains[#of.domains + 1] = groups, domain
   end
-  local kind, group = kind_of(c, S, priority), nil
+  local group
   for i = 1, #groups do
     if groups[i].kind == kind and groups[i].site == site then
       group = groups[i]
@@ -37,12 +37,12 @@ end
 
 -- The newest slab of crawl c, the seats taken in it, and what goes into the slabs.
 local function open_slabs(c)
-  local x = redis.call('HMGET', P .. 'x:' .. c, 'slab', 'seats')
+  local x = redis.call('HMGET', K.ledger(c), 'slab', 'seats')
   return { last = x[1] or NO_SLAB, seats = tonumber(x[2] or SLAB_SEATS), sizes = {}, marks = {} }
 end
 
 local function size_of_slab(c, slabs, slab)
-  slabs.sizes[slab] = slabs.sizes[slab] or redis.call('SCARD', slab_key(c, slab))
+  slabs.sizes[slab] = slabs.sizes[slab] or redis.call('SCARD', K.slab(c, slab))
   return slabs.sizes[slab]
 end
 
@@ -90,10 +90,10 @@ end
 
 local function save_slabs(c, slabs)
   if slabs.changed then
-    redis.call('HSET', P .. 'x:' .. c, 'slab', slabs.last, 'seats', int(slabs.seats))
+    redis.call('HSET', K.ledger(c), 'slab', slabs.last, 'seats', int(slabs.seats))
   end
   for slab, marks in pairs(slabs.marks) do
-    redis.call('SADD', slab_key(c, slab), unpack(marks))
+    redis.call('SADD', K.slab(c, slab), unpack(marks))
   end
 end
 

@@ -20,9 +20,9 @@ local function register_spills(worker, hold, spills)
   local c = hold.lot.c
   for i = 1, #spills, 2 do
     local name, links = spill_name(worker, hold.token, spills[i]), spills[i + 1]
-    if redis.call('SREM', P .. 'recalled:' .. worker, name) == 0 then
+    if redis.call('SREM', K.recalled(worker), name) == 0 then
       if is_open(c) then
-        redis.call('HSET', P .. 'spills:' .. c, name, int(links) .. ' ' .. int(now))
+        redis.call('HSET', K.spills(c), name, int(links) .. ' ' .. int(now))
         count(c, 'admitted', links)
         count(c, 'spilled', links)
       else
@@ -35,7 +35,7 @@ end
 -- The parent is in other hands: that some of its children came back is of no interest any more.
 local function drop_spills(worker, token, spills)
   for i = 1, #spills, 2 do
-    redis.call('SREM', P .. 'recalled:' .. worker, spill_name(worker, token, spills[i]))
+    redis.call('SREM', K.recalled(worker), spill_name(worker, token, spills[i]))
   end
 end
 
@@ -47,7 +47,7 @@ end
 
 -- Whether a record that comes back is to take effect; from now on it will not again.
 local function claim_spill(c, worker, token, chunk)
-  local name, key = spill_name(worker, token, chunk), P .. 'spills:' .. c
+  local name, key = spill_name(worker, token, chunk), K.spills(c)
   local links = spill_of(redis.call('HGET', key, name))
   if links > 0 then
     redis.call('HDEL', key, name)
@@ -55,14 +55,14 @@ local function claim_spill(c, worker, token, chunk)
     count(c, 'spilled', -links)
     return true
   end
-  return redis.call('HEXISTS', P .. 'h:' .. worker, token) == 1
-    and redis.call('SADD', P .. 'recalled:' .. worker, name) == 1
+  return redis.call('HEXISTS', K.holds(worker), token) == 1
+    and redis.call('SADD', K.recalled(worker), name) == 1
 end
 
 -- Fail the links of some records of crawl c that recall has passed without meeting them: Kafka has lost
 -- them, or nobody could read them. Answers the next cursor.
 local function lose_spills(c, cursor, count_hint)
-  local passed, key = tonumber(redis.call('HGET', P .. 'm', 'passed') or NEVER), P .. 'spills:' .. c
+  local passed, key = tonumber(redis.call('HGET', K.meta, 'passed') or NEVER), K.spills(c)
   local scanned = redis.call('HSCAN', key, cursor, 'COUNT', count_hint)
   for i = 1, #scanned[2], 2 do
     local name = scanned[2][i]

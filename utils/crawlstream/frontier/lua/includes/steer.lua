@@ -6,41 +6,41 @@
 --   somebody has steered it last).
 -- Needs: clock, ledger, bands. Cost: a few commands each.
 local function revisit_soon(c)
-  redis.call('HSET', P .. 'revisit', c, '0')
+  redis.call('HSET', K.revisit, c, '0')
   wake_tend_by(now)
 end
 
 -- Remember the highest priority that the run was fed with: `reprioritize` moves it.
 local function note_seed_priority(c, priority)
   local crawl = crawl_of(c)
-  crawl.top = crawl.top or tonumber(redis.call('HGET', P .. 'x:' .. c, 'top') or NEVER)
+  crawl.top = crawl.top or tonumber(redis.call('HGET', K.ledger(c), 'top') or NEVER)
   if priority > crawl.top then
     crawl.top = priority
-    redis.call('HSET', P .. 'x:' .. c, 'top', int(priority))
+    redis.call('HSET', K.ledger(c), 'top', int(priority))
   end
 end
 
 -- Somebody has steered the run in this life: what was told before it began does not count any more.
 local function note_steered(c)
-  redis.call('HSET', P .. 'x:' .. c, 'steered', int(life))
+  redis.call('HSET', K.ledger(c), 'steered', int(life))
 end
 
 local function was_steered(c)
-  return redis.call('HGET', P .. 'x:' .. c, 'steered') == int(life)
+  return redis.call('HGET', K.ledger(c), 'steered') == int(life)
 end
 
 local steer = {}
 
 function steer.pause(c)
-  redis.call('HSET', P .. 'x:' .. c, 'paused', '1')
+  redis.call('HSET', K.ledger(c), 'paused', '1')
   crawl_of(c).paused = true
 end
 
 -- A run that lost its last entry while it was paused becomes idle now, not before.
 function steer.resume(c)
-  if redis.call('HDEL', P .. 'x:' .. c, 'paused') == 1 then
+  if redis.call('HDEL', K.ledger(c), 'paused') == 1 then
     crawl_of(c).paused = nil
-    redis.call('ZREM', P .. 'idle', c)
+    redis.call('ZREM', K.idle, c)
     touched[c] = true
     revisit_soon(c)
   end
@@ -48,8 +48,8 @@ end
 
 -- Everything of the run moves by as much as its best seed would have to move to `priority`.
 function steer.reprioritize(c, priority)
-  local top = tonumber(redis.call('HGET', P .. 'x:' .. c, 'top') or priority)
-  redis.call('HSET', P .. 'shifts', c, int(priority - top))
+  local top = tonumber(redis.call('HGET', K.ledger(c), 'top') or priority)
+  redis.call('HSET', K.shifts, c, int(priority - top))
   shifts = nil
   revisit_soon(c)
 end

@@ -20,7 +20,7 @@ local state_cache, changed_states = {}, {}
 local table_rule_of, join_rules, load_states, save_states, spent_at
 local allowance, grant, report_send, end_request
 local note_robots, heed, is_unreachable, care_of
-local NOT_BEFORE, ANSWER, REFUSAL, SILENCE = 3, 1, 2, 3
+local NOT_BEFORE, ANSWER, SILENCE = 3, 1, 3  -- What a site does: 2 is a refusal.
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
@@ -63,17 +63,17 @@ end
 -- What the table says of a domain; `rule` of its state is what is true for it now.
 function table_rule_of(domain)
   if not default_rule then
-    default_rule = parse_rule(redis.call('HGET', P .. 'rules', DEFAULT_RULE))
-    has_own_rules = redis.call('HLEN', P .. 'rules') > FIELDS_WITHOUT_DOMAIN
+    default_rule = parse_rule(redis.call('HGET', K.rules, DEFAULT_RULE))
+    has_own_rules = redis.call('HLEN', K.rules) > FIELDS_WITHOUT_DOMAIN
   end
-  local text = has_own_rules and domain ~= DEFAULT_RULE and redis.call('HGET', P .. 'rules', domain)
+  local text = has_own_rules and domain ~= DEFAULT_RULE and redis.call('HGET', K.rules, domain)
   return text and parse_rule(text) or default_rule
 end
 
 -- Give the states of these domains their rules: one HMGET where any has one of its own.
 function join_rules(domains, states)
   local default = table_rule_of(DEFAULT_RULE)
-  local texts = has_own_rules and redis.call('HMGET', P .. 'rules', unpack(domains))
+  local texts = has_own_rules and redis.call('HMGET', K.rules, unpack(domains))
   for i = 1, #domains do
     local state, rule = states[i], texts and texts[i] and parse_rule(texts[i]) or default
     state.rule = state[NOT_BEFORE] ~= 0 and slowed(state, rule) or rule
@@ -112,7 +112,7 @@ function load_states(keys)
       missing[n], state_cache[key] = key, false
     end
   end
-  local states = n > 0 and redis.call('HMGET', P .. 't', unpack(missing)) or {}
+  local states = n > 0 and redis.call('HMGET', K.states, unpack(missing)) or {}
   for i = 1, n do
     local state = decode_state(missing[i], states[i])
     states[i], state_cache[missing[i]] = state, state
@@ -130,7 +130,7 @@ function save_states()
     n = n + 2
   end
   if n > 0 then
-    redis.call('HSET', P .. 't', unpack(args))
+    redis.call('HSET', K.states, unpack(args))
   end
 end
 
@@ -356,7 +356,7 @@ function heed(hold, state, what, wait, moment)
     state[NOT_BEFORE] = math.max(state[NOT_BEFORE], now + asked)
   end
   if is_news and is_unreachable(state) and crawl_of(hold.lot.c).state == 'running' then
-    redis.call('HSETNX', P .. 'abandon', hold.lot.c, '0')
+    redis.call('HSETNX', K.abandon, hold.lot.c, '0')
     wake_tend_by(now)
   end
 end

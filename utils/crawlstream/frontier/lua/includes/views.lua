@@ -30,7 +30,7 @@ end
 -- All views of a spider.
 function views_of(S)
   if not views[S] then
-    views[S] = is_by_group and redis.call('HKEYS', P .. 'views:' .. S) or { S }
+    views[S] = is_by_group and redis.call('HKEYS', K.views(S)) or { S }
   end
   return views[S]
 end

@@ -1,13 +1,14 @@
 -- The domains of a crawl, one after the other, in bounded steps.
 -- Guarantee: a domain that the crawl has from the first step to the last is visited.
--- `<work>` HASH crawl number -> cursor of its domains: '0' begins, 'end' is behind the last ones.
--- `<work>:<c>` LIST domains that were found and not visited yet: a scan may find some hundreds at once.
+-- Each walk has two keys, `revisit` and `revisit:<c>`, or `abandon` and `abandon:<c>`:
+--   cursors HASH crawl number -> cursor of its domains: '0' begins, 'end' is behind the last ones;
+--   list LIST domains that were found and not visited yet: a scan may find some hundreds at once.
 -- Needs: clock, admit. Cost: two commands a domain, beside those of the visit.
 local DOMAINS_A_SCAN = 50
 
 -- Find more domains, from a cursor on; answers where to go on.
 local function find_domains(c, cursor, list)
-  local scanned = redis.call('HSCAN', P .. 'k:' .. c, cursor, 'COUNT', DOMAINS_A_SCAN)
+  local scanned = redis.call('HSCAN', K.domains(c), cursor, 'COUNT', DOMAINS_A_SCAN)
   local names = {}
   for i = 1, #scanned[2], 2 do
     names[#names + 1] = scanned[2][i]
@@ -19,31 +20,30 @@ local function find_domains(c, cursor, list)
 end
 
 -- Stop walking, where it may have come to.
-local function end_walk(work, c)
-  redis.call('HDEL', P .. work, c)
-  redis.call('UNLINK', P .. work .. ':' .. c)
+local function end_walk(cursors, list, c)
+  redis.call('HDEL', cursors, c)
+  redis.call('UNLINK', list)
 end
 
 -- Visit domains: `visit` gets their name and bands, and answers whether it is done with this one, and
 -- whether there may be another in this step. Answers whether all were visited.
-local function walk(work, c, visit)
-  local list, cursor = P .. work .. ':' .. c, redis.call('HGET', P .. work, c)
-  local may_go_on = true
+local function walk(cursors, list, c, visit)
+  local cursor, may_go_on = redis.call('HGET', cursors, c), true
   while may_go_on do
     local domain, is_done = redis.call('LPOP', list), nil
     if domain then
-      local record = parse_domain_record(redis.call('HGET', P .. 'k:' .. c, domain))
+      local record = parse_domain_record(redis.call('HGET', K.domains(c), domain))
       is_done, may_go_on = visit(domain, record.bands)
       if not is_done then
         redis.call('LPUSH', list, domain)
       end
     elseif cursor == 'end' then
-      end_walk(work, c)
+      end_walk(cursors, list, c)
       return true
     else
       cursor = find_domains(c, cursor, list)
     end
   end
-  redis.call('HSET', P .. work, c, cursor)
+  redis.call('HSET', cursors, c, cursor)
   return false
 end

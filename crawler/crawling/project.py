@@ -1,0 +1,101 @@
+"""Where a crawler finds its spider, and with which settings it runs.
+
+First among ours and those of CRAWLSTREAM_SPIDER_MODULES, then in the Scrapy project around the
+current directory (``scrapy.cfg``) or of SCRAPY_SETTINGS_MODULE, which keeps its pipelines and
+middlewares: the add-on of the cluster is added where its settings do not name it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from traceback import extract_tb
+
+from scrapy import Spider
+from scrapy.settings import Settings
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.conf import closest_scrapy_cfg
+from scrapy.utils.project import get_project_settings
+
+from crawling.spiders.base import ClusterSpider
+from crawlstream.errors import ConfigError
+
+_OURS = "crawling.settings"
+_ADDON = "crawling.addon.ClusterAddon"
+
+
+def settings_of(name: str) -> Settings:
+    """The settings of a process that runs the spider; ConfigError tells why none could."""
+    ours = Settings()
+    ours.setmodule(_OURS, priority="project")
+    spiders = _spiders(ours)
+    if name in spiders:
+        _check(spiders[name])
+        return ours
+    if theirs := _project():
+        found = _spiders(theirs)
+        if name in found:
+            _check(found[name])
+            return theirs
+        spiders = {**spiders, **found}
+    known = ", ".join(sorted(each for each in spiders if issubclass(spiders[each], ClusterSpider)))
+    raise ConfigError(
+        f"unknown spider {name!r}; known spiders: {known}. Others are looked"
+        " for in CRAWLSTREAM_SPIDER_MODULES and in the Scrapy project around the current directory"
+    )
+
+
+def _project() -> Settings | None:
+    """The settings of the user's Scrapy project, with the cluster's add-on; None outside of one."""
+    if not (os.environ.get("SCRAPY_SETTINGS_MODULE") or closest_scrapy_cfg()):
+        return None
+    try:
+        settings = get_project_settings()
+    except Exception as error:
+        raise ConfigError(f"the settings of the Scrapy project: {_in_short(error)}") from error
+    addons = settings.getdict("ADDONS")
+    if not any(_ADDON in (each, _path(each)) for each in addons):
+        settings.set("ADDONS", {**addons, _ADDON: 0}, priority="project")
+    return settings
+
+
+def _path(named: object) -> str:
+    """The import path of a class; settings may name one by itself."""
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+
+
+def _spiders(settings: Settings) -> Mapping[str, type[Spider]]:
+    """All that the modules of some settings hold, by name; ConfigError if one cannot be read."""
+    try:
+        loader = get_spider_loader(settings)
+    except Exception as error:
+        raise ConfigError(_unreadable(settings.getlist("SPIDER_MODULES"), error)) from error
+    return {name: loader.load(name) for name in loader.list()}
+
+
+def _unreadable(modules: list[str], error: Exception) -> str:
+    absent = isinstance(error, ModuleNotFoundError) and error.name
+    if absent and any(f"{each}.".startswith(f"{absent}.") for each in modules):
+        named = os.environ.get("CRAWLSTREAM_SPIDER_MODULES", "").split(",")
+        is_ours = any(f"{each}.".startswith(f"{absent}.") for each in named)
+        setting = "CRAWLSTREAM_SPIDER_MODULES" if is_ours else "SPIDER_MODULES"
+        return f"{setting}: {error}; is its directory on PYTHONPATH?"
+    return f"the spiders in {', '.join(modules)} cannot be read: {_in_short(error)}"
+
+
+def _in_short(error: Exception) -> str:
+    """An error of the user's own code, and where it is."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:
+        return said
+    return f"{said} ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
+def _check(spider: type[Spider]) -> None:
+    """ConfigError for a spider that would crawl by itself, past the frontier."""
+    if not issubclass(spider, ClusterSpider):
+        raise ConfigError(
+            f"{spider.__name__} is not a cluster spider: derive it from"
+            " crawling.ClusterSpider, listed before other base classes"
+        )

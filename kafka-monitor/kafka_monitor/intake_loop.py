@@ -1,0 +1,232 @@
+"""The loop: poll, judge, reject, put, next. While one batch is put the next one is judged.
+
+Batches are judged in their order and put in their order, one at a time: the position moves in
+record order, and what is judged ahead is thrown away when the batch before it cannot be put.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.protocols import Source
+from crawlstream.bus.records import Batch, LostRecords
+from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
+from crawlstream.frontier.intake import BYTES_PER_CALL
+from crawlstream.model.effects import IntakeResult
+from crawlstream.stats.tally import Tally
+from crawlstream.tasks import let_leave
+from kafka_monitor.consumer import PartitionConsumer
+from kafka_monitor.intake import Intake, JudgedBatch, sentence_of
+from kafka_monitor.metrics import RECORDS, REQUESTS
+from kafka_monitor.recovery import Recovery
+from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
+from kafka_monitor.stop_lookahead import StopLookahead
+
+POLL_S = 0.5
+"""Longest wait for records, and so for the notice of a stop."""
+
+LOOK_EVERY_S = 2.0
+"""How soon a Redis that lost everything is noticed while nothing is fed."""
+
+BROKEN_AFTER = 3
+"""When so many records in a row cannot be put, or a bare position cannot, the fault is not theirs:
+the frontier is waited for like any service that is away, instead of rejecting all that comes."""
+
+log = structlog.get_logger()
+
+
+class IntakeLoop:
+    """Moves requests from Kafka into the frontier, batch by batch.
+
+    While a service is waited for, Kafka delivers nothing and the group is kept. A stop in this time
+    cancels the loop, which harms nothing: the position has not moved.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        intake: Intake,
+        rejects: RejectionPublisher,
+        *,
+        recovery: Recovery,
+        ahead: StopLookahead,
+        tally: Tally,
+    ) -> None:
+        self.liveness = Liveness("put", pause=source.pause, resume=source.resume)
+        self._consumer = PartitionConsumer(source, self._locate, liveness=self.liveness)
+        self._intake = intake
+        self._rejects = rejects
+        self._recovery = recovery
+        self._ahead = ahead
+        self._tally = tally
+        self._looked_at = time.monotonic()
+        self._failed_in_a_row = 0
+        self._settling: asyncio.Task[int | None] | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; the batches at hand are finished first."""
+        try:
+            while not stop.is_set():
+                for batch in await self._poll():
+                    await self._take(batch)
+                self.liveness.beat()
+                await self._look_after_positions()
+            await self._settled()
+        finally:
+            if self._settling is not None:
+                self._settling.cancel()
+
+    async def _poll(self) -> Sequence[Batch]:
+        """What has arrived already, or else what comes once nothing is under way any more."""
+        batches = await self._consumer.poll(0)
+        if not batches:
+            await self._settled()
+            batches = await self._consumer.poll(POLL_S)
+        return batches
+
+    async def _take(self, batch: Batch) -> None:
+        for part in batch.chunks(self._intake.most(batch), BYTES_PER_CALL):
+            judged = await self._judge_ahead(part)
+            if await self._settled() == batch.partition:
+                return
+            self._settling = asyncio.create_task(self._put_or_seek(judged))
+            await let_leave()
+
+    async def _judge_ahead(self, part: Batch) -> JudgedBatch:
+        """Judge while the batch before is put; a handler that must wait waits behind it."""
+        try:
+            return await self._intake.judge(part)
+        except (Unavailable, FrontierFull):
+            if self._settling is not None:
+                await asyncio.wait([self._settling])
+            return await self._judge(part)
+
+    async def _judge(self, part: Batch) -> JudgedBatch:
+        return await self.liveness.retry(partial(self._intake.judge, part))
+
+    async def _settled(self) -> int | None:
+        """Wait until nothing is being put; answers the partition that had to be read again."""
+        settling, self._settling = self._settling, None
+        return None if settling is None else await settling
+
+    async def _put_or_seek(self, judged: JudgedBatch) -> int | None:
+        """Let a batch take effect; a batch too far ahead has its partition read again."""
+        partition, reached = judged.batch.partition, judged.batch.next
+        if not await self._consumer.apply(judged.batch, partial(self._put_all, judged)):
+            return partition
+        self._recovery.note_reached(partition, reached)
+        if not self._recovery.is_past(partition, reached):
+            await self._consumer.commit(partition, reached)
+        return None
+
+    async def _locate(self, topic_id: str, partition: int) -> int:
+        try:
+            return await self._recovery.locate(topic_id, partition)
+        except (CrawlstreamError, LostRecords):
+            raise
+        except Exception as error:
+            raise Unavailable(
+                f"cannot read the position of partition {partition}: {error}"
+            ) from error
+
+    async def _look_after_positions(self) -> None:
+        """Notice a Redis that was lost, and a late stop, also while no records come that tell."""
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = time.monotonic()
+        await self._settled()
+        try:
+            misplaced = await self.liveness.retry(self._recovery.misplaced)
+        except Exception as error:  # noqa: BLE001  a frontier that is broken is told by what is put
+            log.warning("poll", outcome="not_looked", error=repr(error))
+            return
+        for partition, topic_id in misplaced.items():
+            await self._consumer.place(topic_id, partition)
+
+    async def _put_all(self, judged: JudgedBatch) -> None:
+        """Let a batch take effect, or isolate the one record in it that makes this impossible."""
+        batch = judged.batch
+        try:
+            await self._settle(judged)
+        except PositionGap:
+            raise
+        except Exception as error:
+            if len(batch.records) > 1:
+                for part in batch.chunks((len(batch.records) + 1) // 2):
+                    await self._put_all(await self._judge(part))
+                return
+            log.exception("put", outcome="failed", offset=batch.start)
+            self._failed_in_a_row += 1
+            problems = [sentence_of(error)]
+            rejected = [RejectedRecord(record, "put_failed", problems) for record in batch.records]
+            await self._settle(JudgedBatch(batch, (), rejected, {}))
+
+    async def _settle(self, judged: JudgedBatch) -> None:
+        """Rejections and stops first, then effects and position: what breaks is repeated.
+
+        What the frontier did not admit (a cap, a crawl stopped since) is told after: only the
+        frontier knows, and it has counted it. It answers that again, whoever asks, until it hears
+        that it was told: so it is told also after a lost answer, and after a death.
+        """
+        begun = time.monotonic()
+        await self.liveness.retry(partial(self._rejects.publish, judged.rejected))
+        note = partial(self._recovery.note_steering, judged.batch, judged.effects)
+        await self.liveness.retry(note)
+        answer = await self.liveness.retry(partial(self._put, judged))
+        failpoint("after_put")
+        if answer.refused:
+            await self.liveness.retry(partial(self._rejects.publish, _refused(judged, answer)))
+            await self.liveness.retry(partial(self._intake.note_told, judged.batch))
+        self._count(judged, answer)
+        log.info(
+            "put",
+            partition=judged.batch.partition,
+            start=judged.batch.start,
+            next=judged.batch.next,
+            applied=answer.applied,
+            rejected=len(judged.rejected),
+            refused=len(answer.refused),
+            ms=round((time.monotonic() - begun) * 1000, 1),
+        )
+
+    async def _put(self, judged: JudgedBatch) -> IntakeResult:
+        try:
+            answer = await self._intake.put(judged)
+        except FrontierFull:
+            self._ahead.is_wanted.set()
+            raise
+        except CrawlstreamError:
+            raise
+        except Exception as error:
+            if judged.effects and self._failed_in_a_row < BROKEN_AFTER:
+                raise
+            raise Unavailable(f"the frontier cannot accept requests: {error}") from error
+        if judged.effects:
+            self._failed_in_a_row = 0
+        return answer
+
+    def _count(self, judged: JudgedBatch, answer: IntakeResult) -> None:
+        if judged.effects and not answer.applied:
+            return
+        self._tally.count("kafka-monitor", "total", by=len(judged.batch.records))
+        RECORDS.inc(len(judged.batch.records))
+        if judged.rejected:
+            self._tally.count("kafka-monitor", "fail", by=len(judged.rejected))
+        for name, handled in judged.handled.items():
+            self._tally.count("kafka-monitor", "plugins", name, by=handled)
+            REQUESTS.labels(name).inc(handled)
+
+
+def _refused(judged: JudgedBatch, answer: IntakeResult) -> list[RejectedRecord]:
+    return [
+        RejectedRecord(record, reason, [f"$: not admitted to the frontier: {reason}"])
+        for record in judged.batch.records
+        if (reason := answer.refused.get(record.offset))
+    ]

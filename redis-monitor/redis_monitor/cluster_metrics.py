@@ -1,0 +1,111 @@
+"""Metrics that are looked up now and then: who lives, how sites answer, what lags."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from redis.asyncio import Redis
+
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import PartitionOffsets, partition_offsets
+from crawlstream.errors import KafkaUnavailable
+from crawlstream.keys import FrontierKeys
+from crawlstream.stats.domains import read_domains
+from crawlstream.stats.heartbeat import living
+from redis_monitor import metrics
+
+EVERY_S = 10.0
+STEPS_A_LOOK = 3
+"""Domains are looked at every so many steps: they are thousands, of which the busiest are told."""
+BUSIEST = 20
+"""Domains that are told by name: each is three series."""
+_KAFKA_S = 15.0
+
+
+class ClusterMetrics:
+    """Looks, and tells; safe beside any number of others."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        kafka: Kafka,
+        *,
+        redis: Redis,
+        keys: FrontierKeys,
+        is_watched: Callable[[], bool],
+    ) -> None:
+        """``is_watched`` answers whether ZooKeeper tells of changed rules."""
+        self._settings = settings
+        self._kafka = kafka
+        self._redis = redis
+        self._keys = keys
+        self._is_watched = is_watched
+        self._steps = 0
+        self._incoming, self._group = settings.topics.incoming, settings.kafka_group
+
+    async def step(self) -> float:
+        """Look once; KafkaUnavailable after all else was told."""
+        metrics.ZOOKEEPER.set(self._is_watched())
+        disk = shutil.disk_usage(existing(Path(self._settings.home)))
+        metrics.DISK_FREE.set(disk.free)
+        metrics.DISK_SIZE.set(disk.total)
+        await self._processes()
+        if self._steps % STEPS_A_LOOK == 0:
+            await self._domains()
+        self._steps += 1
+        await self._writes()
+        await self._lag()
+        return EVERY_S
+
+    async def _processes(self) -> None:
+        processes = await living(self._redis, self._keys)
+        metrics.PROCESSES.clear()
+        for (kind, version), count in Counter((p.kind, p.version) for p in processes).items():
+            metrics.PROCESSES.labels(kind, version).set(count)
+
+    async def _domains(self) -> None:
+        busiest = await read_domains(self._redis, self._keys, most=BUSIEST)
+        for gauge in (
+            metrics.DOMAIN_RESPONSES,
+            metrics.DOMAIN_SUCCESS,
+            metrics.DOMAIN_LATENCY,
+        ):
+            gauge.clear()
+        for domain, traffic in busiest.items():
+            metrics.DOMAIN_RESPONSES.labels(domain).set(traffic.responses)
+            metrics.DOMAIN_SUCCESS.labels(domain).set(traffic.success_rate)
+            if traffic.latency_ms is not None:
+                metrics.DOMAIN_LATENCY.labels(domain).set(traffic.latency_ms / 1000)
+
+    async def _writes(self) -> None:
+        told = cast("dict[str, object]", await self._redis.info("persistence"))
+        written = [name for name in told if name.endswith(("_write_status", "_bgsave_status"))]
+        metrics.WRITES.set(all(told[name] == "ok" for name in written))
+
+    async def _lag(self) -> None:
+        try:
+            async with asyncio.timeout(_KAFKA_S):
+                partitions = await partition_offsets(self._kafka, self._incoming, group=self._group)
+        except TimeoutError as error:
+            raise KafkaUnavailable from error
+        for partition, found in partitions.items():
+            metrics.LAG.labels(str(partition)).set(lag_of(found))
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or where it would be made."""
+    folder = folder.absolute()
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
+def lag_of(found: PartitionOffsets) -> int:
+    """Records behind the last commit; all there are where nothing was committed, or too much."""
+    committed = found.committed or 0
+    # More than there is was committed for a topic of this name that is gone.
+    return found.end - max(found.oldest, committed if committed <= found.end else 0)

@@ -1,0 +1,160 @@
+"""One way to tell people: endings from the events topic, problems as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from hashlib import blake2b
+from typing import Protocol
+
+import structlog
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_source
+from crawlstream.bus.history import partition_offsets
+from crawlstream.bus.protocols import Source
+from crawlstream.bus.records import Batch, OutOfRange
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.event import CrawlEvent
+from crawlstream.model.notice import Notice
+from crawlstream.retry import Backoff
+from crawlstream.tasks import beside
+from crawlstream.wire import events
+from redis_monitor.metrics import NOTICES
+
+KEPT_S = 24 * 3600
+"""How long a notice is tried again."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
+_MOST_PROBLEMS = 100
+
+log = structlog.get_logger()
+
+
+class NotDelivered(CrawlstreamError):
+    """The receiver did not take a notice; it is worth another attempt."""
+
+
+class Transport(Protocol):
+    """What takes notices away."""
+
+    name: str
+
+    async def send(self, notice: Notice) -> None:
+        """Return when it is there; else NotDelivered."""
+
+
+class Channel:
+    """Sends everything by one transport."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        kafka: Kafka,
+        topic: str,
+        *,
+        group: str,
+        cluster: str,
+        about: Collection[str],
+    ) -> None:
+        self._transport = transport
+        self._kafka = kafka
+        self._topic = topic
+        self._group = f"{group}-notify-{transport.name}"
+        self._cluster = cluster
+        self._about = about
+        self._problems: asyncio.Queue[Notice] = asyncio.Queue(_MOST_PROBLEMS)
+        self._source: Source = make_source(
+            kafka, topic, group=self._group, locate=self._locate, on_out_of_range=_oldest
+        )
+
+    def tell(self, notice: Notice) -> None:
+        """Send a problem's notice soon; the newest is left out where too many wait."""
+        if self._problems.full():
+            self._count("dropped", notice)
+        else:
+            self._problems.put_nowait(notice)
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        async with self._source, beside(self._send_problems()):
+            while True:
+                for batch in await self._source.poll(1.0):
+                    await self._send_endings(batch)
+
+    async def _send_endings(self, batch: Batch) -> None:
+        for record in batch.records:
+            event = events.decode_crawl_event(record.value or b"")
+            if event and event.event.removeprefix("crawl_") in self._about:
+                await self._deliver(ending_of(event, self._cluster))
+                await self._source.commit({batch.partition: record.offset + 1})
+        await self._source.commit({batch.partition: batch.next})
+
+    async def _send_problems(self) -> None:
+        while True:
+            await self._deliver(await self._problems.get())
+
+    async def _deliver(self, notice: Notice) -> None:
+        """Send until it is taken, or too old."""
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        while True:
+            try:
+                await self._transport.send(notice)
+            except NotDelivered as error:
+                why = str(error)
+            except Exception as error:  # noqa: BLE001  the next notices are to come, too
+                why = repr(error)
+            else:
+                self._count("sent", notice)
+                return
+            if time.time() > notice.at + KEPT_S:
+                self._count("dropped", notice, error=why)
+                return
+            self._count("failed", notice, error=why)
+            await asyncio.sleep(next(backoff))
+
+    def _count(self, outcome: str, notice: Notice, **more: str) -> None:
+        NOTICES.labels(self._transport.name, outcome).inc()
+        told = {"channel": self._transport.name, "id": notice.id, "notice": notice.event, **more}
+        if outcome == "sent":
+            log.info("notify", outcome=outcome, **told)
+        else:
+            log.warning("notify", outcome=outcome, **told)
+
+    async def _locate(self, _topic_id: str, partition: int) -> int | None:
+        """Behind what was sent; a channel that is new tells what comes from now on."""
+        known = (await partition_offsets(self._kafka, self._topic, group=self._group))[partition]
+        if known.committed is not None:
+            return known.committed
+        await self._source.commit({partition: known.end})
+        return known.end
+
+
+async def _oldest(where: OutOfRange) -> int:
+    """Where to go on when Kafka does not hold the position: what is left is told."""
+    return where.log_start
+
+
+def ending_of(event: CrawlEvent, cluster: str) -> Notice:
+    """The notice of a run that ended."""
+    key, counters = event.crawl, event.counters
+    parts = (cluster, *(key.spiderid, key.appid, key.crawlid), str(event.run), event.event)
+    seconds = max(0, int(event.server_time - event.started_at)) if event.started_at else 0
+    minutes, hours = seconds // 60, seconds // 3600
+    return Notice(
+        id=name_of(*parts),
+        event=event.event,
+        at=event.server_time,
+        cluster=cluster,
+        text=(
+            f"Crawl {key.crawlid} of {key.appid} {event.event.removeprefix('crawl_')}:"
+            f" {counters.get('done', 0)} done, {counters.get('failed', 0)} failed,"
+            f" run {event.run}, {hours}:{minutes % 60:02}:{seconds % 60:02} h."
+        ),
+        ending=event,
+    )
+
+
+def name_of(*parts: str) -> str:
+    """The same name whenever and by whomever a notice is made."""
+    return "msg_" + blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,69 @@
+"""A notice as a mail."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+import ssl
+from email.message import EmailMessage
+from urllib.parse import unquote, urlsplit
+
+from crawlstream.boot.printable import printable
+from crawlstream.boot.settings import Settings
+from crawlstream.model.notice import Notice
+from crawlstream.wire import notices
+from redis_monitor.notify.channel import NotDelivered
+
+TIMEOUT_S = 15.0
+_LONGEST_SUBJECT = 150
+_PORTS = {"smtp": 25, "smtps": 465}
+
+
+class Mail:
+    """Sends notices by one mail server to all receivers."""
+
+    name = "mail"
+
+    def __init__(self, settings: Settings) -> None:
+        self._server = urlsplit(settings.notify_smtp.get_secret_value())
+        self._from = settings.notify_mail_from
+        self._to = settings.notify_mail_to
+
+    async def send(self, notice: Notice) -> None:
+        """Return when the server has taken the mail; else NotDelivered."""
+        try:
+            await asyncio.to_thread(self._send, self._message(notice))
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotDelivered(str(error) or type(error).__name__) from error
+
+    def _message(self, notice: Notice) -> EmailMessage:
+        mail = EmailMessage()
+        mail["From"] = self._from
+        mail["To"] = ", ".join(self._to)
+        text = " ".join(printable(notice.text).split())
+        mail["Subject"] = f"[{notice.cluster}] {text}"[:_LONGEST_SUBJECT]
+        mail["Message-ID"] = f"<{notice.id}@crawlstream>"
+        mail["Auto-Submitted"] = "auto-generated"
+        mail.set_content(f"{text}\n\n{printable(notices.encode(notice).decode())}\n")
+        return mail
+
+    def _send(self, mail: EmailMessage) -> None:
+        server, is_tls = self._server, self._server.scheme == "smtps"
+        host, port = server.hostname or "", server.port or _PORTS[server.scheme]
+        context = ssl.create_default_context()
+        with (
+            smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=context)
+            if is_tls
+            else smtplib.SMTP(host, port, timeout=TIMEOUT_S)
+        ) as client:
+            client.ehlo()
+            if not is_tls and client.has_extn("starttls"):
+                client.starttls(context=context)
+                is_tls = True
+            if server.username:
+                if not is_tls:
+                    raise smtplib.SMTPNotSupportedError(
+                        "the mail server offers no STARTTLS: the password was not sent"
+                    )
+                client.login(unquote(server.username), unquote(server.password or ""))
+            client.send_message(mail)

@@ -1,0 +1,179 @@
+"""What is wrong with the cluster: looked for again and again, told when it begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.tail import end_offsets
+from crawlstream.errors import CrawlstreamError
+from crawlstream.frontier.queries import FrontierQueries
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.notice import Notice
+from crawlstream.model.process import Process
+from crawlstream.model.state import FrontierState
+from crawlstream.stats.heartbeat import living
+from redis_monitor.notify.channel import name_of
+
+_LOOK_EVERY_S = 15.0
+_REJECTED_S = 600.0
+"""Records that are rejected one after the other are one problem."""
+_NEEDED = ("kafka-monitor", "redis-monitor")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What is looked at, and who looks."""
+
+    redis: Redis
+    keys: FrontierKeys
+    queries: FrontierQueries
+    kafka: Kafka
+    rejected: str
+    """Topic of what was rejected."""
+    process: Process
+    name: str
+    """Prefix of the topics."""
+
+
+@dataclass(slots=True)
+class _Sight:
+    """A problem: since when it is there or gone, and whether it was told."""
+
+    text: str
+    changed_at: float
+    is_there: bool = True
+    is_told: bool = False
+
+
+class ProblemLog:
+    """Problems over time: which are to be told of now."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self._known: dict[str, _Sight] = {}
+
+    def note(self, there: Mapping[str, str], now: float) -> list[tuple[str, str, str]]:
+        """Take a look's problems, code -> sentence; ``(event, code, sentence)`` of each change.
+
+        What comes or goes for less than ``after_s`` is no change.
+        """
+        for code, text in there.items():
+            sight = self._known.setdefault(code, _Sight(text, now))
+            sight.text = text
+        changes = []
+        for code, sight in list(self._known.items()):
+            if (code in there) != sight.is_there:
+                sight.is_there, sight.changed_at = code in there, now
+            if now - sight.changed_at < self._after_s:
+                continue
+            if sight.is_there and not sight.is_told:
+                sight.is_told = True
+                changes.append(("problem_began", code, sight.text))
+            if not sight.is_there:
+                del self._known[code]
+                if sight.is_told:
+                    changes.append(("problem_ended", code, f"No longer: {sight.text}"))
+        return changes
+
+
+class ProblemWatch:
+    """Looks at the cluster, and tells its channels what has changed."""
+
+    def __init__(
+        self, cluster: Cluster, tell: Callable[[Notice], object], *, after_s: float
+    ) -> None:
+        self._cluster = cluster
+        self._tell = tell
+        self._log = ProblemLog(after_s)
+        self._every_s = min(_LOOK_EVERY_S, max(after_s / 3, 0.1))
+        self._leads = True
+        self._rejected_end: int | None = None
+        self._rejected_count, self._rejected_at = 0, 0.0
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                there = await self._look()
+            except Exception as error:
+                log.exception("problems", error=repr(error))
+                there = None
+            if there is not None:
+                for event, code, text in self._log.note(there, time.monotonic()):
+                    self._say(event, code, text)
+            await asyncio.sleep(self._every_s)
+
+    def _say(self, event: str, code: str, text: str) -> None:
+        # What is told where Redis is away: nobody knows who comes first, so everybody tells.
+        if not self._leads:
+            return
+        at, cluster = int(time.time()), self._cluster.name
+        name = name_of(cluster, event, code, str(at))
+        self._tell(Notice(id=name, event=event, at=at, cluster=cluster, text=text, problem=code))
+
+    async def _look(self) -> dict[str, str]:
+        found = await self._of_kafka()
+        try:
+            processes = await living(self._cluster.redis, self._cluster.keys)
+            state = await self._cluster.queries.state()
+        except (CrawlstreamError, RedisError, OSError, TimeoutError):
+            self._leads = True
+            return found | {"redis_down": "Redis does not answer."}
+        mine = self._cluster.process.name
+        names = [one.name for one in processes if one.kind == "redis-monitor"]
+        self._leads = mine == min(names, default=mine)
+        return found | problems_of(state, {(one.kind, one.spider) for one in processes})
+
+    async def _of_kafka(self) -> dict[str, str]:
+        """Whether Kafka answers, and what was rejected since the last look."""
+        try:
+            ends = await end_offsets(self._cluster.kafka, self._cluster.rejected)
+        except (CrawlstreamError, OSError):
+            return {"kafka_down": "Kafka does not answer."}
+        end, now = sum(ends.values()), time.monotonic()
+        before, self._rejected_end = self._rejected_end, end
+        if now - self._rejected_at > _REJECTED_S:
+            self._rejected_count = 0
+        if before is not None and end > before:
+            self._rejected_count += end - before
+            self._rejected_at = now
+        if not self._rejected_count:
+            return {}
+        count = self._rejected_count
+        named = "request was" if count == 1 else "requests were"
+        return {"rejected": f"{count} {named} rejected: `crawlstream rejected list` says why."}
+
+
+def problems_of(state: FrontierState, living_kinds: set[tuple[str, str]]) -> dict[str, str]:
+    """What counters and living processes tell: code -> sentence."""
+    found = {}
+    kinds = {kind for kind, _ in living_kinds}
+    for kind in _NEEDED:
+        if kind not in kinds:
+            found[f"no_{kind.replace('-', '_')}"] = f"No {kind} is running."
+    for spider, backlog in sorted(state.backlog.items()):
+        waiting = backlog.get("domains", 0)
+        if waiting and ("crawler", spider) not in living_kinds:
+            found[f"no_crawler:{spider}"] = (
+                f"No crawler of spider {spider} is running, but pages of {waiting} domains wait:"
+                f" `crawlstream up --spider {spider}=1` starts one."
+            )
+    if not state.rules_known:
+        found["no_rules"] = "No throttle rules are known, so nothing is fetched: see ZooKeeper."
+    if state.is_full:
+        found["redis_full"] = "Redis is full: seeds wait in Kafka."
+    if state.residual:
+        found["ledger"] = (
+            f"The ledger does not balance: {state.residual} pages are unaccounted for."
+        )
+    return found

@@ -1,0 +1,148 @@
+"""What the frontier owes the world, on its way from the outbox to Kafka.
+
+An effect and the debt of its record are made by one script, so neither is without the other. The
+record is deleted from the outbox after Kafka has it; a crash in between repeats it with its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.outbound import Outbound
+from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
+from crawlstream.frontier.streams import Streams
+from crawlstream.keys import FrontierKeys, Topics
+from crawlstream.model.effects import OutboxRecord
+from crawlstream.model.event import CrawlEvent
+from crawlstream.model.runs import RUNNING, RunMark
+from crawlstream.stats.tally import Tally
+from crawlstream.wire import events, replies, runs
+from redis_monitor.dead_letters import cut, dead_letter, lost_spill, put_aside
+from redis_monitor.ledger_audit import check_ending
+from redis_monitor.metrics import DEAD_LETTERS, RUNS
+
+COUNT = 100
+BLOCK_MS = 1000
+"""Longest wait for records, and so for the notice of a stop."""
+
+_STATES = {
+    "crawl_started": RUNNING,
+    "crawl_finished": "finished",
+    "crawl_stopped": "stopped",
+    "crawl_expired": "expired",
+}
+
+log = structlog.get_logger()
+
+
+class OutboxPublisher:
+    """Publishes beginnings, endings, dead letters and acceptances."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        *,
+        outbound: Outbound,
+        tally: Tally,
+        liveness: Liveness,
+    ) -> None:
+        self._streams = streams
+        self._outbound = outbound
+        self._topics = outbound.topics
+        self._tally = tally
+        self._liveness = liveness
+
+    async def step(self) -> float:
+        """Publish what is owed, in its order, then let the frontier forget it."""
+        owed = await self._streams.owed(count=COUNT, block_ms=BLOCK_MS)
+        if not owed:
+            return 0.0
+        records = [record for one in owed for record in self._records(one)]
+        ids = [one.id for one in owed]
+        async with self._streams.keeping_owed(ids):
+            await self._publish(records)
+            await self._liveness.retry(lambda: self._streams.published(ids))
+        _count(owed)
+        log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
+        return 0.0
+
+    async def _publish(self, records: Sequence[Out]) -> None:
+        """Send until Kafka has all of them: again only what it has not acknowledged."""
+        left = records
+
+        async def send() -> None:
+            nonlocal left
+            try:
+                await self._outbound.send(left)
+            except NotAcknowledged as error:
+                left = error.records
+                raise
+
+        while left:
+            try:
+                await self._liveness.retry(send)
+            except RecordTooLarge as error:
+                log.exception("publish", outcome="too_large")
+                left = [small for each in error.records if (small := cut(each, self._topics))]
+            else:
+                return
+
+    def _records(self, owed: OutboxRecord) -> Sequence[Out]:
+        if owed.kind == "accepted":
+            body = replies.accepted(
+                owed.crawl, uuid=owed.uuid or "", run=owed.run, server_time=owed.server_time
+            )
+            return self._outbound.reply(owed.crawl.appid, body)
+        if owed.hold is not None:
+            return dead_letter(owed, owed.hold, self._topics)
+        if owed.kind == "spill_lost":
+            return lost_spill(owed, self._topics)
+        if owed.kind not in _STATES:
+            return put_aside(owed, self._topics)
+        check_ending(owed)
+        ending = CrawlEvent(
+            event=owed.kind,
+            crawl=owed.crawl,
+            run=owed.run,
+            server_time=owed.server_time,
+            started_at=owed.started_at,
+            counters=owed.counters,
+            reasons=owed.reasons,
+        )
+        key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
+        event = Out(self._topics.events, events.encode(ending), key)
+        return [self._mark(owed), event, *self._expired(owed)]
+
+    def _mark(self, owed: OutboxRecord) -> Out:
+        """What a Redis made anew will be told of the run; before the world is told of its end."""
+        mark = RunMark(
+            crawl=owed.crawl,
+            run=owed.run,
+            state=_STATES[owed.kind],
+            positions=owed.positions,
+        )
+        return Out(self._topics.runs, runs.encode(mark), Topics.run_key(mark))
+
+    def _expired(self, owed: OutboxRecord) -> Sequence[Out]:
+        """The predecessor's own message about a crawl that reached its time."""
+        if owed.kind != "crawl_expired":
+            return []
+        self._tally.count("redis-monitor", "total")
+        self._tally.count("redis-monitor", "plugins", "ExpireMonitor")
+        body = replies.expired(
+            owed.crawl,
+            total_expired=owed.counters.get("expired", 0),
+            server_time=owed.server_time,
+        )
+        return self._outbound.reply(owed.crawl.appid, body)
+
+
+def _count(owed: Sequence[OutboxRecord]) -> None:
+    for one in owed:
+        if one.kind in _STATES:
+            RUNS.labels(one.kind).inc()
+        elif one.reason:
+            DEAD_LETTERS.labels(one.reason).inc(one.links or 1)

@@ -1,0 +1,27 @@
+"""Who lives, as screens ask it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import living
+from rest_service.service import Service
+
+PATIENCE_S = 3.0
+"""A screen that says what does not answer is of more use than one that waits for it."""
+
+
+async def living_processes(service: Service) -> Sequence[Process] | None:
+    """All that live; None: Redis does not tell."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            found: Sequence[Process] = await service.sampler.shared(
+                "processes", lambda: living(service.redis, service.keys)
+            )
+    except (RedisError, TimeoutError):
+        return None
+    return sorted(found, key=lambda one: one.name)

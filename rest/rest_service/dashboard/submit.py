@@ -1,0 +1,151 @@
+"""The form that starts a crawl: empty, or filled with what an earlier crawl was fed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import orjson
+from fastapi import APIRouter, Response
+
+from crawlstream.bus.records import Record
+from crawlstream.bus.tail import offsets_since, read_topic
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.crawl import CrawlKey
+from rest_service.dashboard.problems import Problem, spiders_of
+from rest_service.dashboard.processes import living_processes
+from rest_service.dashboard.render import render
+from rest_service.http.access import Client, Role
+from rest_service.service import Service, TheClient, TheService
+from rest_service.v2.crawls import crawl_state
+from rest_service.v2.reading import CLOCKS_DIFFER_MS, SCANNED, wanted_by
+
+_SEEDS_REPEATED = 500
+_PATIENCE_S = 5.0
+_ONCE = frozenset({"url", "appid", "crawlid", "uuid", "expires", "not_before"})
+"""Fields that are a crawl's own; all others hold for its repetition, too."""
+
+_SECRET = frozenset({"cookie", "cookies", "headers", "body"})
+"""Shown to those only who may see requests as they came."""
+
+Records = AsyncGenerator[Record, None]
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+class Field(NamedTuple):
+    """A field of a crawl request that not everybody needs."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    """``text``, ``number``, ``lines`` (a list), ``pairs``, ``json``, ``time``, ``truth``,
+    ``method``, ``long`` (a text of lines)."""
+    example: str = ""
+
+
+MORE: Sequence[Field] = (
+    Field("domain_max_pages", "Maximum number of pages per domain", "number"),
+    Field("allowed_domains", "Follow links only to these hosts", "lines", "example.com"),
+    Field("allow_regex", "Follow only links that match", "lines", "/products/"),
+    Field("deny_regex", "Never follow links that match", "lines", "/login"),
+    Field("deny_extensions", "Never follow links to these extensions", "lines", "pdf"),
+    Field("headers", "Headers", "pairs", "Accept-Language: en"),
+    Field("cookies", "Cookies", "pairs", "session: abc"),
+    Field("cookie", "Cookie header", "text", "a=1; b=2"),
+    Field("useragent", "User-Agent"),
+    Field("method", "Method of the seeds", "method"),
+    Field("body", "Request body of the seeds", "long"),
+    Field("obey_robots", "Obey robots.txt", "truth"),
+    Field("not_before", "Not before (your time)", "time"),
+    Field("expires", "Expires (your time)", "time"),
+    Field("attrs", "Data that every result repeats, as JSON", "json", '{"job": 7}'),
+    Field("uuid", "Reply under this uuid"),
+)
+
+
+@router.get("/submit")
+async def submit(
+    service: TheService,
+    client: TheClient,
+    *,
+    appid: str = "",
+    crawlid: str = "",
+    spiderid: str = "link",
+) -> Response:
+    """A form that says what is wrong while one types; of a crawl that is named, filled with it."""
+    seeds: Sequence[Mapping[str, Any]] = ()
+    problems = []
+    if crawlid:
+        client.check(appid)
+        seeds = await _fed(service, client, CrawlKey(spiderid, appid, crawlid))
+        if not seeds:
+            told = f"The seeds of crawl {crawlid} are not in Kafka any more."
+            problems.append(Problem(f"{told} Please enter them."))
+    spiders = spiders_of(await living_processes(service)) or ()
+    values = _filled(seeds, _ONCE if client.role >= Role.OPERATE else _ONCE | _SECRET)
+    return render(
+        "submit.html",
+        "/ui/submit",
+        client=client,
+        fresh_id=uuid4().hex[:12],
+        appid=appid or min(client.appids, default="dashboard"),
+        repeated=crawlid,
+        problems=problems,
+        spiders=sorted(spiders),
+        fields=MORE,
+        values=defaultdict(str, {"spiderid": spiderid, **values}),
+    )
+
+
+async def _fed(service: Service, client: Client, key: CrawlKey) -> Sequence[Mapping[str, Any]]:
+    """The seeds of a crawl's latest run, as far as Kafka has them and a person would wait."""
+    one = await crawl_state(service, key)
+    wanted = wanted_by(client, appid=key.appid, crawlid=key.crawlid, with_bodies=True)
+    since_ms = max(0, int(one.started_at * 1000) - CLOCKS_DIFFER_MS)
+    topic = service.topics.incoming
+    found: dict[str, Mapping[str, Any]] = {}
+    scanned = 0
+    try:
+        async with asyncio.timeout(_PATIENCE_S), service.pages.of(client.name):
+            start = dict(await offsets_since(service.kafka, topic, since_ms))
+            records = read_topic(service.kafka, topic, offsets=start)
+            async with aclosing(records):
+                async for record in records:
+                    scanned += 1
+                    seed: Any = wanted.pick(record)
+                    if seed and "url" in seed and seed.get("spiderid", "link") == key.spiderid:
+                        found[str(seed["url"])] = seed
+                    if scanned >= SCANNED or len(found) >= _SEEDS_REPEATED:
+                        break
+    except (CrawlstreamError, TimeoutError):
+        pass
+    return list(found.values())
+
+
+def _filled(
+    seeds: Sequence[Mapping[str, Any]], without: Collection[str] = _ONCE
+) -> Mapping[str, str]:
+    """What stands in the form: all URLs, and what the first seed says else."""
+    if not seeds:
+        return {}
+    urls = "\n".join(str(seed["url"]) for seed in seeds)
+    kinds = {one.name: one.kind for one in MORE}
+    rest = {name: value for name, value in seeds[0].items() if name not in without}
+    texts = {name: _text(kinds.get(name, ""), value) for name, value in rest.items()}
+    return {"urls": urls, **{name: text for name, text in texts.items() if text}}
+
+
+def _text(kind: str, value: Any) -> str:
+    """A value as somebody would have typed it."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    if kind == "pairs" and isinstance(value, dict):
+        return "\n".join(f"{name}: {text}" for name, text in value.items())
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,86 @@
+"""A crawl is found by its id alone, and one that nobody crawls is shown as waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.app import run
+from crawlstream.cli.common.which import which_crawl
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat
+from support.frontier.bench import KEYS, Bench
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+DOCS = CrawlKey("shop", "myapp", "docs")
+
+
+@pytest.fixture
+def here(redis: Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Commands of this process find the Redis of the test."""
+    place = redis.connection_pool.connection_kwargs
+    monkeypatch.setenv("REDIS_HOST", place["host"])
+    monkeypatch.setenv("REDIS_PORT", str(place["port"]))
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.usefixtures("here")
+async def test_an_id_that_is_unique_needs_no_application(bench: Bench) -> None:
+    """Of several the person chooses; of none the defaults are meant."""
+    await bench.feed.seeds("a/1", crawl=DOCS)
+    settings = load_settings()
+    assert await which_crawl(settings, "docs", appid=None, spider=None) == DOCS
+    unknown = await which_crawl(settings, "other", appid=None, spider=None)
+    assert unknown == CrawlKey("link", "crawlstream", "other")
+
+    await bench.feed.seeds("a/1", crawl=CrawlKey("link", "another", "docs"))
+    with pytest.raises(CrawlstreamError, match="--appid another --spider link, --appid myapp"):
+        await which_crawl(settings, "docs", appid=None, spider=None)
+    assert await which_crawl(settings, "docs", appid="myapp", spider=None) == DOCS
+
+
+async def test_without_redis_the_defaults_are_meant() -> None:
+    """A client that reaches Kafka alone can still ask."""
+    nowhere = load_settings(redis_port=1)
+    key = await which_crawl(nowhere, "docs", appid="myapp", spider=None)
+    assert key == CrawlKey("link", "myapp", "docs")
+
+
+@pytest.mark.usefixtures("here")
+async def test_a_crawl_that_lacks_a_crawler_is_shown_as_waiting(
+    bench: Bench, redis: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until one of its spider lives; another spider's does not count."""
+    await bench.feed.seeds("a/1", crawl=DOCS)
+    await Heartbeat(redis, KEYS, Process(kind="crawler", spider="link")).beat()
+    assert await asyncio.to_thread(run, ["crawls"]) == 0
+    assert "waiting: no crawler of shop" in capsys.readouterr().out
+    assert await asyncio.to_thread(run, ["crawls", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["state"] == "running"
+
+    await Heartbeat(redis, KEYS, Process(kind="crawler", spider="shop")).beat()
+    assert await asyncio.to_thread(run, ["crawls"]) == 0
+    assert "waiting" not in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.usefixtures("here")
+async def test_an_unknown_crawl_is_an_error(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1, and where the known ones are listed."""
+    await bench.feed.seeds("a/1", crawl=DOCS)
+    assert await asyncio.to_thread(run, ["frontier", "inspect", "other"]) == 1
+    said = capsys.readouterr().err
+    assert "unknown crawl other of application crawlstream with spider link" in said
+    assert "`./crawlstream crawls` lists the known ones" in said
+    assert await asyncio.to_thread(run, ["frontier", "inspect", "docs"]) == 0
+    assert "run 1, running" in " ".join(capsys.readouterr().out.split())

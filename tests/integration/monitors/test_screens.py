@@ -1,0 +1,118 @@
+"""Every screen in a real browser: on a phone, and for those who do not see it.
+
+``AXE=axe.min.js`` (``npm pack axe-core``) has axe-core look at each screen as well, which must find
+nothing to say of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.browser import Tab, chromium
+from support.monitors import MonitorCluster
+from support.rest import RestProcess, rest_beside_monitors
+from support.waiting import WaitUntil
+
+ASKED = "appid=shop&crawlid=spring"
+SCREENS = (
+    *("/", "/ui/crawls", "/ui/domains", "/ui/rejected", "/ui/processes", "/ui/submit", "/docs"),
+    *(f"/ui/crawl{screen}?{ASKED}" for screen in ("", "/failures", "/pages", "/runs")),
+)
+_AXE = Path(os.environ["AXE"]).read_text() if "AXE" in os.environ else ""
+_SIDEWAYS = (
+    "[document.documentElement, ...document.querySelectorAll('.wide')]"
+    ".filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.className || 'page')"
+)
+_CARDS = "[...document.querySelectorAll('.cards tbody tr:first-child td')]"
+
+
+@pytest.fixture(scope="module")
+def rest(
+    cluster: MonitorCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestProcess]:
+    """A service beside both monitors, without crawlers: what is fed waits."""
+    with rest_beside_monitors(cluster, tmp_path_factory.mktemp("rest"), wait_s=50) as service:
+        yield service
+
+
+@pytest.fixture
+async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
+    """A browser's page."""
+    async with chromium(tmp_path) as browser:
+        yield await browser.tab()
+
+
+async def _fill(rest: RestProcess, wait_until: WaitUntil) -> None:
+    """A crawl that waits, a rule of a domain."""
+    seed = {"appid": "shop", "crawlid": "spring", "url": "http://127.0.0.1/", "maxdepth": 1}
+    await rest.post("/v2/crawls", seed)
+    await rest.call("PUT", "/v2/throttle/rules/a-rather-long-name.example.com", {"hits": 2})
+
+    async def is_there() -> bool:
+        return (await rest.get(f"/v2/crawl?{ASKED}")).status == 200
+
+    await wait_until(is_there)
+
+
+async def test_screens_suit_a_phone_and_a_screen_reader(
+    rest: RestProcess, tab: Tab, wait_until: WaitUntil
+) -> None:
+    """Nothing lies beyond the right edge; each cell has its name; buttons come first."""
+    await _fill(rest, wait_until)
+    for width, height, dark in ((390, 844, False), (1280, 900, True)):
+        await tab.look(width=width, height=height, dark=dark)
+        for screen in SCREENS:
+            await tab.go(f"http://127.0.0.1:{rest.port}{screen}")
+            if width < 600:
+                assert await tab.run(_SIDEWAYS) == [], screen
+                names = await tab.run(f"{_CARDS}.map((cell) => cell.dataset.name)")
+                assert all(names), (screen, names)
+            if _AXE:
+                assert await _violations(tab) == [], (screen, width)
+    assert tab.complaints == []
+
+
+async def test_a_crawl_on_a_phone_begins_with_its_buttons(
+    rest: RestProcess, tab: Tab, wait_until: WaitUntil
+) -> None:
+    """Pause and Stop are in the first window, zeros are left out, and updates keep the cards."""
+    await _fill(rest, wait_until)
+    await tab.look(width=390, height=844)
+    await tab.go(f"http://127.0.0.1:{rest.port}/ui/crawl?{ASKED}")
+    top = "document.querySelector('[data-key=steer]').getBoundingClientRect().bottom"
+    assert await tab.run(top) < 844
+    told = await tab.run(
+        "[...document.querySelectorAll('[data-key=ledger] dt')].map(d => d.innerText)"
+    )
+    assert {"admitted", "done", "failed"} <= set(told)
+    assert not {"stopped", "expired", "spilled", "redirected"} & set(told)
+    await tab.go(f"http://127.0.0.1:{rest.port}/ui/processes")
+    await tab.run("window.wasHere = document.querySelector('.cards tbody tr')")
+    await wait_until(lambda: _has_class(tab))
+    assert all(await tab.run(f"{_CARDS}.map((cell) => cell.getAttribute('role') === 'cell')"))
+
+
+async def _has_class(tab: Tab) -> bool:
+    """Whether the table is a card after the first live update, too."""
+    return bool(
+        await tab.run(
+            "document.getElementById('link').className === 'up'"
+            " && document.querySelector('.wide table').classList.contains('cards')"
+        )
+    )
+
+
+async def _violations(tab: Tab) -> list[Any]:
+    """What axe-core finds on the page as it is: rule, help, and the elements."""
+    await tab.run(f"{_AXE}; true")
+    found = await tab.run("axe.run().then((result) => JSON.stringify(result.violations))")
+    return [
+        (one["id"], one["help"], [node["html"][:200] for node in one["nodes"]][:3])
+        for one in json.loads(found)
+    ]

@@ -1,0 +1,35 @@
+"""Holds for tests of what a process does with them, and a clock that can be moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+
+
+@dataclass
+class Clock:
+    """Monotonic seconds that a test moves, from 100 s on."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        """The seconds now."""
+        return self.now
+
+
+def hold(number: int = 1, **changes: Any) -> Hold:
+    """A grant of ``http://a.example/<number>`` that was asked for at 100 s."""
+    values: dict[str, Any] = {
+        "token": f"1-{number}",
+        "crawl": CrawlKey("link", "app", "crawl"),
+        "run": 1,
+        "domain": "a.example",
+        "priority": 1,
+        "entry": Entry(url=f"http://a.example/{number}"),
+        "profile": Profile(),
+        "retries": 0,
+        "issued_at": 100.0,
+    }
+    return Hold(**values | changes)

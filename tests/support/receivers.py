@@ -1,0 +1,88 @@
+"""Receivers of notifications that can be counted on, or made to refuse: a web and a mail server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Receiver:
+    """What was received, and how the next ones are answered."""
+
+    port: int = 0
+    refusals: int = 0
+    """So many are refused first."""
+    tried: int = 0
+    messages: list[Any] = field(default_factory=list)
+    """Of the web: (headers, body). Of mail: the text of the message."""
+
+    def takes(self) -> bool:
+        """Whether this one is taken."""
+        self.tried += 1
+        self.refusals -= 1
+        return self.refusals < 0
+
+    def told(self) -> list[Mapping[str, Any]]:
+        """The bodies of what was posted."""
+        return [json.loads(body) for _, body in self.messages]
+
+
+@asynccontextmanager
+async def web_receiver() -> AsyncIterator[Receiver]:
+    """A web server that takes what is posted."""
+    receiver = Receiver()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+        kept = {"request": head[0]} | dict(line.split(": ", 1) for line in head[1:] if line)
+        body = await reader.readexactly(int(headers["content-length"]))
+        if receiver.takes():
+            receiver.messages.append((kept, body))
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        else:
+            writer.write(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\n\r\n")
+        writer.close()
+
+    async with _listening(serve, receiver):
+        yield receiver
+
+
+@asynccontextmanager
+async def mail_receiver() -> AsyncIterator[Receiver]:
+    """A mail server that takes what is sent, without TLS."""
+    receiver = Receiver()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 here\r\n")
+        while line := await reader.readline():
+            verb = line[:4].strip().upper()
+            if verb == b"DATA":
+                writer.write(b"354 go on\r\n")
+                text = await reader.readuntil(b"\r\n.\r\n")
+                is_taken = receiver.takes()
+                if is_taken:
+                    receiver.messages.append(text.decode())
+                writer.write(b"250 taken\r\n" if is_taken else b"451 later\r\n")
+            elif verb == b"QUIT":
+                writer.write(b"221 bye\r\n")
+                break
+            else:
+                writer.write(b"250 fine\r\n")
+        writer.close()
+
+    async with _listening(serve, receiver):
+        yield receiver
+
+
+@asynccontextmanager
+async def _listening(serve: Any, receiver: Receiver) -> AsyncIterator[None]:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    receiver.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield

@@ -1,0 +1,109 @@
+"""What a person types after ``crawlstream crawl``, as the requests that are fed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from crawlstream.cli.app import run
+from crawlstream.cli.crawl.requests import Wishes, seed
+from crawlstream.cli.crawl.session import Session
+from crawlstream.errors import ConfigError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.request import CrawlRequest
+from crawlstream.model.scope import Scope
+from crawlstream.wire.requests import decode
+
+SEED = "https://docs.example.com/a/b"
+CRAWL = CrawlKey("link", "crawlstream", "job")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs ``crawl`` up to where its requests would be fed, and gives them."""
+    found: list[dict[str, Any]] = []
+
+    async def follow(_session: Session, requests: Any) -> None:
+        found.extend(requests)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(Session, "follow", follow)
+
+    def type_(*words: str) -> list[dict[str, Any]]:
+        found.clear()
+        run(["crawl", *words])
+        return list(found)
+
+    return type_
+
+
+def test_a_crawl_by_hand_stays_on_the_hosts_of_its_seeds(typed: Any) -> None:
+    """Nothing else is said that the records do not say by themselves."""
+    first, second = typed(SEED, "example.org:8080")
+    assert first.pop("uuid") != second.pop("uuid")
+    assert first.pop("url") == SEED
+    assert second.pop("url") == "example.org:8080"
+    assert first == second
+    del first["crawlid"]
+    assert first == {
+        "appid": "crawlstream",
+        "spiderid": "link",
+        "maxdepth": 0,
+        "allowed_domains": ["docs.example.com", "example.org"],
+    }
+
+
+def test_every_option_is_a_field_that_the_cluster_takes(typed: Any) -> None:
+    """What is typed passes the schema of crawl requests, with its meaning."""
+    words = "--scope domain --allow-domain cdn.net --allow-regex /a --allow-regex /b --deny-regex x"
+    pairs = ("--header", "X-Key: a: b", "--attr", "team=a=b", "--attr", "empty=")
+    (request,) = typed(SEED, *words.split(), *pairs, "--priority", "70", "-d", "2", "-s", "shop")
+    taken: Any = decode(orjson.dumps(request))
+    assert taken.allowed_domains == ("example.com", "cdn.net")
+    assert (taken.allow_regex, taken.deny_regex) == (("/a", "/b"), ("x",))
+    assert dict(taken.headers) == {"X-Key": "a: b"}
+    assert dict(taken.attrs) == {"team": "a=b", "empty": ""}
+    assert (taken.priority, taken.maxdepth, taken.spiderid) == (70, 2, "shop")
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_every_scope_is_taken(scope: Scope, typed: Any) -> None:
+    """Its fields are no more than those of a crawl request."""
+    (request,) = typed(SEED, "--scope", scope.value)
+    assert isinstance(decode(orjson.dumps(request)), CrawlRequest)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "sentence"),
+    [
+        (Wishes(header=["X-Key"]), "--header 'X-Key': expected a name, ':' and a value"),
+        (Wishes(attr=["=a"]), "--attr '=a': expected a name, '=' and a value"),
+        (Wishes(scope=Scope.PREFIX, allow_regex=["/a"]), "--allow-regex exclude each other"),
+    ],
+    ids=["header", "attr", "prefix"],
+)
+def test_what_cannot_be_meant_is_said_before_anything_is_fed(wishes: Wishes, sentence: str) -> None:
+    """One sentence, with an example of what can be."""
+    with pytest.raises(ConfigError, match=sentence):
+        wishes.fields([seed(CRAWL, SEED, 0)["url"]])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "expected at least one URL to crawl, or --attach"),
+        (["--attach", "job", SEED], "--attach follows a crawl as it is: leave out URLs"),
+        (["--attach", "job", "--depth", "2"], "--attach follows a crawl as it is: leave out URLs"),
+        (["--attach", "job", "--detach"], "--attach follows a crawl as it is: leave out URLs"),
+        ([SEED, "--detach", "-o", "a.jsonl"], "--detach writes no results: leave out --output"),
+    ],
+    ids=["nothing", "attached URL", "attached depth", "both", "detached output"],
+)
+def test_options_that_contradict_each_other_are_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a wrong call, in one sentence, before any server is asked."""
+    assert run(["crawl", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"crawlstream: {sentence}")

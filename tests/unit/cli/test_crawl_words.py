@@ -1,0 +1,156 @@
+"""What a person reads while a crawl runs and when it is over."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.common.follow import Progress
+from crawlstream.cli.common.words import by_reason, counted, size
+from crawlstream.cli.crawl import watch as watching
+from crawlstream.cli.crawl.ending import Summary, exit_code, tell
+from crawlstream.cli.crawl.line import told
+from crawlstream.cli.crawl.watch import SILENCE_S, Watch
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.inspection import DomainReport
+from crawlstream.model.state import CrawlState
+from crawlstream.model.throttle import ThrottleRule
+
+CRAWL = CrawlKey("shop", "crawlstream", "job")
+
+
+def state(**changes: Any) -> CrawlState:
+    """A ledger of a run."""
+    counts = ("admitted", "queued", "delayed", "held", "done", "failed")
+    others = ("expires", "redirected", "stopped", "expired")
+    fields = {**dict.fromkeys((*counts, *others), 0), "state": "running", **changes}
+    return CrawlState(crawl=CRAWL, run=1, started_at=0, last_activity=0, **fields)
+
+
+def site(**changes: Any) -> DomainReport:
+    """A site whose rule lets a request go every six seconds."""
+    zeros = "unreported under_way not_before_ms strikes silences unanswered_ms crawl_delay_ms"
+    rule = ThrottleRule(hits=10, window_s=60)
+    fields = {**dict.fromkeys(zeros.split(), 0), "rule": rule, "next_ms": 4100, **changes}
+    return DomainReport(domain="a.example", queues=[], **fields)
+
+
+def watch(progress: Progress) -> Watch:
+    """What is seen of a crawl that nobody has looked at yet."""
+    return Watch(load_settings(), CRAWL, progress, hosts=["a.example"], on_absence=print)
+
+
+def ended(event: str = "crawl_finished", **counters: Any) -> dict[str, Any]:
+    """The event that ends a crawl."""
+    return {"event": event, "counters": {"done": 0, "filtered": {}, **counters}}
+
+
+def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
+    """Counts, failures by reason, the pace of the site by its rule, the next request, the end."""
+    progress = Progress(results=12, failed=Counter(timeout=1, dns=2), accepted=True)
+    seen = watch(progress)
+    seen.state, seen.site = state(queued=28, delayed=1, held=1), site()
+    assert told(seen) == (
+        "12 done, 30 waiting, 3 failed (dns 2, timeout 1), 0.0 pages/s, a.example gets 10 per 60 s,"
+        " next request in 4.1 s, ETA 3 min"
+    )
+    seen.site = site(rule=ThrottleRule(hits=0, window_s=60))
+    assert told(seen).endswith("a.example is blocked")
+    seen.state, seen.site = state(state="paused", queued=1), None
+    assert told(seen).endswith("paused")
+
+
+def test_the_line_tells_what_is_missing() -> None:
+    """Somebody to take the request, then somebody to crawl."""
+    progress = Progress()
+    seen = watch(progress)
+    assert told(seen) == "waiting for a kafka-monitor to process the request"
+    progress.accepted, seen.absence = True, "No crawler of spider 'shop' is running."
+    assert told(seen) == "0 done, 0 failed, 0.0 pages/s, no crawler of spider 'shop'"
+
+
+async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing came for long: each change of the answer is told once, and nothing while it comes."""
+    answers, heard, clock = iter(["nobody", "nobody", "", "nobody"]), list[str](), [0.0]
+
+    async def absence(*_: object, **__: object) -> str:
+        return next(answers)
+
+    monkeypatch.setattr(watching, "absence", absence)
+    monkeypatch.setattr("crawlstream.cli.crawl.watch.time.monotonic", lambda: clock[0])
+    progress = Progress(accepted=True)
+    seen = Watch(load_settings(), CRAWL, progress, hosts=[], on_absence=heard.append)
+    for _ in range(4 * int(SILENCE_S)):
+        clock[0] += 1
+        await seen._listen()
+    assert heard == ["nobody", "", "nobody"]
+    progress.results = 1
+    await seen._listen()
+    assert heard[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("progress", "code"),
+    [
+        (Progress(results=1, ending=ended(done=1)), 0),
+        (Progress(ending=ended(done=1)), 0),
+        (Progress(failed=Counter(dns=1), ending=ended()), 1),
+        (Progress(results=1, ending=ended(done=1), refused={"u": "why"}), 1),
+        (Progress(results=1, ending=ended("crawl_stopped", done=1)), 1),
+        (Progress(refused={"u": "why"}), 1),
+    ],
+    ids=["page", "silent page", "no page", "seed rejected", "stopped", "all rejected"],
+)
+def test_the_exit_code_tells_the_truth(progress: Progress, code: int) -> None:
+    """0 only where the crawl finished, every seed was taken and a page was fetched."""
+    assert exit_code(progress) == code
+
+
+def last_words(progress: Progress, output: Path | None = None) -> list[str]:
+    """The lines after a crawl."""
+    shown = io.StringIO()
+    tell(Summary(CRAWL, progress, 2.13, output), Console(file=shown, width=200))
+    return shown.getvalue().splitlines()
+
+
+def test_the_last_line_tells_what_came_and_where_it_is() -> None:
+    """Pages, what failed and was filtered, bytes, duration, the file."""
+    ending = ended(done=1, filtered={"duplicate": 3})
+    progress = Progress(results=1, body_bytes=3_900_000, ending=ending)
+    assert last_words(progress, Path("pages.jsonl")) == [
+        "Crawl job finished: 1 page, 3 filtered (duplicate 3), 3.9 MB, 2 s -> pages.jsonl"
+    ]
+
+
+def test_a_crawl_without_a_page_says_why_and_what_to_do() -> None:
+    """The first URLs with their reasons, and how to see all of them."""
+    progress = Progress(
+        failed=Counter(dns=7), first_failed={"http://no.example/": "dns"}, ending=ended()
+    )
+    words = last_words(progress)
+    assert words[1] == "No page was fetched."
+    assert words[2].startswith("  http://no.example/  dns: the crawler's machine knows no address")
+    assert words[3] == "Crawl job finished: 0 pages, 7 failed (dns 7), 0 B, 2 s"
+    assert words[4].endswith("dump events -b --no-follow | grep 'page_failed.*job'")
+
+
+def test_numbers_are_read_as_words() -> None:
+    """One thing is one thing, and units fit their numbers."""
+    assert [counted(number, "page") for number in (0, 1, 1200)] == [
+        "0 pages",
+        "1 page",
+        "1,200 pages",
+    ]
+    assert [size(number) for number in (17, 1000, 3.9e6, 5e12)] == [
+        "17 B",
+        "1.0 kB",
+        "3.9 MB",
+        "5000.0 GB",
+    ]
+    assert by_reason({"a": 1, "b": 2, "c": 2}) == "b 2, c 2, a 1"

@@ -1,0 +1,12 @@
+"""The User-Agent that sites see where nobody has set one."""
+
+from __future__ import annotations
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.cli.common.user_agent import placeholder_warning
+
+
+def test_the_placeholder_is_warned_of() -> None:
+    """It names nobody; any other name is the operator's own business."""
+    assert placeholder_warning(load_settings()).startswith("USER_AGENT is not set, so sites see")
+    assert placeholder_warning(load_settings(user_agent="example-bot/1.0")) == ""

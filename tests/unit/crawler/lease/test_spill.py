@@ -1,0 +1,126 @@
+"""Holds whose links have no room in Redis: not ended before Kafka has these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from crawling.background import Tasks
+from crawling.lease.holds import Holds
+from crawling.page.page import Page, Phase
+from crawling.publish.spill import Spiller
+from crawlstream.model.effects import Links, Outcome, Settle, Spill
+from support.crawler.holds import hold
+
+
+class Spilling:
+    """A process with four slots, and what it was told to spill."""
+
+    def __init__(self) -> None:
+        self.settles: list[Settle] = []
+        self.holds = Holds(4, lambda: None, on_spill=self.settles.append)
+
+    def page(self) -> Page:
+        """A page that leads somewhere."""
+        page = self.holds.admit(hold(issued_at=0.0))
+        page.links = [Links(domain="a", priority=1, fingerprints=["1"], entries=[b"e"])]
+        return page
+
+    def finish(self) -> Settle:
+        """Kafka has the links of what was to be spilled; what the frontier is told then."""
+        settle = replace(self.settles.pop(), links=(), spilled={0: 1})
+        self.holds.spilled(settle)
+        return settle
+
+
+@pytest.fixture
+def spilling() -> Spilling:
+    """Nothing under way."""
+    return Spilling()
+
+
+def test_links_that_were_refused_are_spilled_before_their_page_ends(spilling: Spilling) -> None:
+    """The page is held until then, and told without them."""
+    holds, page = spilling.holds, spilling.page()
+    holds.settle(page, Outcome.DONE, "2xx")
+    owed = holds.take_owed()
+    holds.told(owed, stale=(), refused={page.token})
+    assert (page.phase, page.is_open, holds.owes) == (Phase.SPILLING, False, False)
+    assert holds.alive() == [page.token]
+    settle = spilling.finish()
+    owed = holds.take_owed()
+    assert list(owed.settles) == [settle]
+    holds.told(owed, stale=())
+    assert not holds.alive()
+
+
+def test_a_process_that_knows_does_not_ask(spilling: Spilling) -> None:
+    """Pages with links go to Kafka at once; those without end as always."""
+    holds, page = spilling.holds, spilling.page()
+    holds.is_crowded = True
+    holds.settle(page, Outcome.DONE, "2xx")
+    holds.settle(page, Outcome.DONE, "2xx")
+    assert not holds.owes
+    assert len(spilling.settles) == 1
+    page = spilling.page()
+    page.links = ()
+    holds.settle(page, Outcome.DONE, "2xx")
+    assert len(holds.take_owed().settles) == 1
+
+
+def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
+    spilling: Spilling,
+) -> None:
+    """The frontier calls it stale, and forgets what it knows of its records."""
+    holds, page = spilling.holds, spilling.page()
+    holds.is_crowded = True
+    holds.settle(page, Outcome.DONE, "2xx")
+    assert holds.lose([page.token]) == []
+    settle = spilling.finish()
+    owed = holds.take_owed()
+    assert list(owed.settles) == [settle]
+    assert holds.told(owed, stale=[page.token]) == []
+    assert not holds.alive()
+
+
+class Session:
+    """One that has forgotten what the page at hand passes on, or remembers it."""
+
+    def __init__(self, *spills: Spill) -> None:
+        self.spills = spills
+
+    def spill(self, *_: object) -> tuple[Spill, ...]:
+        """The links as records."""
+        return self.spills
+
+
+class Publisher:
+    """Takes everything."""
+
+    async def spill(self, _values: object) -> tuple[bytes, ...]:
+        """Nothing is too large."""
+        return ()
+
+
+@pytest.mark.parametrize("spills", [(), (Spill(0, 1, b"a record"),)])
+async def test_a_page_does_not_end_without_its_links(
+    spilling: Spilling, spills: tuple[Spill, ...]
+) -> None:
+    """It is given back where nobody knows any more what they inherit."""
+    holds, page = spilling.holds, spilling.page()
+    tasks = Tasks(lambda: None)
+    spiller = Spiller(
+        Session(*spills),  # type: ignore[arg-type]
+        Publisher(),  # type: ignore[arg-type]
+        holds,
+        tasks,
+    )
+    holds.is_crowded, holds._on_spill = True, spiller.begin
+    holds.settle(page, Outcome.DONE, "2xx")
+    await tasks.finish(1)
+    owed = holds.take_owed()
+    assert [settle.spilled for settle in owed.settles] == [{0: 1} for _ in spills]
+    assert [release.token for release in owed.releases] == ["1-1" for _ in range(1 - len(spills))]
+    holds.told(owed, stale=())
+    assert not holds.alive()

@@ -1,0 +1,93 @@
+"""The end of a page: nothing is told to the frontier before Kafka has what there is to tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from crawling.background import Tasks
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+from crawling.publish.completion import Endings
+from crawling.publish.publisher import GivenUp, Publisher
+from crawlstream.boot.settings import load_settings
+from crawlstream.bus.records import NotAcknowledged, Out
+from crawlstream.model.effects import Outcome
+from support.crawler.holds import hold
+
+HOLD = hold(issued_at=0.0)
+
+
+class Ending:
+    """A page in hand, and Kafka as its process sees it."""
+
+    def __init__(self, away: int = 0) -> None:
+        self.holds = Holds(4, lambda: None)
+        self.page: Page = self.holds.admit(HOLD)
+        self.acknowledged: list[Out] = []
+        self.owed_before: list[bool] = []
+        """Whether the frontier would have been told already, at each try to send."""
+        self._away = away
+        self._publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
+        self.endings = Endings(self.holds, self._publisher, Tasks(lambda: None))
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """As ``KafkaSink.send``: away at first, and then slow to take the last record."""
+        self.owed_before.append(self.holds.owes)
+        if self._away:
+            self._away -= 1
+            raise NotAcknowledged("no word", records)
+        self.acknowledged += records
+
+    def response(self) -> Response:
+        """What a signal of Scrapy's names."""
+        response = Response("http://a.example/")
+        response.request = response.follow("http://a.example/", meta={PAGE: self.page})
+        return response
+
+
+async def test_a_failure_is_told_to_the_world_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long Kafka is away; then the page ends, once."""
+    monkeypatch.setattr("crawling.publish.publisher._FIRST_PAUSE_S", 0.0)
+    ending = Ending(away=2)
+    await ending.endings.fail(ending.page, "dns")
+    assert ending.owed_before == [False] * 3
+    (settle,) = ending.holds.take_owed().settles
+    assert (settle.token, settle.outcome, settle.reason) == ("1-1", Outcome.FAILED, "dns")
+    await ending.endings.fail(ending.page, "dns")
+    assert len(ending.acknowledged) == 1
+
+
+async def test_what_the_network_says_stays_inside() -> None:
+    """A client could learn from it what is behind the crawler."""
+    ending = Ending()
+    await ending.endings.fail(ending.page, "refused", "10.0.0.7:6379 refused")
+    assert "10.0.0.7" not in ending.acknowledged[0].value.decode()
+    assert json.loads(ending.acknowledged[0].value)["reason"] == "refused"
+
+
+def test_a_page_is_done_when_its_items_have_left_the_pipelines() -> None:
+    """A spider that has yielded everything is not enough: Kafka may not have it yet."""
+    ending = Ending()
+    ending.page.items, ending.page.status = 2, 200
+    ending.endings.parsed(ending.page)
+    ending.endings.item_left(ending.response())
+    assert not ending.holds.owes
+    ending.endings.item_left(ending.response())
+    (settle,) = ending.holds.take_owed().settles
+    assert (settle.outcome, settle.reason) == (Outcome.DONE, "2xx")
+
+
+def test_who_gave_up_waiting_for_kafka_ends_no_page() -> None:
+    """It is fetched again by somebody else."""
+    ending = Ending()
+    ending.page.items = 1
+    ending.endings.parsed(ending.page)
+    ending.endings.item_failed(ending.response(), Failure(GivenUp("Kafka is away")))
+    assert not ending.holds.owes
+    assert ending.page.is_open

@@ -1,0 +1,73 @@
+"""How a site reacted, read from a response or an error."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutError
+from scrapy.http import Response
+
+from crawling.lease.holds import GrantExpired
+from crawling.response.site_feedback import heard_from, heard_in, retry_after
+from crawlstream.boot.addresses import AddressRefused
+from crawlstream.model.throttle import Heard, Reaction
+
+NOON = "Sat, 21 Nov 2026 12:00:00 GMT"
+NOON_S = 1_795_262_400
+
+
+def response(status: int = 429, **headers: str) -> Response:
+    """A response with some headers."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response("http://a.example/", status=status, headers=named)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, (0, 0)),
+        ({"Retry_After": "7"}, (7, 0)),
+        ({"Retry_After": " 7 "}, (7, 0)),
+        ({"Retry_After": "0"}, (0, 0)),
+        ({"Retry_After": "9" * 400}, (10**8, 0)),
+        ({"Retry_After": "-7"}, (0, 0)),
+        ({"Retry_After": "1.5"}, (0, 0)),
+        ({"Retry_After": "\u0667"}, (0, 0)),
+        ({"Retry_After": "soon"}, (0, 0)),
+        ({"Retry_After": ""}, (0, 0)),
+        ({"Retry_After": NOON}, (0, NOON_S)),
+        ({"Retry_After": NOON.replace("GMT", "-0000")}, (0, NOON_S)),
+        ({"Retry_After": "Sat, 21 Nov 1926 12:00:00 GMT"}, (0, 0)),
+        ({"Retry_After": "Sat, 21 Nov 99999 12:00:00 GMT"}, (0, 0)),
+        ({"Retry_After": NOON, "Date": NOON.replace("12:00", "11:59")}, (60, 0)),
+        ({"Retry_After": NOON, "Date": NOON.replace("12:00", "12:01")}, (0, 0)),
+        ({"Retry_After": NOON, "Date": "never"}, (0, NOON_S)),
+    ],
+)
+def test_retry_after_is_seconds_or_a_moment(
+    headers: dict[str, str], expected: tuple[float, float]
+) -> None:
+    """Both forms are read, the date by the site's own clock; anything else says nothing."""
+    assert retry_after(response(429, **headers)) == expected
+
+
+def test_only_429_and_503_are_refusals() -> None:
+    """Every other status is an answer, whatever it says of the page."""
+    for status in (200, 301, 404, 500, 502, 504):
+        assert heard_in(response(status, Retry_After="9")) == Heard(Reaction.ANSWER)
+    for status in (429, 503):
+        assert heard_in(response(status, Retry_After="9")) == Heard(Reaction.REFUSAL, 9_000)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_silence"),
+    [
+        (DownloadConnectionRefusedError(), True),
+        (DownloadTimeoutError(), True),
+        (AddressRefused(), False),
+        (GrantExpired(), False),
+        (ValueError(), False),
+    ],
+)
+def test_silence_is_a_connection_that_failed(error: Exception, *, is_silence: bool) -> None:
+    """What never reached the site says nothing of it."""
+    assert heard_from(error) == (Heard(Reaction.SILENCE) if is_silence else None)

@@ -1,0 +1,157 @@
+"""Notifications: which settings are refused, which problems count, who is posted to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.errors import ConfigError
+from crawlstream.model.notice import Notice
+from crawlstream.model.state import FrontierState
+from redis_monitor.notify import webhook
+from redis_monitor.notify.channel import NotDelivered
+from redis_monitor.notify.mail import Mail
+from redis_monitor.notify.problems import ProblemLog, problems_of
+from redis_monitor.notify.webhook import Webhook
+from support.receivers import mail_receiver, web_receiver
+
+SIGNED_BY = "a-secret-of-some-length"
+NOTICE = Notice(
+    id="msg_1",
+    event="problem_began",
+    at=int(time.time()),
+    cluster="demo",
+    text="It is\nbad\x1b[2J.",
+    problem="bad",
+)
+
+
+def settings(**more: str) -> Any:
+    """Settings with a webhook."""
+    hook = {
+        "CRAWLSTREAM_NOTIFY_WEBHOOK": "https://hooks.example.com/x",
+        "CRAWLSTREAM_NOTIFY_WEBHOOK_SECRET": SIGNED_BY,
+    }
+    return load_settings(**{**hook, **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("WEBHOOK", "ftp://x/", "must be an http or https URL"),
+        ("WEBHOOK", "https://user:word@x/", "without credentials"),
+        ("WEBHOOK", "https:///x", "must be an http or https URL"),
+        ("WEBHOOK_SECRET", "short", "at least 16 characters"),
+        ("SMTP", "mail.example.com", "must be smtp://"),
+        ("ABOUT", "finished,nonsense", "unknown: nonsense; known: finished, stopped"),
+        ("NETWORKS", "somewhere", "somewhere"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(name: str, value: str, why: str) -> None:
+    """The sentence names what is wrong, never the secret."""
+    with pytest.raises(ConfigError, match=why) as refused:
+        settings(**{f"CRAWLSTREAM_NOTIFY_{name}": value})
+    assert f"NOTIFY_{name}" in str(refused.value)
+    assert SIGNED_BY not in str(refused.value)
+
+
+def test_a_problem_is_told_when_it_lasts() -> None:
+    """Not what comes and goes; once when it has lasted, once when it has stayed away."""
+    told = ProblemLog(10)
+    bad = {"bad": "It is bad."}
+    assert told.note(bad, 0) == []
+    assert told.note({}, 5) == []
+    assert told.note(bad, 8) == []
+    assert told.note(bad, 17) == []
+    assert told.note({"bad": "It is worse."}, 18) == [("problem_began", "bad", "It is worse.")]
+    assert told.note(bad, 100) == []
+    assert told.note({}, 101) == []
+    assert told.note(bad, 102) == []
+    assert told.note(bad, 200) == []
+    assert told.note({}, 201) == []
+    assert told.note({}, 211) == [("problem_ended", "bad", "No longer: It is bad.")]
+    assert told.note({}, 300) == []
+
+
+def test_the_cluster_says_what_is_wrong() -> None:
+    """Each defect of its counters and processes has a code and a sentence; none has none."""
+    counts: dict[str, Any] = dict.fromkeys(
+        ("life", "clock_ms", "crawls", "queued", "delayed", "held", "workers", "outbox", "actions"),
+        0,
+    )
+    there = {("kafka-monitor", ""), ("redis-monitor", ""), ("crawler", "link")}
+    fine = FrontierState(rules_known=True, backlog={"link": {"domains": 3}}, **counts)
+    assert problems_of(fine, there) == {}
+    backlog = {"link": {"domains": 3}, "shop": {"domains": 1}, "idle": {"domains": 0}}
+    bad = FrontierState(rules_known=False, is_full=True, residual=2, backlog=backlog, **counts)
+    assert set(problems_of(bad, there)) == {"no_crawler:shop", "no_rules", "redis_full", "ledger"}
+    assert "--spider shop=1" in problems_of(bad, there)["no_crawler:shop"]
+    assert set(problems_of(fine, set())) == {
+        *("no_kafka_monitor", "no_redis_monitor", "no_crawler:link")
+    }
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])
+async def test_nothing_internal_is_posted_to(host: str) -> None:
+    """Neither by address nor by name, unless its network is allowed."""
+    async with web_receiver() as receiver:
+        url = f"http://{host}:{receiver.port}/"
+        with pytest.raises(NotDelivered, match="CRAWLSTREAM_NOTIFY_NETWORKS allows"):
+            await Webhook(settings(CRAWLSTREAM_NOTIFY_WEBHOOK=url)).send(NOTICE)
+        assert receiver.tried == 0
+
+
+async def test_redirects_and_silence_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver that leads elsewhere, says nothing, or speaks no HTTP has taken nothing."""
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 0.5)
+
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"x" * 100_000)
+        writer.close()
+
+    async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with web_receiver() as receiver:
+        receiver.refusals = 1
+        with pytest.raises(NotDelivered, match="answered with status 302"):
+            await _post(receiver.port)
+        await _post(receiver.port)
+        assert len(receiver.messages) == 1
+    for serve, why in ((babble, "limit|longer|chunk"), (silence, "no answer within")):
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            with pytest.raises(NotDelivered, match=why):
+                await _post(server.sockets[0].getsockname()[1])
+    with pytest.raises(NotDelivered, match=r"refused|Connect"):
+        await _post(receiver.port)
+
+
+async def _post(port: int) -> None:
+    more = {
+        "CRAWLSTREAM_NOTIFY_WEBHOOK": f"http://127.0.0.1:{port}",
+        "CRAWLSTREAM_NOTIFY_NETWORKS": "127.0.0.0/8",
+    }
+    await Webhook(settings(**more)).send(NOTICE)
+
+
+async def test_a_password_needs_tls() -> None:
+    """A mail server that offers no STARTTLS is not told the password; without one, mail goes."""
+    async with mail_receiver() as receiver:
+        more = {"CRAWLSTREAM_NOTIFY_MAIL_TO": "ops@example.com"}
+        at = f"127.0.0.1:{receiver.port}"
+        with pytest.raises(NotDelivered, match="no STARTTLS"):
+            await Mail(settings(**more, CRAWLSTREAM_NOTIFY_SMTP=f"smtp://me:word@{at}")).send(
+                NOTICE
+            )
+        assert receiver.tried == 0
+        await Mail(settings(**more, CRAWLSTREAM_NOTIFY_SMTP=f"smtp://{at}")).send(NOTICE)
+    (mail,) = receiver.messages
+    assert "Subject: [demo] It is bad" in mail
+    assert "\x1b" not in mail

@@ -1,0 +1,90 @@
+"""The fields of a rule: one list, from which whatever reads, edits and shows rules is made."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from crawlstream.cli.throttle import set_rule
+from crawlstream.errors import BadThrottleConfig
+from crawlstream.model.rule_field import RuleField
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
+from crawlstream.throttle.parse import table_of
+from rest_service.v2.cluster import Rule
+
+
+def _values_of(field: RuleField) -> some.SearchStrategy[Any]:
+    if field.is_truth:
+        return some.booleans()
+    if field.is_whole:
+        return some.integers(int(field.least), int(field.most))
+    return some.floats(field.least, field.most)
+
+
+RULES = some.builds(ThrottleRule, **{one.attribute: _values_of(one) for one in RULE_FIELDS})
+
+
+@given(RULES)
+def test_a_rule_survives_each_way_that_it_takes(rule: ThrottleRule) -> None:
+    """Through the node of ZooKeeper, and through the table that Redis keeps."""
+    document = {"domains": {"a.test": rule.named()}}
+    default = ThrottleRule(hits=1, window_s=1)
+    assert table_of(document, default=default, czxid=1, mzxid=1).rules == {"a.test": rule}
+    assert ThrottleRule.of_values(rule.values()) == rule
+
+
+def test_a_table_of_an_earlier_release_is_read() -> None:
+    """Fields that it has not yet are at their defaults."""
+    assert ThrottleRule.of_values([5, 60.0]) == ThrottleRule(hits=5, window_s=60)
+    assert ThrottleRule.of_applied("5 60000") == ThrottleRule(hits=5, window_s=60)
+
+
+def test_redis_is_given_whole_numbers() -> None:
+    """Seconds are milliseconds, the scale is within the hits, nothing is beyond 32 bits."""
+    assert ThrottleRule(hits=7, window_s=1.5, scale=0.5).applied() == "3 1500 1 8"
+    huge = ThrottleRule(hits=10**15, window_s=1e9, moderated=False, concurrency=10**12)
+    assert huge.applied() == f"{2**31 - 1} {2**31 - 1} 0 {2**31 - 1}"
+    assert ThrottleRule(hits=-5, window_s=-1, concurrency=-1).applied() == "0 1 1 1"
+
+
+def test_a_rule_in_words() -> None:
+    """What is allowed, not how it is written."""
+    assert str(ThrottleRule(hits=20, window_s=60, scale=0.5)) == "10 per 60 s, evenly, 8 at a time"
+    bursts = ThrottleRule(hits=1_000_000, window_s=0.5, moderated=False)
+    assert str(bursts) == "1000000 per 0.5 s, in bursts, 8 at a time"
+
+
+def test_people_can_set_every_field() -> None:
+    """The command has an option for each, REST a field, both with the same bounds and meaning."""
+    options = {
+        name: parameter.annotation.__metadata__[0]
+        for name, parameter in inspect.signature(set_rule).parameters.items()
+        if name not in {"domain", "as_json"}
+    }
+    told = Rule.model_json_schema()["properties"]
+    assert list(options) == list(told) == [field.name for field in RULE_FIELDS]
+    for field in RULE_FIELDS:
+        assert (options[field.name].min, options[field.name].max) == field.bounds
+        assert options[field.name].help == told[field.name]["description"] == field.meaning
+        value = told[field.name]["anyOf"][0]
+        assert (value.get("minimum"), value.get("maximum")) == field.bounds
+
+
+@pytest.mark.parametrize("field", RULE_FIELDS, ids=lambda field: field.name)
+def test_a_value_beyond_its_bounds_is_refused(field: RuleField) -> None:
+    """By the reader of the node, with the field and what it may be; its bounds are allowed."""
+    rule = ThrottleRule(hits=1, window_s=1)
+    least, most = (False, True) if field.is_truth else (field.least, field.most)
+
+    def read(value: object) -> ThrottleRule:
+        document = {"domains": {"a.test": {**rule.named(), field.name: value}}}
+        return table_of(document, default=rule, czxid=1, mzxid=1).rules["a.test"]
+
+    assert [field.value_of(read(value)) for value in (least, most)] == [least, most]
+    for value in (least - 1, most + 1, "1", None, float("nan")):
+        with pytest.raises(BadThrottleConfig, match=rf"a\.test: {field.name} is .*, not"):
+            read(value)

@@ -1,0 +1,85 @@
+"""Whether one piece of work goes on, waits for a service, or is stuck: what health reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from crawlstream.errors import FrontierFull, Unavailable
+from crawlstream.retry import Backoff, until_available
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+STUCK_S = 60.0
+"""Without a beat for so long the work is taken for dead: all that it does is bounded."""
+
+_WORTH_WAITING = (Unavailable, FrontierFull, RedisConnectionError, RedisTimeoutError)
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    """Neither pause nor resume anything."""
+
+
+class Liveness:
+    """What health asks of one piece of work, which beats while it waits for services, too.
+
+    ``waiting_for`` names what holds it up, "" if nothing does. ``pause`` is called when the
+    waiting begins, ``resume`` when it ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pause: Callable[[], None] = _nothing,
+        resume: Callable[[], None] = _nothing,
+    ) -> None:
+        self.name = name
+        self.waiting_for = ""
+        self._pause = pause
+        self._resume = resume
+        self._beat_at = time.monotonic()
+
+    def beat(self, *, ahead_s: float = 0) -> None:
+        """Live: the next beat follows soon, or ``ahead_s`` later than that."""
+        self._beat_at = time.monotonic() + ahead_s
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether only a new start of the process helps."""
+        return time.monotonic() - self._beat_at > STUCK_S
+
+    async def retry(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a step until the services that it needs answer; other errors go up at once."""
+
+        async def attempt() -> T:
+            self.beat()
+            return await step()
+
+        def note(error: Exception, pause_s: float) -> None:
+            self._wait_for(str(error))
+            log.warning(self.name, outcome="waiting", error=str(error), pause_s=pause_s)
+
+        try:
+            return await until_available(
+                attempt,
+                backoff=Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S),
+                on_wait=note,
+                errors=_WORTH_WAITING,
+            )
+        finally:
+            self._wait_for("")
+
+    def _wait_for(self, service: str) -> None:
+        if service and not self.waiting_for:
+            self._pause()
+        elif self.waiting_for and not service:
+            self._resume()
+        self.waiting_for = service

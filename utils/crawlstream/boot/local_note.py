@@ -1,0 +1,74 @@
+"""The note by which every process and command finds the cluster that ``up`` has started.
+
+``up`` writes it into the home; what the environment or ``.env`` says wins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+
+from crawlstream.boot.settings import Settings, load_settings
+
+_OF_REDIS = ("REDIS_HOST", "REDIS_PORT")
+_FOR_PROCESSES = (
+    *("KAFKA_HOSTS", "KAFKA_TOPIC_PREFIX", "ZOOKEEPER_HOSTS", *_OF_REDIS, "REDIS_DB"),
+    *("REDIS_PASSWORD", "CRAWLSTREAM_NAMESPACE", "CRAWLSTREAM_HOME"),
+)
+"""What leads to the servers. The ports of a note are those of processes that run already."""
+
+
+def load_process_settings(**overrides: Any) -> Settings:
+    """As ``load_settings``, and where nobody names a server, that of the cluster in the home."""
+    named = _named()
+    told = told_to(named)
+    missing = {name: told[name] for name in _FOR_PROCESSES if name in told and name not in named}
+    return load_settings(**{**missing, **overrides})
+
+
+def home_path(named: Mapping[str, str] | None = None) -> Path:
+    """CRAWLSTREAM_HOME, by default ``.crawlstream`` in the checkout."""
+    given = (os.environ if named is None else named).get("CRAWLSTREAM_HOME")
+    return (Path(given) if given else repository() / ".crawlstream").resolve()
+
+
+def repository() -> Path:
+    """The checkout that this code runs from."""
+    return Path(__file__).resolve().parents[3]
+
+
+def told_to(named: Mapping[str, str], absent: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The note for who has named these variables; ``absent`` is what it is without a cluster.
+
+    The password of one Redis is never shown to another.
+    """
+    try:
+        told: dict[str, str] = json.loads(note_in(home_path(named)).read_text())
+    except (OSError, ValueError):
+        told = dict(absent or {})
+    if any(named.get(name, told.get(name)) != told.get(name) for name in _OF_REDIS):
+        told.pop("REDIS_PASSWORD", None)
+    return told
+
+
+def note_in(home: Path) -> Path:
+    """Where the note of a home is, if a cluster runs there."""
+    return home / "run" / "cluster.json"
+
+
+def write_note(home: Path, told: Mapping[str, str]) -> None:
+    """Write it, readable for its owner alone."""
+    note = note_in(home)
+    note.touch(mode=0o600)
+    note.chmod(0o600)
+    note.write_text(json.dumps(told))
+
+
+def _named() -> Mapping[str, str]:
+    """The variables of this process, those of ``.env`` included."""
+    return {**{name: text or "" for name, text in dotenv_values(".env").items()}, **os.environ}

@@ -1,0 +1,57 @@
+"""Settings of crawling: how pages are fetched, and from where."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from crawlstream.boot.sections.section import Section, new, parts
+
+Network = IPv4Network | IPv6Network
+
+
+def _networks(value: Any) -> Any:
+    return tuple(ip_network(str(part)) for part in parts(value))
+
+
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
+"""Ranges of addresses, with commas between them."""
+
+
+class CrawlingSettings(Section):
+    """Crawling: how pages are fetched."""
+
+    user_agent: str = "crawlstream/0.1 (+https://example.com/set-USER_AGENT-to-a-contact-page)"
+    """User-Agent header sent to sites; include the URL of your contact page."""
+    robotstxt_obey: bool = True
+    """Obey robots.txt."""
+    allow_ignore_robots: bool = Field(default=False, validation_alias=new("ALLOW_IGNORE_ROBOTS"))
+    """Allow requests to set ``"obey_robots": false``."""
+    retry_times: int = Field(3, ge=0, le=20)
+    """Number of retries after the first attempt at a page."""
+    download_timeout: float = Field(10, gt=0)
+    """Timeout of one download, in seconds."""
+    download_verify_certificates: bool | None = None
+    """Verify the TLS certificates of sites. Default: only for requests that carry cookies, custom
+    headers or a body."""
+    metarefresh_enabled: bool = True
+    """Follow meta refreshes as redirects, as Scrapy does."""
+    metarefresh_maxdelay: float = Field(100, ge=0)
+    """Follow a meta refresh only if its delay is at most this many seconds."""
+    scheduler_backlog_blacklist: bool = True
+    """Queue links to blocked domains until the domain is unblocked. If false, such links are
+    filtered."""
+
+
+class AddressSettings(Section):
+    """Addresses: what crawlers may connect to."""
+
+    allow_networks: Networks = Field((), validation_alias=new("ALLOW_NETWORKS"))
+    """Internal address ranges (CIDR, comma-separated) that may be crawled. This allows every port,
+    every client and links from every page."""
+    deny_networks: Networks = Field((), validation_alias=new("DENY_NETWORKS"))
+    """Address ranges (CIDR, comma-separated) that crawlers never connect to, even if they are
+    allowed elsewhere."""

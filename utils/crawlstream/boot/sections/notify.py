@@ -1,0 +1,75 @@
+"""Settings of notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
+
+from crawlstream.boot.sections.crawling import Networks
+from crawlstream.boot.sections.section import Section, new, parts
+
+NOTICES = ("finished", "stopped", "expired", "problems")
+_LEAST_SECRET = 16
+
+
+def _kinds(value: object) -> object:
+    found = parts(value)
+    if isinstance(found, Sequence) and (unknown := set(found) - set(NOTICES)):
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(NOTICES)}")
+    return found
+
+
+_Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(parts)]
+_Kinds = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_kinds)]
+
+
+class NotifySettings(Section):
+    """Notifications: endings of crawls and problems, sent by the redis-monitors."""
+
+    notify_webhook: str | None = Field(None, validation_alias=new("NOTIFY_WEBHOOK"))
+    """URL that notifications are posted to; default: none are."""
+    notify_webhook_secret: SecretStr | None = Field(
+        None, validation_alias=new("NOTIFY_WEBHOOK_SECRET")
+    )
+    """Secret that signs the requests, at least 16 characters; required for a webhook."""
+    notify_networks: Networks = Field((), validation_alias=new("NOTIFY_NETWORKS"))
+    """Internal address ranges (CIDR, comma-separated) that the webhook may be in."""
+    notify_mail_to: _Texts = Field((), validation_alias=new("NOTIFY_MAIL_TO"))
+    """Mail addresses, comma-separated, that notifications are sent to; default: none."""
+    notify_mail_from: str = Field("crawlstream@localhost", validation_alias=new("NOTIFY_MAIL_FROM"))
+    """Sender of the mails."""
+    notify_smtp: SecretStr = Field(
+        SecretStr("smtp://localhost:25"), validation_alias=new("NOTIFY_SMTP")
+    )
+    """Mail server, ``smtp://user:password@host:port`` (STARTTLS, if the server offers it; required
+    for a password) or ``smtps://…`` (TLS from the start)."""
+    notify_about: _Kinds = Field(NOTICES, validation_alias=new("NOTIFY_ABOUT"))
+    """What to notify about, comma-separated: ``finished``, ``stopped``, ``expired``,
+    ``problems``."""
+    notify_after: float = Field(60, validation_alias=new("NOTIFY_AFTER"), ge=0)
+    """Seconds that a problem must last before it is notified, and be gone before its end is."""
+
+    @model_validator(mode="after")
+    def _check_notify(self) -> Self:
+        secret = self.notify_webhook_secret
+        if self.notify_webhook is not None:
+            url = urlsplit(self.notify_webhook)
+            if url.scheme not in {"http", "https"} or not url.hostname or url.username:
+                raise ValueError(
+                    "CRAWLSTREAM_NOTIFY_WEBHOOK: must be an http or https URL without credentials"
+                )
+            if not secret or len(secret.get_secret_value()) < _LEAST_SECRET:
+                raise ValueError(
+                    "CRAWLSTREAM_NOTIFY_WEBHOOK_SECRET: a webhook needs a secret of at least"
+                    f" {_LEAST_SECRET} characters; `openssl rand -hex 16` generates one"
+                )
+        smtp = urlsplit(self.notify_smtp.get_secret_value())
+        if smtp.scheme not in {"smtp", "smtps"} or not smtp.hostname:
+            raise ValueError(
+                "CRAWLSTREAM_NOTIFY_SMTP: must be smtp://host:port or smtps://host:port"
+            )
+        return self

@@ -1,0 +1,38 @@
+"""Settings of the REST API."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from crawlstream.boot.api_keys import ApiKey, read_keys
+from crawlstream.boot.sections.section import Section, new
+
+
+class RestSettings(Section):
+    """REST API."""
+
+    rest_host: str = Field("127.0.0.1", validation_alias=new("REST_HOST"))
+    """Address that REST listens on. Addresses other than loopback need ``CRAWLSTREAM_API_KEYS``."""
+    rest_port: int = Field(5343, validation_alias=new("REST_PORT", "FLASK_PORT"), ge=1, le=65535)
+    """Port that REST listens on."""
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_keys)] = Field(
+        (), validation_alias=new("API_KEYS"), repr=False
+    )
+    """API keys, comma-separated ``role:secret``. To limit a key to applications and quotas:
+    ``role@appid+appid/name=…/rate=…/waiting=…:secret``. Empty: every client that reaches REST has
+    all rights."""
+    rest_max_body_bytes: int = Field(
+        16 * 1024 * 1024, validation_alias=new("REST_MAX_BODY_BYTES"), ge=1024
+    )
+    """Maximum size of an HTTP request body, in bytes."""
+    rest_rate: float = Field(2000, validation_alias=new("REST_RATE"), ge=0)
+    """Maximum rate of HTTP requests per second and client; bursts of twice as many are allowed. 0:
+    unlimited."""
+    rest_peer_connections: int = Field(500, validation_alias=new("REST_PEER_CONNECTIONS"), ge=1)
+    """Maximum number of connections per client address. Raise it if REST is behind a proxy that
+    opens more."""
+    wait_for_response_time: float = Field(5, gt=0)
+    """Seconds that REST waits for the cluster's reply before it answers with a ``poll_id``."""

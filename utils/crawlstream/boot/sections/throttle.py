@@ -1,0 +1,62 @@
+"""Settings of the throttle: where its rules are, the first of them, and whom limits are for."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from crawlstream.boot.sections.section import Hosts, Section, new
+from crawlstream.model.throttle import ThrottleRule
+
+
+class ZooKeeperSettings(Section):
+    """ZooKeeper: the throttle rules."""
+
+    zookeeper_hosts: Hosts = ("localhost:2181",)
+    """ZooKeeper servers, as comma-separated ``host:port``."""
+    zookeeper_assign_path: str = "/scrapy-cluster/crawler/"
+    """Parent path of the ZooKeeper node that stores the throttle rules."""
+    zookeeper_id: str = "all"
+    """Name of that node."""
+
+    @property
+    def throttle_path(self) -> str:
+        """The ZooKeeper node that holds the rules."""
+        return f"/{self.zookeeper_assign_path.strip('/')}/{self.zookeeper_id.strip('/')}"
+
+
+class DefaultRuleSettings(Section):
+    """The default rule: only the initial value of the node's ``default``; change it there."""
+
+    queue_hits: int = Field(10, ge=0)
+    """Maximum number of requests per window and domain; 0 blocks."""
+    queue_window: float = Field(60, gt=0)
+    """Length of the window, in seconds."""
+    queue_moderated: bool = True
+    """Space requests evenly over the window instead of sending them in bursts."""
+
+    @property
+    def default_rule(self) -> ThrottleRule:
+        """The rule for domains without one, while the node has no ``default``."""
+        return ThrottleRule(
+            hits=self.queue_hits, window_s=self.queue_window, moderated=self.queue_moderated
+        )
+
+
+class ScopeSettings(Section):
+    """Scope of rate limits: must be the same in every process of a cluster."""
+
+    scheduler_type_enabled: bool = False
+    """Keep separate limits for each spider type. A site then receives the sum of their rates."""
+    scheduler_ip_enabled: bool = False
+    """Keep separate limits for each egress group (crawlers that share a public IP address or
+    pool)."""
+    egress_group: str = Field(
+        "", validation_alias=new("EGRESS_GROUP"), pattern=r"^[A-Za-z0-9._-]{0,64}$"
+    )
+    """Name of the egress group of this crawler: crawlers that share a public IP address or pool."""
+
+    @property
+    def throttle_scope(self) -> str:
+        """What limits are kept for beside the domain, as the frontier says it."""
+        words = {"type": self.scheduler_type_enabled, "group": self.scheduler_ip_enabled}
+        return " ".join(word for word, is_enabled in words.items() if is_enabled)

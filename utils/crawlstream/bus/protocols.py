@@ -1,0 +1,70 @@
+"""What the rest of crawlstream knows of records in and out: a source, a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, Self
+
+from crawlstream.bus.records import Batch, Out, OutOfRange
+
+Locate = Callable[[str, int], Awaitable[int | None]]
+"""(topic UUID, partition) -> offset to read from, None: the oldest record there is.
+
+LostRecords: what is there is not what was read; ``on_out_of_range`` is asked."""
+Decide = Callable[[OutOfRange], Awaitable[int | None]]
+"""Where to go on from; None: stay paused until ``seek`` is called for the partition."""
+
+
+class Sink(Protocol):
+    """Takes lists of records and says when all of a list are stored for good."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    async def start(self) -> None:
+        """Wait, however long, until records can be sent; may be cancelled (then call ``stop``)."""
+
+    async def stop(self) -> None:
+        """Wait, within bounds, for the verdict on what is under way, and let go of the service."""
+
+    async def send(self, records: Sequence[Out]) -> None:
+        """Return when all ``records`` are stored.
+
+        NotAcknowledged names those that are not: repeat them. RecordTooLarge names those that never
+        will be; all others are stored.
+        """
+
+
+class Source(Protocol):
+    """Reads one topic as a member of a group, each partition from where the caller says."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the service has been away for a while, so that nothing can be read."""
+
+    @property
+    def paused(self) -> Mapping[int, OutOfRange]:
+        """Partitions of ours that nobody has decided about, and where each of them stands."""
+
+    async def poll(self, timeout_s: float) -> Sequence[Batch]:
+        """Next batches, at most one a partition; empty when none arrived within ``timeout_s``."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Read on from ``offset``: no batch of older reading is returned after this."""
+
+    def ask(self, where: OutOfRange) -> None:
+        """Return nothing more of a partition until it is decided where it goes on."""
+
+    def pause(self) -> None:
+        """Fetch nothing more for now, but stay a member of the group."""
+
+    def resume(self) -> None:
+        """Fetch again."""
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        """Tell lag tools how far we are, by partition; errors are logged and ignored."""

@@ -1,0 +1,317 @@
+"""The auditor: holds what was seen against the laws, and names each law that was broken.
+
+Every law is a function of facts alone, so that a test can plant any violation without a cluster.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+from crawlstream.chaos.facts import ENDS, Facts, FedCrawl, Record, Rule, Strike, Violation, identity
+from crawlstream.chaos.witness import ENDINGS
+from crawlstream.demo.visits import STAMP_TOLERANCE_S
+
+SHOWN = 5
+"""So many violations of one kind are told one by one."""
+_LATE_MS = 10_000
+"""Topics are read side by side; what comes later than this came later."""
+
+_GIVEN_MS = 100
+"""What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
+STEPS_CLOCK = "step-clock"
+
+Law = Callable[[Facts], Iterator[str]]
+
+
+def audit(facts: Facts) -> list[Violation]:
+    """Every violation of every law; none if all is well."""
+    return [Violation(name, what) for name, law in LAWS.items() for what in _cut(list(law(facts)))]
+
+
+def _cut(found: Sequence[str]) -> Sequence[str]:
+    more = len(found) - SHOWN
+    return [*found[:SHOWN], *([f"… and {more} more"] if more > 0 else [])]
+
+
+def nothing_lost(facts: Facts) -> Iterator[str]:
+    """Every page comes with its status, or fails by its name; nothing else does."""
+    for fed in facts.fed:
+        came = {r.value["url"]: r.value["status_code"] for r in facts.on(RESULTS, fed.crawlid)}
+        failed = {
+            r.value["url"]: r.value["reason"]
+            for r in facts.on(EVENTS, fed.crawlid)
+            if r.value["event"] == "page_failed"
+        }
+        yield from _differences(fed, fed.delivered, came, "delivered")
+        yield from _differences(fed, fed.failed, failed, "failed")
+
+
+def _differences(
+    fed: FedCrawl, wanted: Mapping[str, object], got: Mapping[str, object], verb: str
+) -> Iterator[str]:
+    """Pages that are missing, too many, or not as they must be."""
+    for url in () if fed.is_stopped else sorted(wanted.keys() - got.keys()):
+        yield f"{fed.crawlid}: never {verb}: {url}"
+    for url in sorted(got):
+        if url not in wanted:
+            yield f"{fed.crawlid}: {verb} ({got[url]}) but should not be: {url}"
+        elif got[url] != wanted[url]:
+            yield f"{fed.crawlid}: {verb} with {got[url]} instead of {wanted[url]}: {url}"
+
+
+def repeats(facts: Facts) -> list[Record]:
+    """Results that had come before, in the order in which they came."""
+    seen: set[tuple[str, str]] = set()
+    found = []
+    for record in facts.records:
+        if record.topic == RESULTS:
+            name = record.value["crawlid"], record.value["id"]
+            if name in seen:
+                found.append(record)
+            seen.add(name)
+    return found
+
+
+def repeats_are_bounded(facts: Facts) -> Iterator[str]:
+    """No page comes again but for a fault before it, and no more than were in flight there."""
+    strikes = sorted(facts.strikes, key=lambda strike: strike.at)
+    at = [strike.at for strike in strikes]
+    allowed = [0, *accumulate(strike.in_flight for strike in strikes)]
+    anew = min((strike.at for strike in strikes if strike.began_again), default=float("inf"))
+    counted = 0
+    for record in repeats(facts):
+        if record.value.get("recovered"):
+            if record.at < anew:
+                yield f"recovered though nothing was lost: {record.value['url']}"
+            continue
+        counted += 1
+        so_far = allowed[bisect_right(at, record.at)]
+        if counted > so_far:
+            yield (
+                f"repeat {counted}, where the faults before it explain {so_far}:"
+                f" {record.value['url']}"
+            )
+
+
+def repeats_are_recognisable(facts: Facts) -> Iterator[str]:
+    """A page has one id whoever delivers it, no two pages share one, and the key is the id."""
+    ids: defaultdict[tuple[str, str, int], set[str]] = defaultdict(set)
+    pages: defaultdict[str, set[tuple[str, str, int]]] = defaultdict(set)
+    for record in facts.records:
+        if record.topic != RESULTS:
+            continue
+        value = record.value
+        page = value["crawlid"], value["url"], value["run"]
+        ids[page].add(value["id"])
+        pages[value["id"]].add(page)
+        if record.key != value["id"]:
+            yield f"key {record.key} of the record {value['id']}: {value['url']}"
+    for page, names in ids.items():
+        if len(names) > 1:
+            yield f"{len(names)} ids of one page: {page[1]} of {page[0]}"
+    for name, several in pages.items():
+        if len(several) > 1:
+            yield f"one id of {len(several)} pages: {name}"
+
+
+def conservation(facts: Facts) -> Iterator[str]:
+    """What was admitted is somewhere at every instant, and the last account is that of the topics.
+
+    admitted = done + failed + redirected + stopped + expired + waiting + held.
+    """
+    for sample in facts.samples:
+        for ledger in sample.ledgers:
+            if ledger.residual:
+                yield f"{ledger.crawl.crawlid}: {ledger.residual} of {ledger.admitted} nowhere"
+    for name, count in facts.leaks.items():
+        if count:
+            yield f"the frontier's balance: {name} is off by {count}"
+    for fed in facts.fed:
+        if endings := _endings(facts, fed):
+            yield from _last_account(facts, fed, endings[0].value["counters"])
+
+
+def _last_account(facts: Facts, fed: FedCrawl, counters: Mapping[str, int]) -> Iterator[str]:
+    ended = sum(counters[end] for end in ENDS)
+    if counters["admitted"] != ended:
+        yield f"{fed.crawlid}: {counters['admitted']} admitted, {ended} ended"
+    results = {r.value["id"] for r in facts.on(RESULTS, fed.crawlid)}
+    failures = {
+        r.value["id"] for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == "page_failed"
+    }
+    seen = {"done": len(results), "failed": len(failures)}
+    if not fed.is_stopped:
+        seen["redirected"] = fed.redirected
+    for name, count in seen.items():
+        if counters[name] != count:
+            yield f"{fed.crawlid}: {counters[name]} counted as {name}, {count} to be seen"
+
+
+def one_ending(facts: Facts) -> Iterator[str]:
+    """A crawl that was started ends once, in one way, and is over then."""
+    for fed in facts.fed:
+        events = {identity(r.value): r for r in facts.on(EVENTS, fed.crawlid)}
+        runs = [r.value["run"] for r in events.values() if r.value["event"] == "crawl_started"]
+        if len(runs) != 1:
+            yield f"{fed.crawlid}: started as runs {runs}"
+        endings = [r for r in events.values() if r.value["event"] in ENDINGS]
+        ways = [(r.value["event"], r.value["run"]) for r in endings]
+        wanted = "crawl_stopped" if fed.is_stopped else "crawl_finished"
+        if ways != [(wanted, run) for run in runs]:
+            named = [f"{event} of run {run}" for event, run in ways]
+            yield f"{fed.crawlid}: ended by {named or 'nothing'}"
+        told = [str(r.value["counters"]) for r in _endings(facts, fed)]
+        if len(set(told)) > 1:
+            yield f"{fed.crawlid}: its ending was told with different counters"
+        for ending in endings[:1]:
+            for record in facts.on(RESULTS, fed.crawlid):
+                if record.at > ending.at + _LATE_MS:
+                    yield f"{fed.crawlid}: {record.value['url']} came after its end"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEndings:
+    """How the endings of the runs were told, before any repetition is dropped."""
+
+    runs: int
+    once: int
+    """Runs whose ending has exactly one record."""
+    repeats: Sequence[Record]
+    """Records of an ending that had come before under the same key."""
+
+    def __str__(self) -> str:
+        once = f"endings told once: {self.once} of {self.runs} runs"
+        return f"{once}, repeats under the same key: {len(self.repeats)}"
+
+
+def endings_told(facts: Facts) -> RunEndings:
+    """Count the records of endings as they stand in Kafka."""
+    keys: dict[tuple[str, int], list[str | None]] = defaultdict(list)
+    repeated = []
+    for record in facts.records:
+        if record.topic == EVENTS and record.value["event"] in ENDINGS:
+            told = keys[record.value["crawlid"], record.value["run"]]
+            if record.key in told:
+                repeated.append(record)
+            told.append(record.key)
+    return RunEndings(len(keys), sum(len(told) == 1 for told in keys.values()), repeated)
+
+
+def _is_between_writing_and_noting(target: str) -> bool:
+    """A redis-monitor, the Redis that it notes an ending in, or the Kafka that it writes it to."""
+    return target.startswith("redis") or target == "kafka"
+
+
+def endings_are_told_once(facts: Facts) -> Iterator[str]:
+    """An ending is written again only where its writer died, or a service failed, before."""
+    struck = [s.at for s in facts.strikes if _is_between_writing_and_noting(s.target)]
+    for record in endings_told(facts).repeats:
+        if not any(at <= record.at for at in struck):
+            name = f"{record.value['event']} of run {record.value['run']}"
+            yield f"{record.value['crawlid']}: {name} was told again, and nothing explains it"
+
+
+def _endings(facts: Facts, fed: FedCrawl) -> Sequence[Record]:
+    return [r for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] in ENDINGS]
+
+
+def politeness(facts: Facts) -> Iterator[str]:
+    """No window of any host holds more requests than a rule that was in force in it allows."""
+    arrivals: defaultdict[str, list[float]] = defaultdict(list)
+    for visit in facts.visits:
+        arrivals[visit.host].append(visit.mono)
+    rules: defaultdict[str, list[Rule]] = defaultdict(list)
+    for rule in facts.rules:
+        rules[rule.host].append(rule)
+    for host, times in sorted(arrivals.items()):
+        steps = [strike for strike in facts.strikes if strike.fault == STEPS_CLOCK]
+        yield from _crowded(host, sorted(times), rules[host], steps)
+
+
+def _given_ms(first: float, last: float, steps: Sequence[Strike]) -> float:
+    """By how much a window may be short."""
+    is_set = any(step.at <= last and first <= step.at + step.seconds * 1000 for step in steps)
+    return _GIVEN_MS if is_set else 0
+
+
+def _crowded(
+    host: str, times: Sequence[float], rules: Sequence[Rule], steps: Sequence[Strike]
+) -> Iterator[str]:
+    """Windows of one host that break every rule that they touch."""
+    if not rules:
+        yield f"{host} was asked {len(times)} times, and no rule allows it"
+    for rule in rules:
+        window = (rule.window_s - STAMP_TOLERANCE_S) * 1000
+        beyond = zip(times, islice(times, rule.hits, None), strict=False)
+        for first, last in beyond:
+            is_in_force = rule.since <= first and last < rule.until
+            if is_in_force and last - first < window - _given_ms(first, last, steps):
+                yield (
+                    f"{host}: {rule.hits + 1} requests within {(last - first) / 1000:.4f} s,"
+                    f" where {rule.hits} may be in {rule.window_s:g} s"
+                )
+
+
+def acknowledged_first(facts: Facts) -> Iterator[str]:
+    """No page is complete before Kafka has its result."""
+    waiting: defaultdict[tuple[str, int], deque[Record]] = defaultdict(deque)
+    for record in sorted(facts.records, key=lambda record: record.offset):
+        if record.topic == RESULTS:
+            waiting[record.place].append(record)
+    had: defaultdict[str, set[str]] = defaultdict(set)
+    for sample in sorted(facts.samples, key=lambda sample: sample.at):
+        for place, records in waiting.items():
+            while records and records[0].offset < sample.logged.get(place, 0):
+                value = records.popleft().value
+                had[value["crawlid"]].add(value["id"])
+        for ledger in sample.ledgers:
+            crawlid = ledger.crawl.crawlid
+            if ledger.done > len(had[crawlid]):
+                yield f"{crawlid}: {ledger.done} complete when Kafka had {len(had[crawlid])}"
+
+
+def everything_answered(facts: Facts) -> Iterator[str]:
+    """Every question is answered under its own id, and as often as it is, the same."""
+    answers: defaultdict[str, set[str]] = defaultdict(set)
+    for record in facts.records:
+        if record.topic == REPLIES and "uuid" in record.value:
+            told = {k: v for k, v in record.value.items() if k != "server_time"}
+            answers[record.value["uuid"]].add(str(sorted(told.items(), key=str)))
+    for uuid in sorted(facts.asked):
+        if not answers[uuid]:
+            yield f"never answered: {uuid}"
+        elif len(answers[uuid]) > 1:
+            yield f"{len(answers[uuid])} different answers: {uuid}"
+
+
+def robots_obeyed(facts: Facts) -> Iterator[str]:
+    """What must fail for robots.txt is not asked for."""
+    forbidden = {
+        url.partition("://")[2].partition(":")[0] + url[url.index("/", 8) :]
+        for fed in facts.fed
+        for url, reason in fed.failed.items()
+        if reason == "robots"
+    }
+    for place, times in Counter(visit.host + visit.path for visit in facts.visits).items():
+        if place in forbidden:
+            yield f"{place} was asked for {times} times"
+
+
+RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
+
+LAWS: Mapping[str, Law] = {
+    "nothing is lost": nothing_lost,
+    "repeats are bounded": repeats_are_bounded,
+    "repeats are recognisable": repeats_are_recognisable,
+    "the ledger adds up": conservation,
+    "one ending a run": one_ending,
+    "an ending is told once": endings_are_told_once,
+    "no window is overrun": politeness,
+    "complete only after Kafka": acknowledged_first,
+    "every question is answered": everything_answered,
+    "robots.txt is obeyed": robots_obeyed,
+}

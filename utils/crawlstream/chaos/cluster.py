@@ -1,0 +1,311 @@
+"""Where faults are injected: a cluster, its servers behind proxies so as to be struck, a site."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from asyncio import Lock
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from math import inf
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.boot.variables import environment_without_settings
+from crawlstream.chaos.facts import FedCrawl, Rule
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.proxy import Proxy
+from crawlstream.chaos.recorder import AccessLogReader, KafkaLogs, Recorder
+from crawlstream.chaos.witness import OUTPUTS
+from crawlstream.demo.truth import Rules, expected_pages
+from crawlstream.demo.web import Kind, Web
+from crawlstream.errors import CrawlstreamError, SetupError
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys
+from crawlstream.local import servers
+from crawlstream.local.cluster import LocalCluster
+from crawlstream.local.home import find_jars
+from crawlstream.local.ports import Ports, free_block
+from crawlstream.local.servers import Server
+from crawlstream.local.supervisor import MARK, ProcessInfo
+from crawlstream.local.tether import die_with_parent
+from crawlstream.model.state import FrontierState
+from crawlstream.tasks import wait_until
+from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
+
+T = TypeVar("T")
+
+DEPTH = 99
+"""Deeper than any web of ours."""
+QUICK = 60
+"""Requests a host and second when nothing shall wait any more; no rule is ever above it."""
+_EFFECTIVE_MS = 2_000
+"""A lowered rule counts for windows that begin so long after it."""
+_FIRST_HOST = "127.77.0.1"
+REDIS_BYTES = 1 << 30
+_SITE_START_S = 90
+SETTINGS = {
+    # Webs under test live on loopback addresses.
+    "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+    # Wide open, so that a page waits only where a rule is set that is about waiting.
+    "QUEUE_HITS": "2000",
+    "QUEUE_WINDOW": "1",
+    "CRAWLSTREAM_FINISH_GRACE": "1",
+    "LOG_JSON": "true",
+    # Clusters under test end before the JVM's better compiler would pay.
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+}
+"""Of every cluster that is started to be tested."""
+_ROUND_SETTINGS = {
+    # A crawl is forgotten soon after its end, so that key counts can be seen to be flat.
+    "QUEUE_HITS": str(QUICK),
+    "DUPEFILTER_TIMEOUT": "10",
+    "DOWNLOAD_TIMEOUT": "5",
+}
+
+
+class ChaosCluster:
+    """A whole cluster whose servers can be struck one by one. ``async with`` it.
+
+    Redis and Kafka stand behind proxies, which all clients but the nemesis use. What blocks is
+    done on threads, one for each server, which it ends with.
+    """
+
+    def __init__(self, home: Path, *, pages: int, hosts: int, seed: int, workers: int = 2) -> None:
+        self.home = home
+        self.workers = workers
+        self._shape: Mapping[str, Any] = {
+            "hosts": hosts, "pages": pages, "seed": seed, "first_host": _FIRST_HOST,
+            # So many that some are under way whenever a fault strikes.
+            "slow_pages": pages // 3, "slow_s": 0.4,
+        }  # fmt: skip
+        self.web = Web(free_block(1), **self._shape)
+        self.servers: dict[str, RunningServer] = {}
+        self.turns: defaultdict[str, Lock] = defaultdict(Lock)
+        """By what is struck: one fault at a time has it, until it is well again."""
+        self.proxies: dict[str, Proxy] = {}
+        self.rules = self._rules(QUICK)
+        """What the hosts allowed, and when."""
+        self.site_log = AccessLogReader(home / "logs" / "visits.jsonl")
+        self.extra_logs = itertools.count()
+        """Numbers for the logs of processes that supervisor does not know."""
+        self._places = itertools.cycle(range(30, 40))
+        self._hands: dict[str, ThreadPoolExecutor] = {}
+        self._stack = AsyncExitStack()
+        self._frozen: set[int] = set()
+
+    async def __aenter__(self) -> Self:
+        """Start everything, and let it end with the block."""
+        shutil.rmtree(self.home / "data", ignore_errors=True)
+        shutil.rmtree(self.home / "logs", ignore_errors=True)
+        (self.home / "logs").mkdir(parents=True)
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop everything that was started."""
+        await self._stack.aclose()
+
+    async def by_hand(self, what: str, call: Callable[..., T], *args: object) -> T:
+        """Do what blocks to a server, or to the cluster: one thing at a time to each."""
+        if what not in self._hands:
+            self._hands[what] = ThreadPoolExecutor(1, what)
+        return await asyncio.get_running_loop().run_in_executor(self._hands[what], call, *args)
+
+    # What nemesis takes hold of.
+
+    async def processes(self, kind: str) -> list[ProcessInfo]:
+        """What runs now of one kind, as supervisor sees it."""
+        found = await asyncio.to_thread(self.local.processes)
+        return [each for each in found if each.kind == kind and each.pid and each.state != "EXITED"]
+
+    def freeze(self, pid: int) -> None:
+        """Stop a process in mid-step."""
+        os.kill(pid, signal.SIGSTOP)
+        self._frozen.add(pid)
+
+    def thaw(self, pid: int) -> None:
+        """Let it go on, if it is still there."""
+        self._frozen.discard(pid)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+    async def state(self) -> FrontierState | None:
+        """The frontier at a glance, past the proxy; None while Redis does not answer."""
+        try:
+            async with asyncio.timeout(2):
+                return await self.frontier.queries.state()
+        except (RedisError, OSError, TimeoutError):
+            return None
+
+    @asynccontextmanager
+    async def slowly(self, rate: float) -> AsyncIterator[None]:
+        """Let each host be asked so often in a second for a block, and quickly after it."""
+        hits, window_s = (round(rate), 1.0) if rate >= 1 else (1, 1 / rate)
+        await self.set_rate(hits, window_s)
+        since = time.monotonic() * 1000 + _EFFECTIVE_MS
+        try:
+            yield
+        finally:
+            until = time.monotonic() * 1000
+            self.rules += self._rules(hits, window_s, since=since, until=until)
+        await self.set_rate(QUICK)
+
+    async def set_rate(self, hits: int, window_s: float = 1.0) -> None:
+        """So many requests to each host in a window from now on; returns when Redis knows."""
+        wanted = hits, window_s
+        async with asyncio.timeout(120):
+            while True:
+                with suppress(CrawlstreamError, RedisError, OSError):
+                    await self._editor.set_rule(DEFAULT, hits=hits, window=window_s)
+                    table = await self.frontier.rules.table()
+                    if table is not None and (table.default.hits, table.default.window_s) == wanted:
+                        return
+                await asyncio.sleep(0.2)
+
+    def _rules(
+        self, hits: int, window_s: float = 1.0, *, since: float = -inf, until: float = inf
+    ) -> list[Rule]:
+        return [
+            Rule(host=host, hits=hits, window_s=window_s, since=since, until=until)
+            for host in self.web.hosts
+        ]
+
+    def fed(self, crawlid: str) -> FedCrawl:
+        """What a crawl from the front page must bring."""
+        truth = expected_pages(self.web, Rules(maxdepth=DEPTH))
+        return FedCrawl(
+            crawlid=crawlid,
+            delivered=truth.delivered,
+            failed=dict.fromkeys(truth.forbidden, "robots"),
+            redirected=len(truth.redirected),
+        )
+
+    def plain_urls(self) -> list[str]:
+        """Pages that everybody may fetch."""
+        return [self.web.url(page) for page in self.web.pages if page.kind is Kind.PAGE]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Of a process that belongs to this cluster, though supervisor does not know it.
+
+        Its health page is behind those of supervisor's own in the row of metrics ports.
+        """
+        own = {MARK: str(self.home), "CRAWLSTREAM_METRICS_OFFSET": str(next(self._places))}
+        return {**self.local.environment(), **own, **more}
+
+    # Its life.
+
+    async def _start(self) -> None:
+        self._stack.callback(self._rest_hands)
+        ports = Ports.free()
+        await self._start_servers(ports)
+        self.local = LocalCluster(self.home, ports=ports, env=self._cluster_environment(ports))
+        self._stack.push_async_callback(self.by_hand, "cluster", self.local.stop)
+        self._stack.callback(self._thaw_all)
+        await self.by_hand("cluster", self._start_cluster)
+        settings = load_settings(**self.local.environment())
+        self.settings = settings
+        self._editor = ThrottleEditor(
+            settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
+        )
+        self.redis = Redis(port=self.servers["redis"].port, socket_timeout=2)
+        self._stack.push_async_callback(self.redis.aclose)
+        self.frontier = Frontier(self.redis, FrontierKeys())
+        kafka = f"127.0.0.1:{self.servers['kafka'].port}"
+        self.recorder = Recorder(kafka, settings.kafka_topic_prefix)
+        self._stack.callback(self.recorder.close)
+        self.logs = KafkaLogs(self.home / "data" / "kafka", settings.kafka_topic_prefix, OUTPUTS)
+        await self._start_site()
+
+    async def _start_servers(self, ports: Ports) -> None:
+        jars = find_jars()
+        kafka = servers.kafka(self.home, port=ports.kafka, jars=jars)
+        behind = Proxy(free_block(1), kafka.port)
+        _advertise(kafka, behind.port)
+        await self.by_hand("kafka", servers.format_kafka, kafka)
+        redis = servers.redis(self.home, port=ports.redis, max_memory=REDIS_BYTES)
+        zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
+        self.proxies = {"kafka": behind, "redis": Proxy(free_block(1), redis.port)}
+        for proxy in self.proxies.values():
+            await proxy.start()
+            self._stack.push_async_callback(proxy.stop)
+        for configured in (redis, zookeeper, kafka):
+            server = self.servers[configured.name] = RunningServer(configured)
+            self._stack.push_async_callback(self.by_hand, configured.name, server.kill)
+            await self.by_hand(configured.name, server.start)
+
+    def _cluster_environment(self, ports: Ports) -> Mapping[str, str]:
+        return {
+            **environment_without_settings(os.environ),
+            **SETTINGS,
+            **_ROUND_SETTINGS,
+            "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",
+            "REDIS_HOST": "127.0.0.1",
+            "REDIS_PORT": str(self.proxies["redis"].port),
+            "ZOOKEEPER_HOSTS": f"127.0.0.1:{ports.zookeeper}",
+        }
+
+    def _start_cluster(self) -> None:
+        self.local.start(spiders={"link": self.workers}, tied=True)
+
+    async def _start_site(self) -> None:
+        web = self.web
+        site = await self.by_hand("site", self._site_process)
+        self._stack.callback(site.wait)
+        self._stack.callback(site.kill)
+
+        def answers() -> bool:
+            if site.poll() is not None:
+                raise SetupError("the site under test did not start")
+            with socket.socket() as visitor:
+                return visitor.connect_ex((web.hosts[-1], web.port)) == 0
+
+        await wait_until(answers, timeout_s=_SITE_START_S)
+
+    def _site_process(self) -> subprocess.Popen[bytes]:
+        log = self.home / "logs" / "visits.jsonl"
+        shape = {"port": self.web.port, "log": log, **self._shape}
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in shape.items()]
+        return subprocess.Popen(
+            [sys.executable, "-m", "crawlstream.demo", *options],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
+        )
+
+    def _rest_hands(self) -> None:
+        for hand in self._hands.values():
+            hand.shutdown(wait=True)
+
+    def _thaw_all(self) -> None:
+        """What is frozen could not stop."""
+        for pid in tuple(self._frozen):
+            self.thaw(pid)
+
+
+def _advertise(kafka: Server, port: int) -> None:
+    """Let Kafka send its clients to another port than its own."""
+    path = kafka.folder / "conf" / "kafka.properties"
+    own = f"advertised.listeners=PLAINTEXT://127.0.0.1:{kafka.port}"
+    text = path.read_text()
+    if own not in text:
+        raise SetupError(f"{path} does not say {own}")
+    path.write_text(text.replace(own, f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}"))

@@ -1,0 +1,133 @@
+"""What was seen of a cluster under faults; the auditor judges nothing else.
+
+Times are milliseconds of the monotonic clock, which all processes of one machine share: no step of
+the wall clock moves a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawlstream.chaos.witness import SeenRecord
+from crawlstream.demo.visits import Visit
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+
+APP = "chaos"
+"""The application that feeds everything."""
+ENDS = ("done", "failed", "redirected", "stopped", "expired")
+"""Counters of entries that came to their end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FedCrawl:
+    """One crawl that was fed, and what it must bring if it is left to its own end."""
+
+    crawlid: str
+    spiderid: str = "link"
+    delivered: Mapping[str, int]
+    """URL of each page that must come -> its HTTP status."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """URL of each page that must fail -> the reason."""
+    redirected: int = 0
+    """How many pages only lead to others."""
+    is_stopped: bool = False
+    """Whether somebody stopped it: then what has come by then is all of it."""
+
+    @property
+    def key(self) -> CrawlKey:
+        """Its name in the frontier."""
+        return CrawlKey(self.spiderid, APP, self.crawlid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(SeenRecord):
+    """One record of an output topic, its body left out."""
+
+    partition: int
+    offset: int
+    at: float
+    """When it was read."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The log that it is in."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a host allowed for a time: so many hits in any window that touches it."""
+
+    host: str
+    hits: int
+    window_s: float
+    since: float = float("-inf")
+    until: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Ledgers in the middle of the crawl, and what Kafka had on disk right after they were read."""
+
+    at: float
+    ledgers: Sequence[CrawlState]
+    logged: Mapping[tuple[str, int], int]
+    """(topic, partition) -> records in its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One fault that was done to the cluster."""
+
+    fault: str
+    target: str
+    at: float
+    seconds: float = 0.0
+    """How long it lasted."""
+    was_pending: bool = True
+    """Whether pages waited or were under way when it struck."""
+    in_flight: int = 0
+    """Pages that it may have made somebody deliver again."""
+    began_again: bool = False
+    """Whether unfinished crawls begin again after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that was seen of some crawls, from before they were fed until after they had ended."""
+
+    fed: Sequence[FedCrawl]
+    records: Sequence[Record]
+    visits: Sequence[Visit] = ()
+    rules: Sequence[Rule] = ()
+    samples: Sequence[Sample] = ()
+    strikes: Sequence[Strike] = ()
+    asked: frozenset[str] = frozenset()
+    """Ids of the questions that want an answer."""
+    leaks: Mapping[str, int] = field(default_factory=dict)
+    """What the frontier's own balance found wrong, by name."""
+
+    def on(self, topic: str, crawlid: str) -> Sequence[Record]:
+        """Records of one crawl on one topic, in the order in which they were read."""
+        return [r for r in self.records if r.topic == topic and r.value.get("crawlid") == crawlid]
+
+
+class RoundFailed(CrawlstreamError):
+    """A round of chaos could not be played to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A law that was broken, and how."""
+
+    law: str
+    what: str
+
+
+def identity(event: Mapping[str, Any]) -> tuple[object, ...]:
+    """What makes two records of the events topic one and the same event."""
+    return event["event"], event["crawlid"], event["run"], event.get("id")

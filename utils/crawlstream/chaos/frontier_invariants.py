@@ -1,0 +1,240 @@
+"""What is true of the frontier between any two calls, checked by reading every key of it."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+from redis.asyncio import Redis
+
+from crawlstream.keys import FrontierKeys
+
+_DUMP = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
+  local type = redis.call('TYPE', key).ok
+  local value
+  if type == 'string' then value = redis.call('GET', key)
+  elseif type == 'hash' then value = redis.call('HGETALL', key)
+  elseif type == 'list' then value = redis.call('LRANGE', key, 0, -1)
+  elseif type == 'set' then value = redis.call('SMEMBERS', key)
+  elseif type == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  else value = redis.call('XLEN', key) end
+  found[#found + 1] = { key, type, value, redis.call('PTTL', key) }
+end
+return cmsgpack.pack(found)
+"""
+_PREFIX = FrontierKeys().tag
+_HEAD = struct.Struct("<IIdIB")
+
+ENDS = ("done", "failed", "redirected", "stopped", "expired")
+"""Counters of entries that came to their end."""
+
+
+class Dump:
+    """All keys of a frontier by name without prefix, as Python values."""
+
+    def __init__(self, found: list[list[Any]]) -> None:
+        self.values: dict[str, Any] = {}
+        self.ttls: dict[str, int] = {}
+        self._by_letter: dict[str, list[tuple[list[str], Any]]] = defaultdict(list)
+        for key, type_, value, ttl in found:
+            name = key.decode().removeprefix(_PREFIX)
+            if type_ in {b"hash", b"zset"}:
+                pairs = zip(value[::2], value[1::2], strict=True)
+                self.values[name] = {k: v for k, v in pairs if k.strip(b"#")}  # without padding
+            else:
+                self.values[name] = value
+            self.ttls[name] = ttl
+            first, _, rest = name.partition(":")
+            if rest:
+                self._by_letter[first].append((rest.split(":"), self.values[name]))
+
+    def get(self, name: str) -> Any:
+        """A hash or zset as a dict, empty if it is not there."""
+        return self.values.get(name, {})
+
+    def named(self, letter: str) -> list[tuple[list[str], Any]]:
+        """Keys ``<letter>:…``: the rest of the name split at colons, and the value."""
+        return self._by_letter.get(letter, [])
+
+
+def _require(holds: object, *what: object) -> None:
+    if not holds:
+        raise AssertionError(*what)
+
+
+async def dump(redis: Redis) -> Dump:
+    """Everything the frontier has in Redis."""
+    packed = await redis.eval(_DUMP, 1, _PREFIX)
+    return Dump(msgpack.unpackb(packed, raw=True, strict_map_key=False))
+
+
+async def check(redis: Redis) -> Dump:
+    """Check every invariant; the dump is given back for further questions.
+
+    Raises AssertionError where one does not hold, also of a Python that leaves asserts out.
+    """
+    state = await dump(redis)
+    _check_ledger(state)
+    for (spider,), index in state.named("o"):
+        if _is_by_group(state):
+            _check_views(state, spider, index)
+        else:
+            _check_indexes(state, spider, index)
+    _check_bands(state)
+    _check_throttle(state)
+    _check_delayed(state)
+    _check_owners(state)
+    return state
+
+
+def strings_of(packed: bytes, at: int, count: int) -> tuple[list[str], bytes]:
+    """Texts with their lengths before them, and what follows."""
+    strings = []
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", packed, at)
+        strings.append(packed[at + 2 : at + 2 + length].decode())
+        at += 2 + length
+    return strings, packed[at:]
+
+
+def _holds(state: Dump) -> Iterator[tuple[int, str, str]]:
+    """Flags, crawl number and name of the domain's state of every hold."""
+    scope = state.get("m").get(b"scope", b"").split()
+    for _, texts in state.named("h"):
+        for token, packed in texts.items():
+            if token not in {b"!", b"@"}:
+                (tag, view, domain), _ = strings_of(packed, 9, 3)
+                spider, at, group = view.partition("@")
+                kept_for = (spider if b"type" in scope else "") + (at + group)
+                yield packed[8], tag.split("/")[0], f"{domain} {kept_for}" if scope else domain
+
+
+def _is_running(state: Dump, c: str) -> bool:
+    return bool(state.get(f"x:{c}").get(b"state") == b"running")
+
+
+def _check_ledger(state: Dump) -> None:
+    held = Counter(c for _, c, _ in _holds(state))
+    queued: Counter[str] = Counter()
+    delayed: Counter[str] = Counter()
+    for (_, tag, *_), entries in state.named("b"):
+        queued[tag.split("/")[0]] += len(entries)
+    for parts, entries in state.named("y"):
+        if len(parts) == 2:
+            delayed[parts[1]] += len(entries)
+    spilled = {
+        c: sum(int(text.split()[0]) for text in names.values())
+        for (c,), names in state.named("spills")
+    }
+    totals: Counter[str] = Counter()
+    for (c,), fields in state.named("x"):
+        ledger = {name.decode(): value for name, value in fields.items()}
+        counts = defaultdict(int, {k: int(v) for k, v in ledger.items() if v.isdigit()})
+        ended = sum(map(counts.__getitem__, ENDS))
+        waiting = counts["queued"] + counts["delayed"] + counts["held"] + counts["spilled"]
+        _require(counts["admitted"] == ended + waiting, c, ledger)
+        _require(counts["held"] == held[c], c, ledger, held)
+        _require(counts["spilled"] == spilled.get(c, 0), c, ledger, spilled)
+        if _is_running(state, c):
+            _require((counts["queued"], counts["delayed"]) == (queued[c], delayed[c]), c, ledger)
+            is_idle = c.encode() in state.get("idle")
+            _require("paused" in ledger or is_idle == (waiting == 0), c, ledger)
+            totals["running"] += 1
+        else:
+            _require(counts["queued"] == counts["delayed"] == 0, c, ledger)
+        for name in ("queued", "delayed", "held", "spilled"):
+            totals[name] += counts[name]
+    for name, value in state.get("totals").items():
+        _require(int(value) == totals[name.decode()], name, value, totals)
+
+
+def _check_indexes(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
+    """A domain with work is in exactly one index; one without is in none."""
+    places = Counter(domain for letter in "wrp" for domain in state.get(f"{letter}:{spider}"))
+    _require(places == Counter(list(index)), spider, places, index)
+    for domain, tag in index.items():
+        several = state.get(f"q:{spider}:{domain.decode()}")
+        _require((tag == b"*") == (len(several) > 1), domain, tag, several)
+        _require(not several or tag == b"*")
+
+
+def _is_by_group(state: Dump) -> bool:
+    return b"group" in state.get("m").get(b"scope", b"")
+
+
+def _check_views(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
+    """A domain with work is in some index of every view that has been filled."""
+    for view in state.get(f"views:{spider}"):
+        if view not in state.get("revise"):
+            name = view.decode()
+            seen = {domain for letter in "wrp" for domain in state.get(f"{letter}:{name}")}
+            _require(seen >= set(index), view, seen, index)
+
+
+def _check_bands(state: Dump) -> None:
+    """Every band of a run that takes part can be found from its domain."""
+    for (spider, tag, *rest), _ in state.named("b"):
+        domain, c = ":".join(rest), tag.split("/")[0]
+        if not _is_running(state, c):
+            _require(c.encode() in state.get("sweep"), spider, tag, domain)
+            continue
+        if 0 < int(state.get(f"x:{c}").get(b"expires", 0)) < time.time():
+            continue
+        if b"paused" in state.get(f"x:{c}") or c.encode() in state.get("revisit"):
+            continue
+        known = state.get(f"o:{spider}").get(domain.encode())
+        tags = {known, *state.get(f"q:{spider}:{domain}")}
+        _require(tag.encode() in tags, spider, domain, tag, tags)
+        _require(spider.encode() in state.get("spiders"))
+
+
+def _check_throttle(state: Dump) -> None:
+    """What a domain counts as unreported and under way is what is held."""
+    unreported = Counter(domain for flags, _, domain in _holds(state) if flags == 0)
+    concurrent = Counter(domain for flags, _, domain in _holds(state) if flags < 2)
+    with_work = {domain for _, index in state.named("o") for domain in index}
+    with_work |= {key.split()[0].encode() for _, _, key in _holds(state) if key}
+    for domain, packed in state.get("t").items():
+        head = _HEAD.unpack_from(packed)
+        _require(head[0] == unreported.pop(domain.decode(), 0), domain, head)
+        _require(head[1] == concurrent.pop(domain.decode(), 0), domain, head)
+        _require((len(packed) - _HEAD.size) // 12 <= 200, domain)
+        _require(domain.split()[0] in with_work or domain in state.get("v"), domain)
+    _require(not unreported)
+    _require(not concurrent)
+
+
+def _check_delayed(state: Dump) -> None:
+    for parts, entries in state.named("y"):
+        if len(parts) == 2:
+            first = state.get(f"y:{parts[0]}").get(parts[1].encode())
+            _require(first is not None, parts)
+            _require(float(first) == min(map(float, entries.values())), parts, first, entries)
+        else:
+            _require(all(f"y:{parts[0]}:{c.decode()}" in state.values for c in entries))
+
+
+def _check_owners(state: Dump) -> None:
+    """No key is without somebody who will remove it."""
+    numbers = {c for (c,), _ in state.named("x")}
+    running = {c.encode() for c in numbers if _is_running(state, c)}
+    for of_run in ("shifts", "revisit", "stalled", "abandon"):
+        _require(set(state.get(of_run)) <= running, of_run)
+    for letter in (*"kfse", "spills"):
+        _require({parts[0] for parts, _ in state.named(letter)} <= numbers, letter)
+    for c in numbers:
+        fields = state.get(f"x:{c}")
+        is_over = fields[b"state"] in {b"finished", b"stopped", b"expired"}
+        _require((c.encode() in state.get("forget")) == is_over, c, fields)
+    workers = {worker.decode() for worker in state.get("workers")}
+    for letter in ("h", "recalled"):
+        _require({":".join(parts) for parts, _ in state.named(letter)} <= workers)
+    for _, asleep in state.named("z"):
+        _require({worker.decode() for worker in asleep} <= workers)
+    _require(all(state.ttls[name] > 0 for name in state.values if name.startswith("stop:")))

@@ -1,0 +1,368 @@
+"""The nemesis: every fault that can be done to a cluster, each as one function with a name.
+
+A fault strikes, lasts, and is over when its function returns: what it froze is thawed, what it
+killed is started again, by supervisor or by itself. All chance comes from a seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from kafka.admin import KafkaAdminClient, NewPartitions
+from kafka.errors import KafkaError
+from kazoo.client import KazooClient
+from redis.exceptions import RedisError
+
+from crawlstream.chaos.cluster import REDIS_BYTES, ChaosCluster
+from crawlstream.chaos.extra_processes import (
+    die_at_a_step,
+    err_in_time,
+    freeze_past_deadline,
+    join_and_leave,
+)
+from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
+from crawlstream.chaos.truncated_log import lose_end_of_log
+from crawlstream.keys import FrontierKeys
+from crawlstream.tasks import beside, wait_until
+
+_FOLLOW_EVERY_S = 0.3
+"""How often the limit of a Redis that is kept full follows what it uses."""
+
+# Processes.
+
+
+def _kills(kind: str) -> Inject:
+    async def kill(context: FaultContext) -> Effect:
+        """Frozen first, so that what it holds can be counted when it dies."""
+        name, pid = await _frozen(context, kind)
+        in_flight = await leased(context) if kind == "crawler" else None
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        context.cluster.thaw(pid)
+        return Effect(name, in_flight)
+
+    return kill
+
+
+def _ends(kind: str) -> Inject:
+    async def end(context: FaultContext) -> Effect:
+        name, pid = await _victim(context, kind)
+        in_flight = await leased(context) if kind == "crawler" else None
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        return Effect(name, in_flight)
+
+    return end
+
+
+def _freezes(kind: str) -> Inject:
+    async def freeze(context: FaultContext) -> Effect:
+        """Shorter than what makes the health listener kill it."""
+        name, pid = await _frozen(context, kind)
+        try:
+            in_flight = await leased(context) if kind == "crawler" else None
+            await asyncio.sleep(context.between(1, 12 if context.is_long else 3))
+        finally:
+            context.cluster.thaw(pid)
+        return Effect(name, in_flight)
+
+    return freeze
+
+
+async def _frozen(context: FaultContext, kind: str) -> tuple[str, int]:
+    """Some running process of a kind, stopped in mid-step."""
+    while True:
+        name, pid = await _victim(context, kind)
+        # Another fault may have been quicker.
+        with suppress(ProcessLookupError):
+            context.cluster.freeze(pid)
+            return name, pid
+
+
+async def _victim(context: FaultContext, kind: str) -> tuple[str, int]:
+    """Some running process of a kind: its name and process id."""
+    async with asyncio.timeout(BACK_S):
+        while True:
+            running = [p for p in await context.cluster.processes(kind) if p.state == "RUNNING"]
+            if running:
+                victim = context.random.choice(running)
+                assert victim.pid is not None
+                return victim.name, victim.pid
+            await asyncio.sleep(0.1)
+
+
+# Servers.
+
+
+def _kills_server(name: str) -> Inject:
+    async def kill(context: FaultContext) -> Effect:
+        cluster = context.cluster
+        async with cluster.turns[name]:
+            in_flight, server = await leased(context), cluster.servers[name]
+            await cluster.by_hand(name, server.kill)
+            await asyncio.sleep(context.between(0, 10 if context.is_long else 1))
+            await cluster.by_hand(name, server.start)
+        return Effect(name, in_flight)
+
+    return kill
+
+
+def _freezes_server(name: str) -> Inject:
+    async def freeze(context: FaultContext) -> Effect:
+        async with context.cluster.turns[name]:
+            in_flight, pid = await leased(context), context.cluster.servers[name].pid
+            context.cluster.freeze(pid)
+            try:
+                await asyncio.sleep(context.between(1, 30 if context.is_long else 4))
+            finally:
+                context.cluster.thaw(pid)
+        return Effect(name, in_flight)
+
+    return freeze
+
+
+async def cut_power_of_redis(context: FaultContext) -> Effect:
+    """Kill it, and take away what it wrote in the last moments: its disk has never seen that."""
+    cluster = context.cluster
+    async with cluster.turns["redis"]:
+        in_flight = await leased(context)
+        done = await _done(context)
+        log = _newest_log(context)
+        size = log.stat().st_size
+        await asyncio.sleep(context.between(0.2, 1.8))
+        done_then = await _done(context)
+        redis = cluster.servers["redis"]
+        await cluster.by_hand("redis", redis.kill)
+        if log == _newest_log(context):
+            os.truncate(log, size)
+        await cluster.by_hand("redis", redis.start)
+    return Effect("redis", in_flight + await leased(context) + max(0, done_then - done))
+
+
+def _newest_log(context: FaultContext) -> Path:
+    """The part of Redis' append-only file that is being written."""
+    parts = (context.cluster.home / "data" / "redis").glob("*/*.incr.aof")
+    return max(parts, key=lambda path: int(path.name.split(".")[-3]))
+
+
+async def _done(context: FaultContext) -> int:
+    """Pages that are complete, of all crawls that are known."""
+    return sum(state.done for state in await context.cluster.frontier.queries.crawls())
+
+
+async def empty_redis(context: FaultContext) -> Effect:
+    """Everything that Redis knows is gone."""
+    in_flight = await leased(context)
+    await context.cluster.redis.flushall()
+    return Effect("redis", in_flight)
+
+
+async def fill_redis(context: FaultContext) -> Effect:
+    """Redis may use little more than it does, or less: for seconds, or, if long, for minutes."""
+    share = context.random.choice([1.3, 1.08, 1.0, 0.98])
+    async with kept_full(context.cluster, share):
+        await asyncio.sleep(context.between(60, 180) if context.is_long else context.between(1, 3))
+    return Effect(f"redis at {100 / share:.0f} %")
+
+
+@asynccontextmanager
+async def kept_full(cluster: ChaosCluster, share: float = 1.0) -> AsyncIterator[None]:
+    """Redis may use ``share`` of what it uses, whatever that is, for the length of the block."""
+
+    async def follow() -> None:
+        while True:
+            with suppress(RedisError, OSError):
+                used = int((await cluster.redis.info("memory"))["used_memory"])
+                await cluster.redis.config_set("maxmemory", int(used * share))
+            await asyncio.sleep(_FOLLOW_EVERY_S)
+
+    try:
+        async with beside(follow()):
+            yield
+    finally:
+        await wait_until(partial(_may_grow, cluster), timeout_s=BACK_S)
+
+
+async def _may_grow(cluster: ChaosCluster) -> bool:
+    """Lift the limit to what it always is; another fault may have Redis in its hands."""
+    with suppress(RedisError, OSError):
+        await cluster.redis.config_set("maxmemory", REDIS_BYTES)
+        return True
+    return False
+
+
+_STEP = """#!lua flags=allow-oom
+if redis.call('HEXISTS', KEYS[1], 'wall') == 1 then
+  redis.call('HINCRBY', KEYS[1], 'wall', ARGV[1])
+end
+"""
+"""To the frontier, its memory of Redis' clock put back is that clock set forwards."""
+
+
+async def step_clock_of_redis(context: FaultContext) -> Effect:
+    """Redis' clock is set forwards and back, by a millisecond up to an hour, again and again."""
+    cluster, keys = context.cluster, FrontierKeys()
+    in_flight = await leased(context)
+    steps = context.random.randint(2, 60 if context.is_long else 20)
+    for _ in range(steps):
+        far = context.random.choice([1, 100, 1_000, 5_000, 9_999, 3_600_000])
+        # Another fault may have Redis in its hands just now.
+        with suppress(RedisError, OSError, TimeoutError):
+            await cluster.redis.eval(_STEP, 1, keys.meta(), str(far * _sign(context)))
+        await asyncio.sleep(context.between(0, 0.4))
+    return Effect(f"{steps} steps", in_flight)
+
+
+def _sign(context: FaultContext) -> int:
+    return context.random.choice([-1, 1])
+
+
+_MOST_PARTITIONS = 12
+
+
+async def add_partitions(context: FaultContext) -> Effect:
+    """``incoming`` gets one more partition: what is fed from now on spreads in another way."""
+    cluster = context.cluster
+    count = None
+    while count is None:
+        # Its clients are led through the proxy, which another fault may have in its hands.
+        with suppress(KafkaError):
+            async with cluster.turns["kafka"]:
+                count = await cluster.by_hand("kafka", _add_a_partition, cluster)
+    return Effect(f"{count} partitions", has_struck=count <= _MOST_PARTITIONS)
+
+
+def _add_a_partition(cluster: ChaosCluster) -> int:
+    """How many there are then, or would be one too many."""
+    topic = cluster.settings.topics.incoming
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{cluster.servers['kafka'].port}")
+    try:
+        (known,) = admin.describe_topics([topic])
+        count = len(known["partitions"]) + 1
+        if count <= _MOST_PARTITIONS:
+            admin.create_partitions({topic: NewPartitions(total_count=count)})
+        return count
+    finally:
+        admin.close()
+
+
+# The network.
+
+
+def _cuts(name: str) -> Inject:
+    async def cut(context: FaultContext) -> Effect:
+        in_flight = await leased(context)
+        context.cluster.proxies[name].cut()
+        return Effect(name, in_flight)
+
+    return cut
+
+
+def _disturbs(name: str, how: str) -> Inject:
+    async def disturb(context: FaultContext) -> Effect:
+        proxy, delay = context.cluster.proxies[name], context.between(0.02, 0.4)
+        ways = {"slow": proxy.slow(delay), "mute": proxy.mute(), "half-open": proxy.half_open()}
+        async with context.cluster.turns[f"network of {name}"], ways[how]:
+            in_flight = await leased(context)
+            await asyncio.sleep(context.between(0.5, 8 if context.is_long else 2))
+        return Effect(name, in_flight)
+
+    return disturb
+
+
+# Rules.
+
+
+async def break_rules(context: FaultContext) -> Effect:
+    """Somebody empties or breaks the node with the rules, and mends it again."""
+    how = context.random.choice(["broken", "emptied"])
+    seconds = context.between(1, 10 if context.is_long else 2)
+    async with context.cluster.turns["rules"]:
+        await asyncio.to_thread(_spoil, context.cluster, how, seconds)
+    return Effect(f"rules {how}")
+
+
+def _spoil(cluster: ChaosCluster, how: str, seconds: float) -> None:
+    client = KazooClient(",".join(cluster.settings.zookeeper_hosts))
+    client.start(30)
+    try:
+        path = cluster.settings.throttle_path
+        kept, _ = client.get(path)
+        client.set(path, b"" if how == "emptied" else b"domains: [: {")
+        time.sleep(seconds)
+        client.set(path, kept)
+    finally:
+        client.stop()
+        client.close()
+
+
+_KINDS = ("crawler", "kafka-monitor", "redis-monitor", "rest")
+_SERVERS = ("redis", "kafka", "zookeeper")
+_NETWORKS = ("redis", "kafka")
+
+
+def _faults() -> list[Fault]:
+    found = []
+    for kind in _KINDS:
+        found += [
+            Fault(f"kill-{kind}", f"kill -9 of a {kind}", _kills(kind)),
+            Fault(f"freeze-{kind}", f"SIGSTOP of a {kind} for seconds, then CONT", _freezes(kind)),
+            Fault(f"end-{kind}", f"TERM of a {kind}", _ends(kind)),
+        ]
+    for name in _SERVERS:
+        found += [
+            Fault(f"kill-{name}", f"kill -9 of {name}, and a new start", _kills_server(name)),
+            Fault(f"freeze-{name}", f"SIGSTOP of {name} for seconds", _freezes_server(name)),
+        ]
+    for name in _NETWORKS:
+        found += [
+            Fault(f"cut-{name}", f"all connections to {name} are cut", _cuts(name)),
+            Fault(f"slow-{name}", f"20 to 400 ms more to and from {name}", _disturbs(name, "slow")),
+            Fault(
+                f"mute-{name}",
+                f"what is asked of {name} takes effect, the replies are lost",
+                _disturbs(name, "mute"),
+            ),
+            Fault(
+                f"half-open-{name}",
+                f"connections to {name} stay, nothing passes",
+                _disturbs(name, "half-open"),
+            ),
+        ]
+    return found
+
+
+FAULTS: Mapping[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        *_faults(),
+        Fault("power-cut", "Redis loses what it wrote in its last moments", cut_power_of_redis),
+        Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
+        Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),
+        Fault("step-clock", "Redis' clock set forwards and back", step_clock_of_redis),
+        Fault("add-partitions", "one more partition of incoming", add_partitions),
+        Fault(
+            "truncate-log",
+            "a partition of incoming loses its end, and a person decides how it goes on",
+            lose_end_of_log,
+            is_for_all=False,
+        ),
+        Fault("break-rules", "ZooKeeper's node emptied or broken, and mended", break_rules),
+        Fault("die-at-step", "a crawler dies between two steps of a page", die_at_a_step),
+        Fault(
+            "freeze-long",
+            "a crawler frozen at some step past its deadline (33 s), then continued",
+            freeze_past_deadline,
+            is_for_all=False,
+        ),
+        Fault("wrong-clock", "two more crawlers, an hour fast and an hour slow", err_in_time),
+        Fault("rebalance", "one more kafka-monitor comes and goes", join_and_leave),
+    )
+}

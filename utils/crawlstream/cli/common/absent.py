@@ -1,0 +1,39 @@
+"""Whether anybody would crawl: the processes of a cluster, as they tell of themselves in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.exceptions import RedisError
+
+from crawlstream.boot.clients import redis_client
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import CrawlstreamError
+from crawlstream.stats.heartbeat import living
+
+_PATIENCE_S = 2.0
+
+
+async def absence(settings: Settings, spiderid: str, *, with_intake: bool = False) -> str:
+    """A sentence if no crawler of a spider runs; '' if one does, or if Redis does not answer.
+
+    ``with_intake``: also if no kafka-monitor runs, which a request needs to be taken.
+    """
+    redis = redis_client(settings)
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            heard = await living(redis, settings.keys)
+    except (CrawlstreamError, RedisError, TimeoutError):
+        return ""
+    finally:
+        await redis.aclose()
+    if with_intake and not any(process.kind == "kafka-monitor" for process in heard):
+        return "No kafka-monitor is running, so the request waits: see `./crawlstream status`"
+    spiders = {process.spider for process in heard if process.kind == "crawler"}
+    if spiderid in spiders:
+        return ""
+    there = ", ".join(sorted(filter(None, spiders))) or "none"
+    return (
+        f"No crawler of spider {spiderid!r} is running, so the crawl waits. Running spiders:"
+        f" {there}"
+    )

@@ -1,0 +1,73 @@
+"""Which crawl a person means who types its crawlid, and who would crawl for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from crawlstream.boot.settings import Settings
+from crawlstream.cli.common.ask import APPID
+from crawlstream.cli.common.client import cluster_redis
+from crawlstream.errors import CrawlstreamError, RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState
+from crawlstream.stats.heartbeat import living
+
+SPIDER = "link"
+"""The spider that is meant unless another one is named."""
+
+
+async def which_crawl(
+    settings: Settings, crawlid: str, *, appid: str | None, spider: str | None
+) -> CrawlKey:
+    """The one crawl of this id among those that fit; CrawlstreamError if there are several.
+
+    If none is known yet, or Redis cannot be asked, the one of the default application and spider.
+    """
+    named = CrawlKey(spider or SPIDER, appid or APPID, crawlid)
+    if appid and spider:
+        return named
+    try:
+        async with cluster_redis(settings) as redis:
+            queries = Frontier(redis, settings.keys).queries
+            known = [state.crawl for state in await queries.crawls(appid=appid, spiderid=spider)]
+    except RedisUnavailable:
+        return named
+    found = [crawl for crawl in known if crawl.crawlid == crawlid]
+    if len(found) > 1:
+        named_so = ", ".join(f"--appid {each.appid} --spider {each.spiderid}" for each in found)
+        raise CrawlstreamError(f"several crawls are called {crawlid}; choose one: {named_so}")
+    return found[0] if found else named
+
+
+def unknown_crawl(crawlid: str, appid: str | None, spider: str | None) -> CrawlstreamError:
+    """What to tell a person about a crawl that nobody knows."""
+    of = " of application " + appid if appid else ""
+    by = " with spider " + spider if spider else ""
+    return CrawlstreamError(
+        f"unknown crawl {crawlid}{of}{by}: `./crawlstream crawls` lists the known ones; one that"
+        " was just fed appears as soon as a kafka-monitor has read it"
+    )
+
+
+async def crawled_spiders(settings: Settings) -> Collection[str] | None:
+    """The spiders of the crawlers that are running; None if Redis does not answer."""
+    try:
+        async with cluster_redis(settings) as redis:
+            heard = await living(redis, settings.keys)
+    except RedisUnavailable:
+        return None
+    return {process.spider for process in heard if process.kind == "crawler"}
+
+
+def waiting_for(crawl: CrawlState, spiders: Collection[str] | None) -> str:
+    """``waiting: no crawler of SPIDER``, if a running crawl waits for that; else nothing."""
+    waits = crawl.state == "running" and crawl.pending and not crawl.held
+    if spiders is None or not waits or crawl.crawl.spiderid in spiders:
+        return ""
+    return no_crawler_of(crawl.crawl.spiderid)
+
+
+def no_crawler_of(spider: str) -> str:
+    """The badge of what waits for a crawler."""
+    return f"waiting: no crawler of {spider}"

@@ -1,0 +1,1 @@
+"""``crawlstream crawl``: what a person types first."""

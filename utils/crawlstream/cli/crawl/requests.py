@@ -1,0 +1,143 @@
+"""From what a person typed to the crawl requests that are fed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from crawlstream.errors import ConfigError, InvalidUrl
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.scope import Scope, scope_fields
+from crawlstream.model.url import host_of, seed_url
+
+_Texts = list[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a person says of a crawl beside its seeds: the options of the command, by name."""
+
+    depth: Annotated[
+        int, typer.Option("--depth", "-d", min=0, help="Maximum link depth below a seed.")
+    ] = 0
+    max_pages: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of pages of the crawl.")
+    ] = None
+    scope: Annotated[
+        Scope,
+        typer.Option(
+            help=(
+                "Links to follow. host: to the hosts of the seeds and their subdomains; domain: to"
+                " their registered domains; prefix: to URLs that begin as a seed does up to its"
+                " last slash; any: all."
+            )
+        ),
+    ] = Scope.HOST
+    allow_domain: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="DOMAIN",
+            help="Domain to follow links to, in addition to the scope; repeatable.",
+        ),
+    ] = None
+    allow_regex: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="REGEX",
+            help="Follow only links whose URL contains a match; repeatable: one must match.",
+        ),
+    ] = None
+    deny_regex: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="REGEX", help="Do not follow links whose URL contains a match; repeatable."
+        ),
+    ] = None
+    header: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="'NAME: VALUE'",
+            help="HTTP header, sent to the domain of the seed only; repeatable.",
+        ),
+    ] = None
+    attr: Annotated[
+        _Texts,
+        typer.Option(
+            metavar="KEY=VALUE", help="Data that every result of the crawl contains; repeatable."
+        ),
+    ] = None
+    priority: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, help="Pages of higher priority are fetched first."),
+    ] = None
+
+    def fields(self, seeds: Iterable[str]) -> dict[str, Any]:
+        """What all requests have in common; ConfigError for what contradicts itself."""
+        if self.scope is Scope.PREFIX and self.allow_regex:
+            raise ConfigError(
+                "--scope prefix and --allow-regex exclude each other: write the prefix into the"
+                r" expression, such as ^https://example\.com/docs/.*\.html$"
+            )
+        wished = {
+            "max_pages": self.max_pages,
+            "priority": self.priority,
+            "allow_regex": self.allow_regex,
+            "deny_regex": self.deny_regex,
+            "headers": _pairs("--header", ":", self.header or ()),
+            "attrs": _pairs("--attr", "=", self.attr or ()),
+            **scope_fields(self.scope, seeds, self.allow_domain or ()),
+        }
+        return {"maxdepth": self.depth, **{name: value for name, value in wished.items() if value}}
+
+
+def has_wishes(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of ``Wishes``, in place of its ``**wished``."""
+    *others, _ = inspect.signature(command, eval_str=True).parameters.values()
+    hints = get_type_hints(Wishes, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(one.name, keyword, default=one.default, annotation=hints[one.name])
+        for one in fields(Wishes)
+    ]
+    shown = inspect.Signature([*others[:1], *options, *others[1:]])
+    command.__signature__ = shown  # type: ignore[attr-defined]  # Typer looks here
+    return command
+
+
+def hosts_of(requests: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The hosts of the seeds, each once; seeds that are no URLs have none."""
+    hosts = []
+    for request in requests:
+        with suppress(InvalidUrl):
+            hosts.append(host_of(seed_url(request["url"])))
+    return list(dict.fromkeys(hosts))
+
+
+def _pairs(option: str, mark: str, texts: Iterable[str]) -> Mapping[str, str]:
+    """The names and values of a repeated option; ConfigError for text without the mark."""
+    pairs = {}
+    for text in texts:
+        name, found, value = text.partition(mark)
+        if not (found and name.strip()):
+            example = "'Accept-Language: en'" if mark == ":" else "'team=search'"
+            raise ConfigError(
+                f"{option} {text!r}: expected a name, {mark!r} and a value, such as {example}"
+            )
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def seed(crawl: CrawlKey, url: str, number: int) -> dict[str, Any]:
+    """A crawl request for one URL, with a uuid of its own."""
+    return {
+        "url": url,
+        "appid": crawl.appid,
+        "crawlid": crawl.crawlid,
+        "spiderid": crawl.spiderid,
+        "uuid": f"{crawl.crawlid}-{number}",
+    }

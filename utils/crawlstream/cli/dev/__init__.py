@@ -1,0 +1,1 @@
+"""Commands of those who develop crawlstream: they need the source checkout."""

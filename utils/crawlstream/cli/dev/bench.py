@@ -1,0 +1,62 @@
+"""``crawlstream bench``: what must be fast and small, measured beside a yardstick of the minute."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from crawlstream.local.home import checkout
+
+
+class Name(StrEnum):
+    """The benchmarks, each a file in ``benchmarks/``."""
+
+    FRONTIER = "frontier"
+    PAGE = "page"
+    PUT = "put"
+    MEMORY = "memory"
+    IDLE = "idle"
+    CALLS = "calls"
+    INFO = "info"
+    CRAWL = "crawl"
+    CRAWL50 = "crawl50"
+    CPU = "cpu"
+    INGEST = "ingest"
+    LATENCY = "latency"
+    PRIORITY = "priority"
+    SCALE = "scale"
+    OUTPUT = "output"
+    POLITE = "polite"
+    REST = "rest"
+    BROAD = "broad"
+    HOSTILE = "hostile"
+
+
+def bench(
+    name: Annotated[Name, typer.Argument(help="Benchmark to run.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one line of JSON at the end.")
+    ] = False,
+    repetitions: Annotated[
+        int | None, typer.Option("-n", min=1, help="Number of repetitions; medians are reported.")
+    ] = None,
+    domains: Annotated[
+        int | None, typer.Option(min=1, help="Only for `polite`: number of domains.")
+    ] = None,
+) -> None:
+    """Run one benchmark on its own servers and compare the result with its baseline and its goal.
+
+    Example: crawlstream bench frontier --json
+    """
+    options = ["--json"] if as_json else []
+    if repetitions is not None:
+        options += ["-n", str(repetitions)]
+    if domains is not None:
+        options += ["--domains", str(domains)]
+    argv = (sys.executable, str(checkout("benchmarks") / f"{name}.py"), *options)
+    # In place of this process, so that whatever ends the command ends the benchmark.
+    os.execv(sys.executable, argv)  # noqa: S606  no shell

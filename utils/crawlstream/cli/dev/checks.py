@@ -1,0 +1,65 @@
+"""``crawlstream test`` and ``crawlstream check``: what must hold before a change is shared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crawlstream.local.home import checkout
+
+_TOOLS = Path(sys.executable).parent
+
+_SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most of a test's time is waiting for servers: three files run at once, the long ones first."""
+
+CHECKS = {
+    "lint": (str(_TOOLS / "ruff"), "check"),
+    "format": (str(_TOOLS / "ruff"), "format", "--check"),
+    "types": (str(_TOOLS / "mypy"),),
+    "borders": (str(_TOOLS / "lint-imports"),),
+    "sizes": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_architecture.py"),
+    "lua": (sys.executable, "-m", "pytest", "-q", "tests/unit/project/test_lua.py"),
+    "docs": (str(_TOOLS / "mkdocs"), "build", "--strict"),
+}
+
+
+def run_tests(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Options and arguments for pytest.")
+    ] = None,
+) -> None:
+    """Run all tests, or those that pytest's arguments select.
+
+    Tests start their own servers on free ports. Three test files run in parallel (-n 0: one).
+
+    Example: crawlstream test tests/unit -x
+    """
+    os.chdir(checkout("tests").parent)
+    # In place of this process, so that whatever ends the command ends the tests.
+    argv = (sys.executable, "-m", "pytest", *_SIDE_BY_SIDE, *(arguments or ()))
+    os.execv(sys.executable, argv)  # noqa: S606  no shell
+
+
+def run_checks() -> None:
+    """Run every check (lint, format, types, imports, sizes, Lua, docs), even after a failure."""
+    failed = []
+    # The theme of the documentation advertises its successor otherwise.
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    folder = checkout("tests").parent
+    for name, argv in CHECKS.items():
+        started_at = time.monotonic()
+        done = subprocess.run(
+            argv, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        took = time.monotonic() - started_at
+        print(f"{name:8} {'ok' if done.returncode == 0 else 'FAILED'} ({took:.1f} s)", flush=True)
+        if done.returncode:
+            failed.append(name)
+            print(done.stdout + done.stderr)
+    raise typer.Exit(1 if failed else 0)

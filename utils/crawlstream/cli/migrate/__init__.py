@@ -1,0 +1,1 @@
+"""``crawlstream migrate``: what becomes of a Scrapy Cluster project, told from its files alone."""

@@ -1,0 +1,157 @@
+"""``crawlstream runs`` and ``compare``: what a crawl was before, and what has changed since."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import orjson
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.cli.common.ask import APPID, ends_of
+from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.times import duration
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, RunHistory
+from crawlstream.runs.compare import compare as compare_runs
+from crawlstream.runs.history import read_history
+from crawlstream.wire import views
+
+_PATIENCE_S = 600.0
+_MOST = 1_000_000
+AppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the crawl.")]
+Spider = Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_NAMES = {"new": "new", "gone": "gone", "status": "other status", "content": "other content"}
+
+
+def runs(
+    crawlid: Annotated[str, typer.Argument(help="Crawl whose runs are listed.")],
+    appid: AppId = APPID,
+    spider: Spider = "link",
+    as_json: AsJson = False,
+) -> None:
+    """List the runs of a crawl, as far as the events topic has them.
+
+    Example: crawlstream runs spring-1 --appid myapp
+    """
+    found = asyncio.run(_history(load_settings(), CrawlKey(spider, appid, crawlid)))
+    if as_json:
+        told = {"runs": [views.run(one) for one in found.runs], "is_complete": found.is_complete}
+        say(orjson.dumps(told).decode())
+        return
+    stdout_console().print(_table_of(found))
+    if not found.is_complete:
+        say("There may be older runs: only the latest events were read.")
+
+
+def compare(
+    crawlid: Annotated[str, typer.Argument(help="Crawl to compare.")],
+    *,
+    before: Annotated[
+        int | None, typer.Option(min=1, help="Earlier run; default: the run before the other one.")
+    ] = None,
+    after: Annotated[
+        int | None, typer.Option(min=1, help="Later run; default: the latest run.")
+    ] = None,
+    before_crawl: Annotated[
+        str | None, typer.Option(help="Crawl of the earlier run, if it is another one.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Pages to list per change.")
+    ] = 20,
+    appid: AppId = APPID,
+    spider: Spider = "link",
+    as_json: AsJson = False,
+) -> None:
+    """Compare the results of two runs: pages that are new, gone, or have changed.
+
+    A page has changed if its status or its body has. The results topic must still have the results
+    of both runs. Of runs with more than 1 000 000 pages, a sample is compared.
+
+    Example: crawlstream compare spring-1 --before 1 --after 3
+    """
+    settings, key = load_settings(), CrawlKey(spider, appid, crawlid)
+    earlier = CrawlKey(spider, appid, before_crawl or crawlid)
+
+    async def work() -> Comparison:
+        pair = await _pair(settings, key, earlier, before=before, after=after)
+        topic, kafka = settings.topics.crawled, kafka_of(settings)
+        return await compare_runs(kafka, topic, *pair, listed=limit, most_pages=_MOST, most_s=None)
+
+    found = asyncio.run(work())
+    if as_json:
+        say(orjson.dumps(views.comparison(found)).decode())
+    else:
+        _show(found)
+
+
+async def _history(settings: Settings, key: CrawlKey) -> RunHistory:
+    topic = settings.topics.events
+    await ends_of(settings, topic)
+    found = await read_history(kafka_of(settings), topic, key, most_s=_PATIENCE_S)
+    if not found.runs:
+        raise CrawlstreamError(
+            f"no run of crawl {key.crawlid} of application {key.appid} found: `crawlstream crawls`"
+            " lists the crawls"
+        )
+    return found
+
+
+async def _pair(
+    settings: Settings,
+    key: CrawlKey,
+    earlier: CrawlKey,
+    *,
+    before: int | None,
+    after: int | None,
+) -> tuple[CrawlRun, CrawlRun]:
+    known = await _history(settings, key)
+    later = known.find(after)
+    if later is None:
+        raise CrawlstreamError(f"crawl {key.crawlid} has no run {after}")
+    if earlier != key:
+        first = (await _history(settings, earlier)).find(before)
+    else:
+        first = known.find(before) if before else known.before(later.run)
+    if first is None:
+        named = f"run {before}" if before else f"run before run {later.run}"
+        raise CrawlstreamError(f"crawl {earlier.crawlid} has no {named}")
+    return first, later
+
+
+def _table_of(found: RunHistory) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for name in ("run", "state", "took"):
+        table.add_column(name, no_wrap=True)
+    for name in ("admitted", "done", "failed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found.runs:
+        took = duration(one.ended_at - one.started_at) if one.ended_at else ""
+        counts = [str(one.counters.get(name, "")) for name in ("admitted", "done", "failed")]
+        table.add_row(str(one.run), one.state, took, *counts)
+    return table
+
+
+def _show(found: Comparison) -> None:
+    counts = found.counts
+    told = ", ".join(f"{counts[name]} {_NAMES[name]}" for name in CHANGES)
+    before, after = found.before, found.after
+    of = f" of {before.crawl.crawlid}" if before.crawl != after.crawl else ""
+    say(f"Run {before.run}{of} and run {after.run}: {told}, {counts['same']} unchanged.")
+    if found.share < 1:
+        say(f"The runs are large: a sample was compared, {found.share:.2%} of all URLs.")
+    console = stdout_console()
+    for name in CHANGES:
+        for page in found.changes[name]:
+            was = f"{page.before or '-'} -> {page.after or '-'}"
+            console.print(
+                f"[bold]{_NAMES[name]:<13}[/] {was:<10} {escape(page.url)}", soft_wrap=True
+            )
+        if more := counts[name] - len(found.changes[name]):
+            console.print(f"[dim]{_NAMES[name]:<13} … {more} more[/]")

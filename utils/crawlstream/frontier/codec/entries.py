@@ -1,0 +1,31 @@
+"""Entries as the frontier keeps them, and the profiles that they name."""
+
+from __future__ import annotations
+
+import re
+
+from crawlstream.frontier.codec.decode_cache import DecodeCache
+from crawlstream.model.crawl import Profile
+from crawlstream.wire import stored
+
+_HEADER = re.compile(rb"([0-9]+)(?:,|;(...))", re.DOTALL)
+"""Of a kept entry: its profile's number, and its marks if any; see ``lua/includes/holds.lua``."""
+_MARK_ZERO = 33
+
+_PROFILES = DecodeCache(stored.decode_profile, most_bytes=2 << 20)
+"""The largest that a client can make, or thousands of usual ones; decoded, they may take thirty
+times as much."""
+
+
+def profile_from(packed: bytes) -> Profile:
+    """The profile stored under a number; an empty one where it is gone."""
+    return _PROFILES(packed) if packed else Profile()
+
+
+def split_entry(entry: bytes) -> tuple[int, int, bytes]:
+    """Header and body of a kept entry: retries, profile number, body."""
+    header = _HEADER.match(entry)
+    if not header:
+        raise ValueError(f"not a stored entry: {entry[:40]!r}")
+    number, marks = header.groups()
+    return marks[0] - _MARK_ZERO if marks else 0, int(number), entry[header.end() :]

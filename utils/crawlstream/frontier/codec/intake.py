@@ -1,0 +1,120 @@
+"""Records on their way in, in the shapes of ``lua/intake.lua``, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from crawlstream.frontier.codec.values import none_as, pack
+from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.model.crawl import Profile
+from crawlstream.model.effects import Command, IntakeBatch, IntakeResult, Seed
+from crawlstream.wire import stored
+
+SiteOf = Callable[[Seed], str | None]
+"""Tells the site of a seed; None if that is its domain."""
+
+_LATEST_S = 2**40
+"""Times of clients are cut here, in the year 36 812: Lua counts in doubles."""
+
+
+def pack_stop_ahead(topic_id: str, kafka_partition: int, stop: Command) -> bytes:
+    """A stop that need not wait for its turn."""
+    return pack([topic_id, kafka_partition, 0, 0, [], [_pack_command(stop)], True, -1])
+
+
+def pack_intake(batch: IntakeBatch, site_of: SiteOf) -> bytes:
+    """A batch of records; equal profiles travel once."""
+    profiles = _Profiles()
+    records = [
+        _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else _pack_command(record)
+        for record in batch.records
+    ]
+    numbered = [[blake2b(packed, digest_size=8).hexdigest(), packed] for packed in profiles.packed]
+    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+    return pack([*place, numbered, records, False, batch.leader_epoch])
+
+
+class _Profiles:
+    """The profiles of one batch, numbered from 1; seeds of one crawl mostly share the very object.
+
+    Objects are told apart by their identity: all of them live as long as the batch.
+    """
+
+    __slots__ = ("_numbers", "packed")
+
+    def __init__(self) -> None:
+        self.packed: dict[bytes, int] = {}
+        self._numbers: dict[int, int] = {}
+
+    def number(self, profile: Profile) -> int:
+        """The number of a profile; equal ones have the same."""
+        number = self._numbers.get(id(profile))
+        if number is None:
+            packed = stored.encode_profile(profile)
+            number = self.packed.setdefault(packed, len(self.packed) + 1)
+            self._numbers[id(profile)] = number
+        return number
+
+
+def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]:
+    site = site_of(seed)
+    return [
+        "seed",
+        seed.offset,
+        seed.timestamp_ms,
+        FrontierKeys.crawl_field(seed.crawl),
+        seed.domain,
+        seed.priority,
+        encode_id(seed.crawl.spiderid),
+        seed.fingerprint,
+        seed.entry,
+        profiles.number(seed.profile),
+        none_as(seed.profile.domain_max_pages),
+        none_as(seed.profile.max_pages),
+        min(seed.expires, _LATEST_S),
+        int(min(seed.not_before, _LATEST_S) * 1000),
+        seed.profile.uuid or "",
+        *([site] if site else []),
+    ]
+
+
+def _pack_command(command: Command) -> list[object]:
+    name = FrontierKeys.crawl_field(command.crawl) if command.crawl else ""
+    return [
+        "command",
+        command.offset,
+        command.timestamp_ms,
+        command.name,
+        command.request,
+        name,
+        command.priority or 0,
+    ]
+
+
+def why_full(used: int, limit: int) -> str:
+    """Why seeds wait, and what ends it."""
+    return (
+        f"Redis uses {used / 2**20:.0f} of its {limit / 2**20:.0f} MiB: seeds stay in Kafka"
+        " until pages are done, a crawl is stopped, or maxmemory is raised"
+    )
+
+
+class IntakeAnswer(NamedTuple):
+    """What ``intake.lua`` answers where a batch took effect."""
+
+    result: IntakeResult
+    sites_version: bytes
+    """Of the map of sites in force, if hosts are parted by it."""
+
+
+def unpack_intake(answer: Sequence[Any]) -> IntakeAnswer:
+    """The fields of an unpacked answer."""
+    _, applied, runs, refused, sites_version = answer
+    result = IntakeResult(
+        applied=applied,
+        runs=dict(zip(runs[::2], runs[1::2], strict=True)),
+        refused={n: reason.decode() for n, reason in zip(*[iter(refused)] * 2, strict=True)},
+    )
+    return IntakeAnswer(result, sites_version)

@@ -1,0 +1,90 @@
+"""What a worker remembers of the links it has put: most links of a page were put before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from crawlstream.model.effects import Links
+
+_GENERATION = 50_000
+"""Fingerprints and domains in each of two generations; together some 15 MB."""
+
+
+class LinkCache:
+    """What the frontier surely knows, by crawl number: fingerprints, and domains; a bounded hint.
+
+    A crawl number is never given twice by one Redis, and what drops a crawl's dedupe ends its
+    number; so nothing in here becomes wrong but by a restart of Redis, which may have undone the
+    latest of it. :attr:`redis_epoch` is the epoch of Redis that it belongs to; a settle that leaves
+    links out must name it, and put them all if Redis is in another one.
+    """
+
+    def __init__(self, generation: int = _GENERATION) -> None:
+        self.redis_epoch: int | None = None
+        self._generation = generation
+        self._size = 0
+        self._young: dict[bytes, set[str]] = {}
+        self._old: dict[bytes, set[str]] = {}
+
+    def learn(self, redis_epoch: int, crawl: bytes, fingerprints: Iterable[str]) -> None:
+        """The frontier has taken these, or had them before."""
+        self.enter(redis_epoch)
+        if self._size >= self._generation:
+            self._old, self._young, self._size = self._young, {}, 0
+        young = self._young.setdefault(crawl, set())
+        before = len(young)
+        young.update(fingerprints)
+        self._size += len(young) - before
+
+    def learn_domains(self, redis_epoch: int, crawl: bytes, domains: Iterable[str]) -> None:
+        """The crawl has entries in these, or had: a link into one of them costs Redis little."""
+        self.learn(redis_epoch, crawl, map(_domain_mark, domains))
+
+    def new_domains(self, crawl: bytes, links: Sequence[Links]) -> set[str]:
+        """The domains that these may bring the crawl."""
+        known = self._generations(crawl)
+        domains = {group.domain for group in links}
+        return {domain for domain in domains if not _is_in(known, _domain_mark(domain))}
+
+    def enter(self, redis_epoch: int) -> None:
+        """Redis is in this epoch: forget what belongs to another one."""
+        if redis_epoch != self.redis_epoch:
+            self.redis_epoch = redis_epoch
+            self._young, self._old, self._size = {}, {}, 0
+
+    def new_of(self, crawl: bytes, links: Sequence[Links]) -> tuple[Sequence[Links], int]:
+        """The links that are not known to be known, and how many were left out."""
+        known = self._generations(crawl)
+        if not known:
+            return links, 0
+        kept: list[Links] = []
+        left_out = 0
+        for group in links:
+            places = [n for n, each in enumerate(group.fingerprints) if not _is_in(known, each)]
+            left_out += len(group.fingerprints) - len(places)
+            if len(places) == len(group.fingerprints):
+                kept.append(group)
+            elif places:
+                kept.append(_only(group, places))
+        return kept, left_out
+
+    def _generations(self, crawl: bytes) -> Sequence[set[str]]:
+        return [each for each in (self._young.get(crawl), self._old.get(crawl)) if each]
+
+
+def _domain_mark(domain: str) -> str:
+    """What stands for a domain among fingerprints, which are numbers."""
+    return f"/{domain}"
+
+
+def _is_in(known: Collection[set[str]], fingerprint: str) -> bool:
+    return any(fingerprint in each for each in known)
+
+
+def _only(group: Links, places: Sequence[int]) -> Links:
+    return replace(
+        group,
+        fingerprints=[group.fingerprints[place] for place in places],
+        entries=[group.entries[place] for place in places],
+    )

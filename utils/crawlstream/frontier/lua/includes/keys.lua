@@ -1,0 +1,70 @@
+-- Every key, and every channel, below the prefix P of all of them; docs/keys.md tells what each holds.
+-- Guarantee: nothing else in Lua makes one, so that each has its pattern here, and only here.
+-- What is returned stands in place of each call in the text that Redis gets (`sources.py`): a function
+--   would be one of the 60 names from outside that another may use, and keys are made all the time.
+-- S spider, V view, c number of a crawl, tag `<c>/<priority>`, place `<topic UUID>:<Kafka partition>`.
+local P = KEYS[1]
+local K = {}
+
+-- The frontier as a whole.
+K.meta = P .. 'm'
+K.positions = P .. 'positions'
+K.epochs = P .. 'epochs'
+K.refused = P .. 'refused'
+K.again = P .. 'again'
+K.ahead = P .. 'ahead'
+K.attempts = P .. 'attempts'
+K.overflow = P .. 'overflow'
+K.lost = P .. 'lost'
+K.behind = P .. 'behind'
+K.totals = P .. 'totals'
+K.rules = P .. 'rules'
+K.table = P .. 'table'
+K.revise = P .. 'revise'
+K.spiders = P .. 'spiders'
+K.outbox = P .. 'outbox'
+K.actions = P .. 'actions'
+function K.views(S) return P .. 'views:' .. S end
+
+-- Crawls.
+K.names = P .. 'names'
+K.idle = P .. 'idle'
+K.expiry = P .. 'expiry'
+K.forget = P .. 'forget'
+K.shifts = P .. 'shifts'
+K.stalled = P .. 'stalled'
+K.sweep = P .. 'sweep'
+K.revisit = P .. 'revisit'
+K.abandon = P .. 'abandon'
+function K.revisit_domains(c) return P .. 'revisit:' .. c end
+function K.abandon_domains(c) return P .. 'abandon:' .. c end
+function K.ledger(c) return P .. 'x:' .. c end
+function K.domains(c) return P .. 'k:' .. c end
+function K.profiles(c) return P .. 'f:' .. c end
+function K.slab(c, slab) return P .. 's:' .. c .. ':' .. slab end
+function K.own_set(c, domain, i) return P .. 'e:' .. c .. ':' .. domain .. ':' .. i end
+function K.spills(c) return P .. 'spills:' .. c end
+function K.stop(name) return P .. 'stop:' .. name end
+
+-- What waits.
+function K.band(S, tag, domain) return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain end
+function K.tags(S) return P .. 'o:' .. S end
+function K.several(S, domain) return P .. 'q:' .. S .. ':' .. domain end
+function K.waiting(V) return P .. 'w:' .. V end
+function K.ready(V) return P .. 'r:' .. V end
+function K.parked(V) return P .. 'p:' .. V end
+function K.delayed_crawls(S) return P .. 'y:' .. S end
+function K.delayed(S, c) return P .. 'y:' .. S .. ':' .. c end
+K.states = P .. 't'
+K.spent = P .. 'v'
+
+-- Workers.
+K.workers = P .. 'workers'
+function K.holds(worker) return P .. 'h:' .. worker end
+function K.recalled(worker) return P .. 'recalled:' .. worker end
+function K.asleep(V) return P .. 'z:' .. V end
+function K.robots(origin) return P .. 'robots:' .. origin end
+K.robots_copies = P .. 'robots'
+K.robots_bytes = P .. 'robots_bytes'
+K.wake_tend = P .. 'wake:tend'
+function K.wake_channel(worker) return P .. 'wake:' .. worker end

@@ -1,0 +1,327 @@
+#!lua flags=allow-oom
+-- intake: consecutive records of one Kafka partition take effect, with their position.
+-- Guarantee: each record takes effect once, in record order, whoever sends it and how often: records
+--   below the position are skipped (but for those of `again`), a gap writes nothing. stop, pause, resume
+--   and reprioritize take effect here, between the seeds before and after them. Seeds wait while Redis
+--   is full, and whatever follows them, but for stops: these take effect at once, and are answered once;
+--   the seeds that wait before them are refused when their turn comes. What is refused is answered to
+--   every call that begins at or before it, until one begins behind it: its sender has told it.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records,
+--   are they ahead, leader epoch|-1}; the epoch of the last record, or of one behind it. Records ahead
+--   are stops from anywhere behind the position (start and next are 0): they take effect now if Redis
+--   is full, else in their turn
+--   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
+--            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site]};
+--            the site if its domain is parted
+--   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
+-- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|''},
+--   {'FULL', used, limit in bytes} where a seed must wait, or {'GAP', position}: -1 where none is
+--   known, for Redis is new, or has lost what `restore` told it, which is to be told first
+-- Cost: about two commands' work a seed, eight where caps or times apply.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: dedupe
+--- include: admit
+--- include: seeds
+--- include: crawls
+--- include: again
+--- include: steer
+--- include: memory
+
+local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
+  unpack(cmsgpack.unpack(ARGV[1]))
+-- Where records of both kinds have what; a seed has its crawl where a command has its action.
+local KIND, OFFSET, TIMESTAMP, CRAWL, ACTION = 1, 2, 3, 4, 4
+local place = topic .. ':' .. int(kafka_partition)
+local position = tonumber(redis.call('HGET', K.positions, place) or -1)
+if position < 0 or start > position then
+  return cmsgpack.pack({ 'GAP', position })
+end
+
+local runs, applied = {}, 0
+
+-- What was refused and perhaps not told yet, by offset: of earlier calls with the same records, too.
+-- `refused` HASH place -> {offset, reason …}, packed.
+local refused, was_refused = {}, redis.call('HGET', K.refused, place)
+
+local function refuse(offset, reason)
+  refused[#refused + 1] = offset
+  refused[#refused + 1] = reason
+end
+
+do
+  local untold = was_refused and cmsgpack.unpack(was_refused) or {}
+  for i = 1, #untold, 2 do
+    if untold[i] >= start then
+      refuse(untold[i], untold[i + 1])
+    end
+  end
+end
+
+local function save_refused()
+  local packed = #refused > 0 and cmsgpack.pack(refused)
+  if packed and packed ~= was_refused then
+    redis.call('HSET', K.refused, place, packed)
+  elseif was_refused and not packed then
+    redis.call('HDEL', K.refused, place)
+  end
+end
+
+local opened, latest_seeds = {}, {}
+
+local function save_latest_seeds()
+  for c, timestamp in pairs(latest_seeds) do
+    local key, field = K.ledger(c), 'to:' .. place
+    if timestamp > tonumber(redis.call('HGET', key, field) or NEVER) then
+      redis.call('HSET', key, field, int(timestamp))
+    end
+  end
+  latest_seeds = {}
+end
+
+local seed
+do
+  local numbers = {}
+
+  -- Number of the i-th profile within crawl c, stored once.
+  local function profile_number(c, i)
+    local known_as = c .. '/' .. i
+    if not numbers[known_as] then
+      local key, hash, bytes = K.profiles(c), '#' .. profiles[i][1], profiles[i][2]
+      local number = redis.call('HGET', key, hash)
+      if not number then
+        number = int(redis.call('HINCRBY', key, '#', 1))
+        redis.call('HSET', key, hash, number, number, bytes)
+      end
+      numbers[known_as] = number
+    end
+    return numbers[known_as]
+  end
+
+  -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
+  -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
+  local function run_for(name, expires, timestamp, offset)
+    local found = opened[name]
+    if not found or expires ~= 0 or offset < position then
+      flush_seeds()
+      -- A run that begins here begins with this record.
+      redis.call('HSET', K.positions, place, int(offset))
+      local c, run = open_run(name, expires)
+      note_seed_from(c, place, timestamp, offset, offset >= position)
+      found = { c, run }
+      opened[name] = expires == 0 and found or nil
+    end
+    local c = found[1]
+    if timestamp > (latest_seeds[c] or NEVER) then
+      latest_seeds[c] = timestamp
+    end
+    return c, found[2]
+  end
+
+  -- Whether the record of a seed is later than the one that has set the time to end so far: by its own
+  -- time, then by partition and offset, whichever was read first.
+  local function sets_expiry(c, timestamp, offset)
+    local by = redis.call('HGET', K.ledger(c), 'expires_by') or ''
+    local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
+    local mine = { timestamp, kafka_partition, offset }
+    for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
+      if mine[i] ~= other then
+        return mine[i] > other
+      end
+    end
+    return true
+  end
+
+  local function set_expiry(c, expires, timestamp, offset)
+    if not sets_expiry(c, timestamp, offset) then
+      return
+    end
+    crawl_of(c).expires = expires
+    redis.call('HSET', K.ledger(c), 'expires', int(expires),
+      'expires_by', int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset))
+    redis.call('ZADD', K.expiry, int(expires), c)
+    wake_tend_by(now + expires * 1000 - wall)
+  end
+
+  -- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
+  local function admit_alone(c, domain, links, caps, not_before)
+    flush_seeds()
+    local due = not_before > wall and now + not_before - wall or nil
+    load_domain_records(c, { domain })
+    local entered, reason = admit(c, links, caps, { due = due })
+    save_domain_records()
+    return entered > 0, reason
+  end
+
+  function seed(record)
+    local offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
+      domain_cap, crawl_cap, expires, not_before, uuid, site = unpack(record, 2)
+    if was_stopped_after(name, place, timestamp, offset) then
+      local crawl = load_name(name)
+      if crawl then
+        count(crawl.c, 'z:stopped', 1)
+      end
+      return refuse(offset, 'stopped')
+    end
+    local c, run = run_for(name, expires, timestamp, offset)
+    if expires ~= 0 then
+      set_expiry(c, expires, timestamp, offset)
+    end
+    local entry = profile_number(c, profile) .. ',' .. body
+    touched[c] = true
+    note_seed_priority(c, priority)
+    runs[#runs + 1], runs[#runs + 2] = offset, run
+    local caps = caps_of(domain_cap, crawl_cap)
+    if not caps and not_before <= wall then
+      gather_seed(c, kind_of(c, S, priority), domain, site, fingerprint, entry)
+    else
+      local links = { priority, S, true, site or '', 1, domain, 1, fingerprint, entry }
+      local has_entered, reason = admit_alone(c, domain, links, caps, not_before)
+      if not has_entered then
+        return refuse(offset, reason)
+      end
+    end
+    if uuid ~= '' and offset >= position then
+      owe('accepted', c, { uuid = uuid })
+    end
+  end
+end
+
+local command
+do
+  -- Stop a crawl: how many entries waited, and the run; nil where there was nothing to stop.
+  local function stop(name, timestamp, offset)
+    local record = load_name(name)
+    local purged, run
+    if record and is_meant_by_stop(record.c, place, timestamp) then
+      if record.live and crawl_of(record.c).state == 'running' then
+        owe_again(record.c, name, topic, place, timestamp)
+      end
+      purged, run = close_run(name, 'stopping')
+    end
+    forget_again(name, place)
+    note_stop(name, place, timestamp, offset)
+    return purged, run
+  end
+
+  -- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
+  local function steer_run(name, action, priority)
+    local record = load_name(name)
+    if record and record.live and is_open(record.c) then
+      steer[action](record.c, priority)
+      note_steered(record.c)
+      return record.run
+    end
+  end
+
+  function command(record, is_answered)
+    local offset, timestamp, action, request, name, priority = unpack(record, 2)
+    opened = {}
+    flush_seeds()
+    save_latest_seeds()
+    local purged, run
+    if name ~= '' and action == 'stop' then
+      purged, run = stop(name, timestamp, offset)
+    elseif name ~= '' and steer[action] then
+      run = steer_run(name, action, priority)
+    end
+    if is_answered then
+      return
+    end
+    local fields = { 'name', action, 'request', request }
+    for field, value in pairs({ purged = purged, run = run }) do
+      fields[#fields + 1], fields[#fields + 2] = field, int(value)
+    end
+    redis.call('XADD', K.actions, '*', unpack(fields))
+  end
+end
+
+-- `ahead` HASH "<place> <offset>" of stops that were done, and answered, before their turn.
+local function ahead_field(offset)
+  return place .. ' ' .. int(offset)
+end
+
+-- A command whose turn has come. A stop that was done ahead is done again, for what came since.
+local function command_in_turn(record)
+  command(record, redis.call('HDEL', K.ahead, ahead_field(record[OFFSET])) == 1)
+end
+
+-- Let the stops behind a seed that must wait take effect, each once; none of the past of a lost Redis.
+local function stop_ahead(first)
+  local past = tonumber(redis.call('HGET', K.lost, '#' .. place) or 0)
+  for i = first, #records do
+    local record = records[i]
+    if record[KIND] == 'command' and record[ACTION] == 'stop' and record[OFFSET] >= math.max(position, past)
+      and redis.call('HSETNX', K.ahead, ahead_field(record[OFFSET]), '') == 1 then
+      command(record)
+    end
+  end
+end
+
+local used, limit = memory()
+
+-- Whether a record must wait: a seed that may enter a full Redis does.
+local function must_wait(record)
+  return record[KIND] == 'seed' and is_full(used, limit)
+    and not was_stopped_after(record[CRAWL], place, record[TIMESTAMP], record[OFFSET])
+end
+
+-- Whether a record takes effect in this call: it is new, or a seed that a late stop did not mean.
+local function counts_now(record)
+  local kind, offset, timestamp, name = unpack(record, KIND, CRAWL)
+  return offset >= position or kind == 'seed' and enters_again(place, name, offset, timestamp)
+    and not was_stopped_after(name, place, timestamp, offset)
+end
+
+local reached = next_offset
+
+-- `epochs` HASH place -> leader epoch of the record before the position, or a later one: a log that has
+-- lost that record ends this epoch before the position. Unknown where no record stands there.
+local function save_epoch()
+  if reached <= position then
+    return
+  elseif epoch >= 0 then
+    redis.call('HSET', K.epochs, place, int(epoch))
+  else
+    redis.call('HDEL', K.epochs, place)
+  end
+end
+
+local effects = { seed = seed, command = command_in_turn }
+if are_ahead and is_full(used, limit) then
+  stop_ahead(1)
+end
+for i = 1, are_ahead and 0 or #records do
+  local record = records[i]
+  if counts_now(record) then
+    if must_wait(record) then
+      reached = record[OFFSET]
+      stop_ahead(i)
+      break
+    end
+    effects[record[KIND]](record)
+    applied = applied + (record[OFFSET] >= position and 1 or 0)
+  end
+end
+flush_seeds()
+save_latest_seeds()
+note_read_again(place, start, reached)
+save_refused()
+redis.call('HSET', K.positions, place, int(math.max(position, reached)))
+save_epoch()
+finish()
+if reached < next_offset then
+  return cmsgpack.pack({ 'FULL', used, limit })
+end
+local told = {}
+for i = 1, #refused, 2 do
+  if refused[i] < next_offset then
+    told[#told + 1], told[#told + 2] = refused[i], refused[i + 1]
+  end
+end
+return cmsgpack.pack({ 'OK', applied, runs, told, sites or '' })

@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- pass: note that recall has passed whatever had been spilled up to some moment.
+-- Guarantee: noted only if every Kafka partition of the topic has been recalled up to where it ended
+--   after that moment, and Redis was not restarted since. What was registered by then and has not come
+--   back is in Kafka no more: `watch` sees to it.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {life, frontier ms of the moment, topic uuid, {kafka partition, end …}}
+-- Returns: 1 if it is noted, 0 if recall has not come so far yet, -1 if nobody can tell any more.
+-- Cost: O(partitions).
+--- include: clock
+
+local then_life, moment, topic, ends = unpack(cmsgpack.unpack(ARGV[1]))
+local answer = then_life == life and 1 or -1
+for i = 1, #ends, 2 do
+  local position = redis.call('HGET', K.overflow, topic .. ':' .. int(ends[i]))
+  if answer == 1 and tonumber(position or -1) < ends[i + 1] then
+    answer = 0
+  end
+end
+if answer == 1 then
+  redis.call('HSET', K.meta, 'passed', int(moment))
+end
+save_clock()
+return answer

@@ -1,0 +1,96 @@
+#!lua flags=allow-oom
+-- restore: tell a Redis that is new, or was restored from an old copy, where a Kafka partition goes
+--   on, and what became of the runs that Kafka knows.
+-- Guarantee: safe to repeat. A run that is over is closed without a word, for its ending was told; one
+--   that was under way goes on, or begins again under its number with its next seed, and stays paused;
+--   unless it was steered since Redis is there again: a caller that comes late knows nothing of that.
+--   Run numbers never go back. No run that came back finishes before every partition that is named has
+--   been read again, whoever does so and whenever it begins (`tend`). Every domain is treated as if its
+--   allowance had been used up now, for nobody knows what was sent before.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
+--   {{name, run, is over, is paused} …}, {{kafka partition, until} …}, ttl_ms,
+--   is this the last of several calls}
+--   offset: where the partition begins if it has no position. until: the offset below which the
+--   records are the past of a Redis that was lost; -1: none was. The list has that of all partitions of
+--   the topic: each of them has a call of its own coming, which says where it begins.
+-- Returns: the position that holds from now on; -1 before the last call.
+-- Cost: O(runs), at most 200, and O(partitions).
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: crawls
+--- include: steer
+
+local topic, kafka_partition, offset, until_offset, floor, fates, behind, ttl, is_last =
+  unpack(cmsgpack.unpack(ARGV[1]))
+local place = topic .. ':' .. int(kafka_partition)
+
+-- Let the run under way end without a second word, and no later run have a number of the past.
+local function let_end(name, record, run)
+  if record.live and crawl_of(record.c).state == 'running' then
+    redis.call('HSET', K.ledger(record.c), 'told', '1')
+    close_run(name, 'stopping')
+  end
+  if record.run < run then
+    record.run = run
+    save_name(name, record)
+  end
+end
+
+local function go_on(c, is_paused)
+  redis.call('HSET', K.ledger(c), 'recovered', '1')
+  if was_steered(c) then
+    return
+  elseif is_paused then
+    steer.pause(c)
+  else
+    steer.resume(c)
+  end
+end
+
+local function decide(name, run, is_over, is_paused)
+  local record = load_name(name)
+  if record and record.run > run then
+    return
+  elseif is_over then
+    if record then
+      let_end(name, record, run)
+    end
+  elseif record and record.run == run and record.live and crawl_of(record.c).state == 'running' then
+    go_on(record.c, is_paused)
+  else
+    if record then
+      let_end(name, record, run - 1)
+    end
+    redis.call('HSET', K.lost, name, int(run) .. (is_paused and ' paused' or ''))
+  end
+end
+
+for _, fate in ipairs(fates) do
+  decide(unpack(fate))
+end
+for _, one in ipairs(behind) do
+  local field = topic .. ':' .. int(one[1])
+  local known = tonumber(redis.call('HGET', K.behind, field) or 0)
+  redis.call('HSET', K.behind, field, int(math.max(known, one[2])))
+  redis.call('PEXPIRE', K.behind, int(ttl))
+end
+local position = -1
+if is_last then
+  redis.call('HSETNX', K.positions, place, int(offset))
+  position = tonumber(redis.call('HGET', K.positions, place))
+  if until_offset >= 0 then
+    redis.call('HSET', K.lost, '#' .. place, int(until_offset))
+  end
+end
+if until_offset >= 0 then
+  local known = tonumber(redis.call('HGET', K.meta, 'run_floor') or 0)
+  redis.call('HSET', K.meta, 'run_floor', int(math.max(known, floor)), 'restart', int(now))
+  redis.call('PEXPIRE', K.lost, int(ttl))
+end
+finish()
+return position

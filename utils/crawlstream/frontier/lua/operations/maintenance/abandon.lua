@@ -1,0 +1,109 @@
+#!lua flags=allow-oom
+-- abandon: one bounded step of failing, by name, what waited too long in a run that `watch` found,
+--   or that asked a domain in vain (`heed`), or what was spilled and is lost (spill_lost).
+-- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
+--   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
+--   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 bands a step, 2 entries (or records of spilled links) a step.
+-- `abandon`, `abandon:<c>`: see `walk`; or a cursor of its spills behind an 's'.
+-- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.
+-- Cost: O(bands a step and of its last domain + entries a step + workers).
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: dedupe
+--- include: admit
+--- include: walk
+--- include: holds
+--- include: bury
+--- include: spills
+
+local MOST_OWED = 10000
+local c = redis.call('HRANDFIELD', K.abandon)
+if not c or redis.call('XLEN', K.outbox) >= MOST_OWED then
+  return 0
+end
+local bands_left, left = tonumber(ARGV[1]), tonumber(ARGV[2])
+local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
+
+-- The spider of a living worker, by its sleep or by one of its holds; nil if neither tells.
+local function spider_at(worker)
+  local key = K.holds(worker)
+  local V = redis.call('HGET', key, '@')
+  for _, field in ipairs(V and {} or redis.call('HRANDFIELD', key, 3)) do
+    if string.find(field, '-', 1, true) then
+      V = parse_hold(field, redis.call('HGET', key, field)).lot.view
+    end
+  end
+  return V and spider_of(V) or nil
+end
+
+local at_work, is_anybody = {}, false
+for _, worker in ipairs(redis.call('ZRANGE', K.workers, 0, -1)) do
+  local S = spider_at(worker)
+  if S then
+    at_work[S] = true
+  else
+    is_anybody = true
+  end
+end
+
+-- Why entries of S in a domain wait, if it is nobody's will; nil if it is, or only others' turn.
+local function cause_of(S, domain)
+  if table_rule_of(domain).hits == 0 then
+    return nil
+  elseif not at_work[S] and not is_anybody then
+    return 'no_worker'
+  end
+  local is_reachable = false
+  for _, V in ipairs(views_of(S)) do
+    local states = load_states(keys_of(V, { domain }))
+    is_reachable = is_reachable or not is_unreachable(states[1])
+  end
+  return not is_reachable and 'domain_unreachable' or nil
+end
+
+local function abandon_band(S, domain, priority)
+  local key = K.band(S, c .. '/' .. priority, domain)
+  local reason = redis.call('EXISTS', key) == 1 and cause_of(S, domain)
+  local entries = reason and redis.call('LPOP', key, left) or {}
+  for i = 1, #entries do
+    bury(c, domain, tonumber(priority), entries[i], reason)
+  end
+  count(c, 'queued', -#entries)
+  left = left - #entries
+end
+
+-- The same domain again, if not all that waits there could be taken.
+local function visit(domain, bands)
+  for band in string.gmatch(bands, '[^,]+') do
+    local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+    abandon_band(S ~= '' and S or own_spider, domain, priority)
+    bands_left = bands_left - 1
+    if left <= 0 then
+      return false, false
+    end
+  end
+  return true, bands_left > 0
+end
+
+local spills_at = string.match(redis.call('HGET', K.abandon, c), '^' .. SPILLS .. '(%d+)$')
+if spills_at then
+  local next_at = lose_spills(c, spills_at, ARGV[2])
+  if next_at == '0' then
+    redis.call('HDEL', K.abandon, c)
+  else
+    redis.call('HSET', K.abandon, c, SPILLS .. next_at)
+  end
+elseif not (rules_known and may_lease(c)) then
+  end_walk(K.abandon, K.abandon_domains(c), c)
+  redis.call('HDEL', K.stalled, c)
+elseif walk(K.abandon, K.abandon_domains(c), c, visit) then
+  redis.call('HDEL', K.stalled, c)
+end
+finish()
+return redis.call('HLEN', K.abandon)

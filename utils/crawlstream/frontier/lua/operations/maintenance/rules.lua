@@ -1,0 +1,99 @@
+#!lua flags=allow-oom
+-- rules: copy the throttle table from ZooKeeper, fenced by its version.
+-- Guarantee: an older table never replaces a newer one; the table of another node (made anew) only
+--   when it is adopted. From the next lease on no grant is made by the former rules. From the first
+--   table on that parts a domain into sites, every exchange names the version of the map by which
+--   the worker must look where its new holds belong; `sites` in `m` never goes away, for something
+--   may still wait under the name of a site that is none any more.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it part a
+--   domain into sites}
+--   rule = "<hits> <window_ms> <moderated> <concurrency>", hits 0 holds the domain back.
+-- Returns: 1 copied, 0 refused, 2 known already.
+-- Cost: O(rules); domains whose rule changed are looked at again at once. If that may be all of them
+--   (a new default) or too many, `revise` does it in steps.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+
+local LOOKS_AT_ONCE = 1000
+local czxid, mzxid, adopt, default, rules, blob, parts = unpack(cmsgpack.unpack(ARGV[1]))
+local known = redis.call('HMGET', K.meta, 'czxid', 'mzxid')
+if known[2] and not adopt then
+  if known[1] ~= czxid or tonumber(known[2]) > tonumber(mzxid) then
+    return 0
+  end
+  if known[2] == mzxid then
+    return 2
+  end
+end
+
+-- What waits under the name of a former site goes by the rule above it, until its turn comes and a
+-- worker moves it.
+local function keep_former(domain, now_rules)
+  local above = domain
+  repeat
+    above = string.match(above, '%.(.+)$')
+  until not above or now_rules[above]
+  for _, S in ipairs(above and redis.call('SMEMBERS', K.spiders) or {}) do
+    if redis.call('HEXISTS', K.tags(S), domain) == 1 then
+      redis.call('HSET', K.rules, domain, now_rules[above])
+      return
+    end
+  end
+end
+
+local before = {}
+local all = redis.call('HGETALL', K.rules)
+for i = 1, #all, 2 do
+  before[all[i]] = all[i + 1]
+end
+local changed = {}
+redis.call('DEL', K.rules)
+redis.call('HSET', K.rules, DEFAULT_RULE, default)
+pad(K.rules)
+pad(K.states)
+local ruled = {}
+for i = 1, #rules, 2 do
+  ruled[rules[i]] = rules[i + 1]
+  redis.call('HSET', K.rules, rules[i], rules[i + 1])
+  if before[rules[i]] ~= rules[i + 1] then
+    changed[#changed + 1] = rules[i]
+  end
+  before[rules[i]] = nil
+end
+local is_default_new = before[DEFAULT_RULE] ~= default
+before[DEFAULT_RULE], before[PAD] = nil, nil
+for domain in pairs(before) do
+  changed[#changed + 1] = domain
+  if sites then
+    keep_former(domain, ruled)
+  end
+end
+
+local spiders = redis.call('SMEMBERS', K.spiders)
+local is_too_much = is_default_new or #changed * #spiders > LOOKS_AT_ONCE
+for _, S in ipairs(spiders) do
+  for _, V in ipairs(views_of(S)) do
+    if is_too_much then
+      -- A view that is being filled is looked at again as a whole after that.
+      local at = redis.call('HGET', K.revise, V) or ''
+      redis.call('HSET', K.revise, V, string.sub(at, 1, 1) == 'o' and at or 'p 0')
+    else
+      for _, domain in ipairs(changed) do
+        look_again(V, domain)
+      end
+    end
+    wake(V, 1000)
+  end
+end
+redis.call('SET', K.table, blob)
+redis.call('HSET', K.meta, 'czxid', czxid, 'mzxid', mzxid)
+if sites or parts then
+  redis.call('HSET', K.meta, 'sites', czxid .. ' ' .. mzxid)
+end
+finish()
+return 1

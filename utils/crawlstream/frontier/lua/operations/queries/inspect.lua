@@ -1,0 +1,87 @@
+#!lua flags=allow-oom
+-- inspect: what a crawl has in one domain: entries in their order, holds, and whether a page is known.
+-- Guarantee: one moment, no effect. What is left out because it is too much is said to be.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 name of the crawl, 2 domain, 3 fingerprint|'' (''; none is asked about), 4 most entries,
+--   5 most workers, 6 the site in the domain where the page is counted, or the domain.
+-- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for
+--   a crawl that is not remembered
+--   queued  {spider, priority, standing, length, {entry …}}, best standing first
+--   delayed {spider, due_ms from now, priority, entry}
+--   held    {worker, token, since_ms ago, flags as in `holds`, spider, priority, entry}
+-- Cost: O(entries asked for + holds of all workers asked for).
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: dedupe
+--- include: admit
+--- include: holds
+
+local name, domain, fingerprint = ARGV[1], ARGV[2], ARGV[3]
+local most_entries, most_workers, site = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local c, run, live = string.match(redis.call('HGET', K.names, name) or '', '^(%d+) (%d+) (%d)$')
+if not c then
+  return cmsgpack.pack({})
+end
+local own_spider = string.match(name, '^[^:]*')
+local record = parse_domain_record(redis.call('HGET', K.domains(c), domain))
+local is_complete, left = true, most_entries
+
+local function by_standing(a, b)
+  return a[3] > b[3]
+end
+
+local queued, spiders = {}, { [own_spider] = true }
+
+local function list_bands(at, bands)
+  for band in string.gmatch(live == '1' and bands or '', '[^,]+') do
+    local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
+    S, priority = S ~= '' and S or own_spider, tonumber(priority)
+    spiders[S] = true
+    local key = K.band(S, c .. '/' .. int(priority), at)
+    queued[#queued + 1] = { S, priority, priority + shift_of(c), redis.call('LLEN', key), key }
+  end
+end
+
+list_bands(domain, record.bands)
+if site ~= domain then
+  list_bands(site, parse_domain_record(redis.call('HGET', K.domains(c), site)).bands)
+end
+table.sort(queued, by_standing)
+for _, band in ipairs(queued) do
+  local entries = left > 0 and redis.call('LRANGE', band[5], 0, left - 1) or {}
+  left, band[5] = left - #entries, entries
+  is_complete = is_complete and #entries == band[4]
+end
+
+local delayed = {}
+for S in pairs(spiders) do
+  local found = redis.call('ZRANGE', K.delayed(S, c), 0, most_entries - 1, 'WITHSCORES')
+  is_complete = is_complete and #found < 2 * most_entries
+  for i = 1, #found, 2 do
+    local _, priority, at, entry = string.match(found[i], '^%d+ (%a) (%S+) (%S+) (.*)$')
+    if at == domain or at == site then
+      delayed[#delayed + 1] = { S, tonumber(found[i + 1]) - now, tonumber(priority), entry }
+    end
+  end
+end
+
+local held = {}
+local workers = redis.call('ZRANGE', K.workers, 0, most_workers - 1)
+is_complete = is_complete and #workers < most_workers
+for _, worker in ipairs(workers) do
+  for _, hold in ipairs(all_holds(worker)) do
+    local lot = hold.lot
+    if lot.c == c and (hold.domain == domain or hold.domain == site) then
+      held[#held + 1] = { worker, hold.token, now - hold.since, hold.flags, lot.spider, lot.priority,
+        hold.entry }
+    end
+  end
+end
+
+local is_known = fingerprint ~= '' and is_marked(c, domain, record, fingerprint)
+local crawl = crawl_of(c)
+return cmsgpack.pack({ tonumber(run), crawl.paused and 'paused' or crawl.state, is_known, queued,
+  delayed, held, is_complete })

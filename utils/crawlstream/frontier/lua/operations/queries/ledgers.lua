@@ -1,0 +1,14 @@
+#!lua flags=no-writes
+-- ledgers: the counters of several crawls.
+-- Guarantee: reads counters, never entries; all of a crawl are of one moment.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: names of crawls.
+-- Returns: packed {fields of the record …}, one each; {} for a crawl that is unknown.
+-- Cost: one HGETALL a crawl.
+--- include: keys
+local ledgers = {}
+for i, text in ipairs(redis.call('HMGET', K.names, unpack(ARGV))) do
+  local c = text and string.match(text, '^%d+')
+  ledgers[i] = c and redis.call('HGETALL', K.ledger(c)) or {}
+end
+return cmsgpack.pack(ledgers)

@@ -1,0 +1,65 @@
+#!lua flags=allow-oom
+-- survey: one domain as the frontier sees it: its rule, its throttle state, and who waits in it.
+-- Guarantee: one moment, no effect.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 domain, 2 most bands a spider, 3 the view whose limits are meant, where they are kept apart
+--   ('': any).
+-- Returns: packed {rule, unreported, concurrent, not_before_ms from now, next_ms from now, queues,
+--   view|'' if there is one only, strikes, silences, ms without an answer, Crawl-delay in ms}
+--   queue {spider, 'ready'|'waiting'|'parked'|'', due_ms from now|-1, bands, {name, standing, length …}},
+--   best standing first; `bands` is how many there are
+-- Cost: O(spiders + bands asked for).
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+
+local domain, most, view = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+if view == '' and scope ~= '' then
+  for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
+    view = views_of(S)[1] or view
+  end
+end
+if view == '' and scope ~= '' then
+  view = '-@-'
+end
+local next_at = earliest(view, domain)
+local state = state_of(view, domain)
+local unreported, concurrent, not_before = unpack(state, 1, 3)
+
+-- Where the domain stands in the indexes of a view, and when it is due.
+local function place_of(V)
+  if redis.call('ZSCORE', K.ready(V), domain) then
+    return 'ready', 0
+  end
+  local due = redis.call('ZSCORE', K.waiting(V), domain)
+  if due then
+    return 'waiting', math.max(tonumber(due) - now, 0)
+  end
+  return redis.call('SISMEMBER', K.parked(V), domain) == 1 and 'parked' or '', -1
+end
+
+local queues = {}
+for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
+  local o = redis.call('HGET', K.tags(S), domain)
+  if o then
+    local place, due = place_of(is_by_group and spider_of(view) == S and view or S)
+    local q = K.several(S, domain)
+    local tags = o == SEVERAL and redis.call('ZRANGE', q, 0, most - 1) or { o }
+    local bands = {}
+    for _, tag in ipairs(tags) do
+      local c, priority = standing(tag)
+      bands[#bands + 1] = crawl_of(c).name or ''
+      bands[#bands + 1] = priority
+      bands[#bands + 1] = redis.call('LLEN', K.band(S, tag, domain))
+    end
+    queues[#queues + 1] = { S, place, due, o == SEVERAL and redis.call('ZCARD', q) or 1, bands }
+  end
+end
+
+local rule = rules_known and (redis.call('HGET', K.rules, domain)
+  or redis.call('HGET', K.rules, DEFAULT_RULE)) or ''
+return cmsgpack.pack({ rule, unreported, concurrent, math.max(not_before - now, 0),
+  math.max(next_at - now, 0), queues, scope ~= '' and view or '',
+  care_of(state) })

@@ -1,0 +1,186 @@
+#!lua flags=allow-oom
+-- exchange: everything a worker tells the frontier and everything it gets, in one call.
+-- Guarantee: effects in the order sent, settle, requeue, release, lease. Each is safe to repeat: an
+--   ended hold is answered as stale, and a call number that was granted before is answered with the
+--   same holds. Children of a page and its completion are one unit of the append-only file.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {call, worker, spider, want, deadline_ms, sents, ends, settles, requeues, releases
+--   [, egress group]}; without a group nothing is granted where groups are told apart
+--   sent    {token, after_ms, is received [, reaction, wait_ms, until_ms]}; the last three only if the
+--           site did something: see `heed`
+--   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
+--   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
+--            links as in `admit`, filtered {reason, n …}, put in life|-1, spilled {chunk, links …}};
+--            the life is that in which links were put ahead, or left out as known
+--   requeue {token, delay_ms, sent_ms|-1, priority_step}
+--   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms [, site]}; the site where it
+--           belongs if it was granted under another: it goes to the back of its band there
+-- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
+--   refused, is Redis crowded|-1, capped, version of the sites|''}; crowded is 1 or 0, -1 if nobody looked
+--   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
+--   lots     {crawl number, priority …}
+--   crawls   crawl number -> {name, run, recovered}
+--   profiles "crawl number/profile number" -> bytes
+--   repeat   tokens whose puts may have been lost by a restart: put again, then settle
+--   refused  tokens whose children have no room: spill them, then settle; nothing was done
+--   capped   tokens that have ended, though not all of their children entered or were known
+-- Cost: per page about 12 commands' work; no round trip but its own.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: dedupe
+--- include: admit
+--- include: holds
+--- include: grants
+--- include: lease
+--- include: memory
+--- include: spills
+
+local call, worker, S, want, deadline_ms, sents, ends, settles, requeues, releases, egress_group =
+  unpack(cmsgpack.unpack(ARGV[1]))
+
+-- Where each report has its token, groups of ends have theirs, and settles have their links.
+local TOKEN, TOKENS, LINKS = 1, 3, 8
+local tokens, holds, stale = {}, {}, {}
+for _, reports in ipairs({ sents, settles, requeues, releases }) do
+  for _, report in ipairs(reports) do
+    tokens[#tokens + 1] = report[TOKEN]
+  end
+end
+load_holds(worker, tokens, holds, stale)
+for _, group in ipairs(ends) do
+  load_holds(worker, group[TOKENS], holds, stale)
+end
+join_throttle(holds)
+
+for _, sent in ipairs(sents) do
+  local token, after_ms, is_received, reaction, wait_ms, until_ms = unpack(sent)
+  local hold = holds[token]
+  if hold then
+    note_sent(hold, after_ms)
+    if is_received then
+      local is_news = reaction and hold.flags < 2
+      note_received(hold)
+      if is_news then
+        heed(hold, hold.state, reaction, wait_ms, until_ms)
+      end
+    end
+  end
+end
+
+-- End a hold for good: its token is not known any more.
+local function end_once(hold, sent_ms, is_answer)
+  local state = hold.state
+  local is_news = is_answer and state[NOT_BEFORE] ~= 0 and hold.flags < 2
+  end_hold(hold, sent_ms >= 0 and sent_ms or nil)
+  holds[hold.token] = nil
+  if is_news then
+    heed(hold, state, ANSWER)
+  end
+end
+
+-- Count pages of crawl c by their outcome and its reason.
+local function count_ends(c, outcome, reason, pages, bytes)
+  if pages > 0 then
+    count(c, outcome, pages)
+    count(c, 'bytes', bytes)
+    if reason ~= '' then
+      count(c, (outcome == 'failed' and 'f:' or 'n:') .. reason, pages)
+    end
+  end
+end
+
+for _, group in ipairs(ends) do
+  local outcome, reason, ended_tokens, sent_ms, body_bytes = unpack(group)
+  local is_answer, c, pages, bytes = outcome ~= 'failed', nil, 0, 0
+  for i = 1, #ended_tokens do
+    local hold = holds[ended_tokens[i]]
+    if hold then
+      if hold.lot.c ~= c then
+        count_ends(c, outcome, reason, pages, bytes)
+        c, pages, bytes = hold.lot.c, 0, 0
+      end
+      pages, bytes = pages + 1, bytes + body_bytes[i]
+      end_once(hold, sent_ms[i], is_answer)
+    end
+  end
+  count_ends(c, outcome, reason, pages, bytes)
+end
+
+local to_repeat, refused, capped, crowded = {}, {}, {}, -1
+if #settles > 0 then
+  crowded = is_crowded(memory()) and 1 or 0
+  local domains = {}
+  for _, settle in ipairs(settles) do
+    local hold = holds[settle[TOKEN]]
+    if hold then
+      domains[hold.lot.c] = add_domains(settle[LINKS], domains[hold.lot.c] or {})
+    end
+  end
+  for c, names in pairs(domains) do
+    load_domain_records(c, names)
+  end
+end
+for _, settle in ipairs(settles) do
+  local token, outcome, reason, sent_ms, bytes, domain_cap, crawl_cap, links, filtered, put_in_life,
+    spilled = unpack(settle)
+  local hold = holds[token]
+  if not hold then
+    drop_spills(worker, token, spilled)
+  elseif put_in_life >= 0 and put_in_life ~= life then
+    to_repeat[#to_repeat + 1] = token
+  elseif crowded == 1 and #links > 0 then
+    refused[#refused + 1] = token
+  else
+    local c = hold.lot.c
+    local _, refusal = admit_children(c, links, caps_of(domain_cap, crawl_cap))
+    if refusal then
+      capped[#capped + 1] = token
+    end
+    register_spills(worker, hold, spilled)
+    for i = 1, #filtered, 2 do
+      count(c, 'z:' .. filtered[i], filtered[i + 1])
+    end
+    end_once(hold, sent_ms, outcome ~= 'failed')
+    count_ends(c, outcome, reason, 1, bytes)
+  end
+end
+save_domain_records()
+
+for _, requeue in ipairs(requeues) do
+  local token, delay_ms, sent_ms, priority_step = unpack(requeue)
+  local hold = holds[token]
+  if hold then
+    end_once(hold, sent_ms)
+    local entry = entry_of(hold)
+    local retries, deaths, reaps = marks_of(entry)
+    entry = with_marks(entry, retries + 1, deaths, reaps)
+    put_back(hold, entry, hold.lot.priority + priority_step, false, delay_ms)
+  end
+end
+
+for _, release in ipairs(releases) do
+  local token, delay_ms, sent_ms, is_robots, crawl_delay_ms, site = unpack(release)
+  local hold = holds[token]
+  if hold then
+    end_once(hold, sent_ms)
+    if is_robots then
+      note_robots(hold.state, crawl_delay_ms)
+    end
+    if site then
+      hold.domain, hold.is_moved = site, true
+    end
+    put_back(hold, entry_of(hold), hold.lot.priority, not hold.is_moved, delay_ms)
+  end
+end
+
+flush_holds(worker)
+redis.call('ZADD', K.workers, int(now + deadline_ms), worker)
+local next_due = lease(view_of(S, egress_group or ''), worker, call, want)
+finish()
+local granted_holds, granted_lots, crawls, profiles = answer_of_grants()
+return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
+  to_repeat, refused, crowded, capped, sites or '' })

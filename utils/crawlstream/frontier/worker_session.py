@@ -1,0 +1,185 @@
+"""What one worker says to the frontier: it leases entries, ends holds, and shows that it lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import cast
+
+from crawlstream.errors import FrontierFull
+from crawlstream.frontier.children import Children
+from crawlstream.frontier.codec.exchange import (
+    ExchangeAnswer,
+    pack_release,
+    pack_requeue,
+    pack_sent,
+    unpack_holds,
+)
+from crawlstream.frontier.codec.spill import pack_spills
+from crawlstream.frontier.codec.values import pack, texts
+from crawlstream.frontier.host_sites import HostSites
+from crawlstream.frontier.revocation import reap_all, retire_all
+from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.throttle_rules import ThrottleRules
+from crawlstream.keys import encode_id
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import (
+    ExchangeResult,
+    Links,
+    Release,
+    Requeue,
+    SentRequest,
+    Settle,
+    Spill,
+)
+
+DEADLINE_MS = 30_000
+"""A worker that was not heard of for so long is dead; its holds return."""
+LEASES_PER_CALL = 200
+"""Entries granted by one script: keeps the longest call near 5 ms."""
+
+
+class WorkerSession:
+    """The frontier as one worker uses it, under its name and for its spider.
+
+    Every method raises RedisUnavailable when Redis gives no answer; the call may have taken
+    effect, and repeating it with the same arguments is safe.
+    """
+
+    def __init__(self, scripts: Scripts, worker: str, spiderid: str, *, group: str = "") -> None:
+        """``group`` is the worker's egress group."""
+        self._scripts = scripts
+        self._worker = worker
+        self._spiderid = spiderid
+        self._group = encode_id(group)
+        self._sites = HostSites(ThrottleRules(scripts))
+        self._children = Children(scripts, self._sites, worker, spiderid)
+        self._call = 1
+        self._unheard: Sequence[Hold] = ()
+        """Granted by a call whose repetition, for the sake of some settles, was not answered."""
+
+    async def exchange(
+        self,
+        *,
+        settles: Sequence[Settle] = (),
+        requeues: Sequence[Requeue] = (),
+        releases: Sequence[Release] = (),
+        sent: Sequence[SentRequest] = (),
+        want: int = 0,
+    ) -> ExchangeResult:
+        """Tell the frontier everything that happened and lease up to ``want`` entries.
+
+        One call at a time, of at most 1 000 tokens. After RedisUnavailable the same arguments (and
+        more) may be sent again: holds granted by a call whose answer was lost are granted again.
+        """
+        ends, with_children, full = await self._children.pack(settles)
+        request = [
+            *self._caller(max(want - len(self._unheard), 0)),
+            [pack_sent(each) for each in sent],
+            ends,
+            with_children,
+            [pack_requeue(each) for each in requeues],
+            [pack_release(each) for each in releases],
+            self._group,
+        ]
+        issued_at = time.monotonic()
+        answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
+        new, inheritances = unpack_holds(answer, call=self._call, issued_at=issued_at)
+        holds = [*self._unheard, *await self._at_home(answer.sites_version, new)]
+        self._call += 1
+        self._unheard = ()
+        self._children.learn(inheritances)
+        gone, lost = texts(answer.stale), texts(answer.repeat)
+        no_room = texts(answer.refused) | frozenset(full)
+        not_taken = gone | lost | no_room | texts(answer.capped)
+        self._children.admitted(answer.redis_epoch, not_taken)
+        ended = {*map(_token, settles), *map(_token, requeues), *map(_token, releases)}
+        self._children.forget(ended - lost - no_room)
+        if lost:
+            self._unheard = holds
+            repeated = await self.exchange(settles=[each for each in settles if each.token in lost])
+            holds = [*repeated.holds]
+            gone, no_room = gone | repeated.stale, no_room | repeated.refused
+        return ExchangeResult(
+            holds=holds,
+            stale=gone,
+            redis_epoch=answer.redis_epoch,
+            next_due_ms=None if answer.next_due_ms < 0 else answer.next_due_ms,
+            rules_known=answer.rules_known,
+            refused=no_room,
+            is_crowded=True if full else None if answer.crowded < 0 else bool(answer.crowded),
+        )
+
+    async def _at_home(self, sites_version: bytes, holds: Sequence[Hold]) -> Sequence[Hold]:
+        """The holds that were granted under their own site; the others are moved there, unsent."""
+        if not sites_version:
+            return holds
+        await self._sites.follow(sites_version)
+        moves = self._sites.moves(holds)
+        if moves:
+            request = [*self._caller(), [], [], [], [], [*moves.values()]]
+            await self._scripts.run("exchange", pack(request))
+        return [hold for hold in holds if hold.token not in moves]
+
+    def _caller(self, want: int = 0) -> list[object]:
+        """What every exchange begins with."""
+        spider, leases = encode_id(self._spiderid), min(want, LEASES_PER_CALL)
+        return [self._call, self._worker, spider, leases, DEADLINE_MS]
+
+    def spill(self, settle: Settle) -> Sequence[Spill]:
+        """The links of a settle as records for Kafka.
+
+        Once Kafka has them, settle without these links but with ``spilled``. None come of a hold
+        that is in other hands by now.
+        """
+        inherited = self._children.inherited(settle.token)
+        if inherited is None:
+            return ()
+        return pack_spills(
+            self._worker,
+            self._spiderid,
+            settle.token,
+            links=settle.links,
+            inherited=inherited,
+        )
+
+    async def put_links(self, token: str, links: Sequence[Links]) -> None:
+        """Put links below a held page ahead of its settle, however many they are.
+
+        Only a settle that carries the same links again makes sure that a restart of Redis in
+        between lost none of them. FrontierFull: Redis has no room for all of them.
+        """
+        if (await self._children.put(token, links)).is_refused:
+            raise FrontierFull
+
+    async def beat(self) -> int:
+        """Move the worker's deadline; answers the epoch of Redis."""
+        return int(cast(int, await self._scripts.run("beat", self._worker, DEADLINE_MS)))
+
+    async def reconcile(self, alive: Collection[str]) -> Sequence[str]:
+        """Give back what Redis holds for the worker and the worker does not know.
+
+        Answers the tokens of ``alive`` that Redis does not know: their entries are in other hands.
+        """
+        here = [*alive, *map(_token, self._unheard)]
+        done = await retire_all(self._scripts.run, self._worker, here, self._call)
+        self._children.forget(done.returned | done.lost)
+        return sorted(done.lost)
+
+    async def retire(self) -> int:
+        """Give back everything Redis holds for the worker, unmarked; it is gone after this."""
+        done = await retire_all(self._scripts.run, self._worker)
+        self._children.clear()
+        return len(done.returned)
+
+    async def blame(self, dead: str, token: str) -> int:
+        """Take back the holds of a worker known to be dead; answers how many there were.
+
+        Its successor in the same slot calls this with the token of the entry that the dead one
+        was handling (empty: none), which alone gains a death.
+        """
+        return await reap_all(self._scripts.run, dead, token)
+
+
+def _token(named: Settle | Requeue | Release | Hold) -> str:
+    return named.token

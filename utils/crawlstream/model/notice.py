@@ -1,0 +1,26 @@
+"""What is told to people outside: a crawl that ended, a problem that began or is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crawlstream.model.event import CrawlEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One message; it may be sent twice, under the same ``id``."""
+
+    id: str
+    event: str
+    """``crawl_finished``, ``crawl_stopped``, ``crawl_expired``, ``problem_began``,
+    ``problem_ended``."""
+    at: int
+    """Epoch seconds."""
+    cluster: str
+    """Prefix of its topics."""
+    text: str
+    """For people: one sentence."""
+    ending: CrawlEvent | None = None
+    problem: str = ""
+    """Code of the problem."""

@@ -1,0 +1,44 @@
+"""What the pages below a seed inherit of its request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from crawlstream.model.crawl import Profile
+from crawlstream.model.credentials import scope_of
+from crawlstream.model.request import CrawlRequest
+
+
+def profile_of(request: CrawlRequest) -> Profile:
+    """What every page below seeds like this one inherits, whatever their URL."""
+    return Profile(
+        attrs=request.attrs,
+        maxdepth=request.maxdepth,
+        domain_max_pages=request.domain_max_pages,
+        max_pages=request.max_pages,
+        allowed_domains=request.allowed_domains,
+        allow_regex=request.allow_regex,
+        deny_regex=request.deny_regex,
+        deny_extensions=request.deny_extensions,
+        useragent=request.useragent,
+        cookie=request.cookie,
+        cookies=request.cookies,
+        headers=request.headers,
+        obey_robots=request.obey_robots,
+        uuid=request.uuid,
+    )
+
+
+def profile_below(profile: Profile, url: str) -> Profile:
+    """The same, with what depends on the seed's URL.
+
+    A crawl of single pages has no use for the seed's URL in there: its pages share one profile.
+    """
+    is_bound = profile.cookie or profile.cookies or profile.headers
+    if not profile.maxdepth and not is_bound:
+        return profile
+    return replace(
+        profile,
+        seed_url=url if profile.maxdepth else None,
+        site=scope_of(url) if is_bound else None,
+    )

@@ -1,0 +1,69 @@
+"""Scope: how far from its seeds a crawl may go, in the fields of a crawl request.
+
+The records say nothing of it: a request without these fields leads wherever links lead. A person
+who starts a crawl by hand means a site, and gets its host unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.url import domain_key, host_of, seed_url
+
+
+class Scope(StrEnum):
+    """Which links of a crawl are followed."""
+
+    HOST = "host"
+    """Those to the hosts of the seeds, and to what is below these."""
+    DOMAIN = "domain"
+    """Those to the registrable domains of the seeds."""
+    PREFIX = "prefix"
+    """Those whose URL begins as a seed does up to its last slash, by http or https."""
+    ANY = "any"
+    """All."""
+
+
+def scope_fields(
+    scope: Scope, seeds: Iterable[str], allowed: Sequence[str] = ()
+) -> Mapping[str, list[str]]:
+    """``allowed_domains``, and for a prefix ``allow_regex``, of each request of such a crawl.
+
+    ``allowed`` are further domains that it may follow links to; beside ``ANY`` they are the only
+    ones. Seeds that are no URLs say nothing: the cluster refuses them by name.
+    """
+    urls = list(_urls(seeds))
+    if scope is Scope.PREFIX:
+        expressions = [*map(_beginning, urls), *map(_within, allowed)]
+        return {"allow_regex": _distinct(expressions)} if expressions else {}
+    hosts = [] if scope is Scope.ANY else [host_of(url) for url in urls]
+    if scope is Scope.DOMAIN:
+        hosts = [domain_key(host) for host in hosts]
+    domains = _distinct([*hosts, *allowed])
+    return {"allowed_domains": domains} if domains else {}
+
+
+def _urls(seeds: Iterable[str]) -> Iterable[str]:
+    for seed in seeds:
+        with suppress(InvalidUrl):
+            yield seed_url(seed)
+
+
+def _beginning(url: str) -> str:
+    """An expression for what begins as a URL does, up to the last slash of its path."""
+    place = re.split(r"[?#]", url.partition("://")[2])[0]
+    folder = place.rpartition("/")[0] or place
+    return f"^https?://{re.escape(folder)}/"
+
+
+def _within(domain: str) -> str:
+    """An expression for the URLs of a domain and of what is below it."""
+    return rf"^https?://([^/?#]*\.)?{re.escape(domain)}([:/?#]|$)"
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

@@ -1,0 +1,79 @@
+"""What an action is, ours and a user's alike.
+
+An action is registered by name; the command that kafka-monitor put into the stream names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier.queries import FrontierQueries
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.effects import PendingAction
+from crawlstream.plugins.installed import load
+from crawlstream.stats.tally import Tally
+from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream.wire import jsontext
+
+GROUP = "crawlstream.actions"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is answered, and to which application."""
+
+    appid: str
+    body: bytes
+    """One JSON object."""
+
+    @classmethod
+    def json(cls, appid: str, value: Mapping[str, object]) -> Self:
+        """A reply of what JSON can say of an object, or comes closest to it."""
+        return cls(appid, jsontext.dumps(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What an action may work with; its methods raise Unavailable where a service is away."""
+
+    frontier: FrontierQueries
+    """``crawls()``, ``crawl_state()`` and others: what waits, and the ledgers."""
+    redis: Redis
+    """The frontier's Redis, for keys of the action's own."""
+    keys: FrontierKeys
+    """``keys.tag`` is the prefix of all keys of this cluster."""
+    editor: ThrottleEditor
+    """Reads and changes the throttle rules in ZooKeeper."""
+    tally: Tally
+    """The counters that ``stats`` shows."""
+
+
+class Action(Protocol):
+    """Answers one kind of command. A user's is a class that is made with a :class:`Context`.
+
+    An action may be answered more than once (its monitor may die before it says so), so whatever
+    it does must be safe to repeat. Errors that persist are answered on its behalf.
+    """
+
+    name: str
+    """As in ``Command.name``."""
+
+    async def answer(self, action: PendingAction) -> Reply:
+        """Do what is asked, if anything, and say what came of it."""
+        ...
+
+
+def installed(context: Context) -> list[Action]:
+    """The actions that users added, made; ConfigError for one that cannot be."""
+
+    def make(loaded: Any) -> Action:
+        action: Action = loaded(context)
+        if not callable(getattr(action, "answer", None)):
+            raise TypeError("an action needs a method answer()")
+        return action
+
+    return load(GROUP, make)

@@ -1,0 +1,73 @@
+"""The seed of a crawl request, as kafka-monitor makes it and as a plugin may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from crawlstream.bus.records import Record
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.crawl import CrawlKey, Entry, Profile
+from crawlstream.model.effects import Seed
+from crawlstream.model.profile import profile_below, profile_of
+from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
+from crawlstream.model.url import fingerprint, look_up_seed
+from crawlstream.wire import stored
+from crawlstream.wire.requests import SCRAPER
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A request whose URL does not matter: many seeds are like it."""
+
+    request: CrawlRequest
+    crawl: CrawlKey
+    profile: Profile
+    is_plain: bool
+    """Seeds are fetched by GET, without a body."""
+
+    @classmethod
+    def of(cls, request: CrawlRequest) -> Self:
+        """The pattern of a request and all that are like it."""
+        is_plain = request.method == "GET" and request.body is None
+        return cls(request, request.crawl, profile_of(request), is_plain)
+
+    def seed(self, url: str, domain: str, identity: str | None, record: Record) -> Seed:
+        """The seed of a URL, named by the place of its record.
+
+        ``identity`` is its fingerprint by GET, where that is known.
+        """
+        like = self.request
+        origin = f"{record.topic}-{record.partition}-{record.offset}"
+        if self.is_plain:
+            identity, entry = identity or fingerprint(url), stored.encode_seed(url, origin)
+        else:
+            body = (like.body or "").encode()
+            identity = fingerprint(url, like.method, body)
+            entry = stored.encode_entry(
+                Entry(url=url, origin=origin, method=like.method, body=like.body)
+            )
+        return Seed(
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+            crawl=self.crawl,
+            domain=domain,
+            priority=like.priority,
+            fingerprint=identity,
+            entry=entry,
+            profile=profile_below(self.profile, url),
+            expires=like.expires,
+            not_before=like.not_before,
+        )
+
+
+def seed_fed(fields: Mapping[str, Any], record: Record, limits: RequestLimits) -> Seed:
+    """The seed of a crawl request, checked like one that was fed.
+
+    ``fields`` are those of ``docs/wire.md``. InvalidRequest and InvalidUrl tell what is wrong.
+    """
+    if not SCRAPER.schema.fits(fields):
+        raise InvalidRequest(Refusal.BAD_REQUEST, SCRAPER.schema.problems(fields))
+    request: Any = SCRAPER.build(fields, limits)
+    return Pattern.of(request).seed(*look_up_seed(fields["url"]), record)

@@ -1,0 +1,59 @@
+"""Which runs a crawl has had: read from the events topic, within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import CrawlEvent
+from crawlstream.model.run_history import CrawlRun, RunHistory
+from crawlstream.wire import events
+
+MOST_EVENTS = 1_000_000
+"""Of the topic, the latest, that are looked through."""
+MOST_S = 30.0
+
+
+async def read_history(
+    kafka: Kafka,
+    topic: str,
+    crawl: CrawlKey,
+    *,
+    most_events: int = MOST_EVENTS,
+    most_s: float = MOST_S,
+) -> RunHistory:
+    """The runs that the latest events of ``topic`` tell of; KafkaUnavailable."""
+    ends = await end_offsets(kafka, topic)
+    share = -(-most_events // len(ends))
+    start = {number: max(0, end - share) for number, end in ends.items()}
+    is_complete = not any(start.values())
+    found: dict[int, CrawlRun] = {}
+    records = read_topic(kafka, topic, offsets=start, follow=False)
+    try:
+        async with asyncio.timeout(most_s), aclosing(records) as reading:
+            async for record in reading:
+                event = events.decode_crawl_event(record.value or b"", crawl)
+                if event is not None:
+                    found[event.run] = _with(found.get(event.run), event)
+    except TimeoutError:
+        is_complete = False
+    return RunHistory(sorted(found.values(), key=lambda one: -one.run), is_complete)
+
+
+def _with(known: CrawlRun | None, event: CrawlEvent) -> CrawlRun:
+    """What is known of a run, and what an event adds, whichever came first."""
+    known = known or CrawlRun(crawl=event.crawl, run=event.run)
+    if event.event == "crawl_started":
+        return replace(known, started_at=event.server_time)
+    return replace(
+        known,
+        state=event.event.removeprefix("crawl_"),
+        started_at=known.started_at or event.started_at,
+        ended_at=event.server_time,
+        counters=event.counters,
+        reasons=event.reasons,
+    )

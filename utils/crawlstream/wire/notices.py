@@ -1,0 +1,22 @@
+"""Notices as JSON, the body of a webhook."""
+
+from __future__ import annotations
+
+from crawlstream.model.notice import Notice
+from crawlstream.wire import events, jsontext
+
+
+def encode(notice: Notice) -> bytes:
+    """A notice as UTF-8 JSON; ``crawl`` is the event of the ending as it is on the topic."""
+    told: dict[str, object] = {
+        "id": notice.id,
+        "event": notice.event,
+        "at": notice.at,
+        "cluster": notice.cluster,
+        "text": notice.text,
+    }
+    if notice.ending is not None:
+        told["crawl"] = jsontext.loads(events.encode(notice.ending))
+    if notice.problem:
+        told["problem"] = notice.problem
+    return jsontext.dumps(told)

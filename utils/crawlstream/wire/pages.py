@@ -1,0 +1,40 @@
+"""Results read back, as little of each as tells whether a page has changed."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import orjson
+
+from crawlstream.model.crawl import CrawlKey
+
+_DIGEST_BYTES = 16
+
+
+class PageDigest(NamedTuple):
+    """A page as it came in one run."""
+
+    url: str
+    status: int | None
+    body: bytes
+    """A hash of its body and of its whole size; what is cut is compared as far as it goes."""
+
+
+def digest_of(raw: bytes, crawl: CrawlKey, run: int) -> PageDigest | None:
+    """A result as its digest; None if it is of another crawl or run, or no result at all."""
+    if orjson.dumps(crawl.crawlid)[1:-1] not in raw:
+        return None
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(value, dict) or not isinstance(url := value.get("url"), str):
+        return None
+    named = (value.get("spiderid", "link"), value.get("appid"), value.get("crawlid"))
+    if named != (crawl.spiderid, crawl.appid, crawl.crawlid) or value.get("run") != run:
+        return None
+    status = value.get("status_code")
+    body = orjson.dumps([value.get("body"), value.get("body_size"), value.get("body_encoding")])
+    digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
+    return PageDigest(url, status if isinstance(status, int) else None, digest)
