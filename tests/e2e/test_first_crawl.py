@@ -125,7 +125,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
     """``--detach`` gives its id; ``--attach`` has all its pages, and leaves it if interrupted."""
     file = tmp_path / "pages.jsonl"
     async with serve(hosts=1, pages=4, slow_pages=0) as served, asyncio.timeout(120):
-        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "2")
+        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "60")
         left = await cluster.run("crawl", served.web.seed_url, "-d", "9", "--detach")
         assert left.status == 0, left.err
         crawlid = left.out.strip()
@@ -137,6 +137,7 @@ async def test_a_crawl_can_be_left_and_followed_again(
             command.send_signal(signal.SIGINT)
             assert b"It goes on" in await command.stderr.read()
             assert await command.wait() == 130
+        await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "1")
         done = await cluster.run("crawl", "--attach", crawlid, "-o", str(file))
         assert done.status == 0, done.err
         truth = served.truth(maxdepth=9)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from crawlstream.chaos.witness import Witness
+from crawlstream.demo.web import Kind
 from e2e.sites import Serve
 
 
 async def test_a_thousand_seeds_are_one_run(serve: Serve, witness: Witness) -> None:
     """1 000 seeds of one crawlid, one a record: one start, one finish, no page twice."""
-    async with serve(hosts=20, pages=1000, slow_pages=0) as served:
+    async with serve(hosts=20, pages=1050, slow_pages=0) as served:
         name = {"appid": "e2e", "crawlid": f"thousand-{served.web.port}"}
-        urls = [served.web.url(page) for page in served.web.pages]
+        # A seed always enters, even after a redirect has led to it: so none leads to another.
+        pages = [
+            page for page in served.web.pages if page.kind not in (Kind.MOVED, Kind.MOVED_BACK)
+        ]
+        urls = [served.web.url(page) for page in pages[:1000]]
         witness.feed(*({"url": url, **name} for url in urls))
         ending = await witness.ended(name["crawlid"], timeout_s=60)
         truth = served.truth(maxdepth=99)
@@ -21,5 +26,7 @@ async def test_a_thousand_seeds_are_one_run(serve: Serve, witness: Witness) -> N
     assert len(witness.events(name["crawlid"], "crawl_started")) == 1
     assert len(witness.events(name["crawlid"], "crawl_finished")) == 1
     # Files are no pages to follow a link to, but as seeds they are fetched like all others.
-    assert {url: fetched[url] for url in truth.fetches} == truth.fetches
-    assert {result["url"] for result in results} >= truth.delivered.keys()
+    allowed = truth.fetches.keys() & set(urls)
+    assert len(allowed) > 950
+    assert {url: fetched[url] for url in allowed} == {url: truth.fetches[url] for url in allowed}
+    assert {result["url"] for result in results} >= truth.delivered.keys() & set(urls)
