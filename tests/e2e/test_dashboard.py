@@ -290,7 +290,6 @@ async def _wait_for_a_crawler(screens: Screens, witness: Witness) -> None:
     for path in ("/", f"/ui/crawls?appid={APP}", f"/ui/crawl?{urlencode(name)}"):
         await screens.open(path)
         await screens.reads(badge, "No crawler of spider unheard-of", remedy)
-    await screens.reads("nothing yet")
     witness.ask(**name, action="stop")
 
 
