@@ -188,6 +188,10 @@ class Moment:
     seconds: float
 
 
+_TYPING_S = 0.12
+"""For every few characters."""
+
+
 @dataclass(slots=True)
 class Recording:
     """Commands that are typed and run in one terminal, one after the other."""
@@ -198,6 +202,8 @@ class Recording:
     """Moments that are shorter are not kept."""
     longest_s: float = 1.5
     """Waiting beyond it is left out."""
+    speed: float = 1
+    """How many seconds of a command are shown in one."""
     moments: list[Moment] = field(default_factory=list)
     _screen: Screen | None = None
 
@@ -207,7 +213,7 @@ class Recording:
         screen.write("\x1b[1;32m$\x1b[0m ")
         for start in range(0, len(line), 5):
             screen.write(line[start : start + 5])
-            self._keep(self.shortest_s)
+            self._keep(_TYPING_S)
         self._keep(0.6)
         screen.write("\r\n")
 
@@ -241,7 +247,7 @@ class Recording:
         while True:
             is_readable = select.select([terminal], [], [], self.shortest_s)[0]
             if (now := time.monotonic()) - since >= self.shortest_s:
-                self._keep(min(now - since, self.longest_s))
+                self._keep(min((now - since) / self.speed, self.longest_s))
                 since = now
             if is_readable:
                 try:

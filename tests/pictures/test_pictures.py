@@ -99,6 +99,18 @@ def test_a_command_is_recorded_as_it_is_seen(tmp_path: Path) -> None:
     assert max(moment.seconds for moment in recording.moments) <= 0.6
 
 
+def test_a_recording_may_play_faster_than_it_was(tmp_path: Path) -> None:
+    """Six seconds of a crawl in one; how a command is typed is not hurried."""
+    program = "import time; [(print(n, flush=True), time.sleep(0.4)) for n in range(5)]"
+    recording = Recording(columns=40, rows=8, shortest_s=0.2, speed=4)
+    recording.type_command("crawl")
+    typed = sum(moment.seconds for moment in recording.moments)
+    recording.run([sys.executable, "-c", program], environment=os.environ, folder=tmp_path)
+    played = sum(moment.seconds for moment in recording.moments[:-1]) - typed
+    assert typed >= 0.6
+    assert played < 2.0
+
+
 def test_a_recording_becomes_a_file_that_plays_by_itself() -> None:
     """Well-formed, with every moment, each row once; nothing is loaded and no script runs."""
     first, second = (Run(0, "<b> & c", Style(2, bold=True)),), (Run(3, "end", Style(dim=True)),)
@@ -118,5 +130,6 @@ def test_pictures_are_there_and_small() -> None:
     told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     used = set(re.findall(r"images/([\w.-]+)", told))
     made = {f"{shot.name}-{light}.webp" for shot in shots("") for light in ("light", "dark")}
-    assert {path.name for path in IMAGES.iterdir()} == used == made | {"terminal.svg"}
+    made |= {"terminal.svg", "first-crawl.svg"}
+    assert {path.name for path in IMAGES.iterdir()} == used == made
     assert not [path for path in IMAGES.iterdir() if path.stat().st_size > MAX_BYTES]

@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from crawlstream.boot.sections.section import Section
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.app import VERBS
+from crawlstream.cli.common.helptext import readable
 from crawlstream.model.throttle import RULE_FIELDS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -165,7 +166,7 @@ def load(name: str) -> Any:
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)
-    return typer.main.get_command(found)
+    return readable(typer.main.get_command(found))
 
 
 def _command(path: str, command: Any, level: int = 2) -> str:
@@ -181,7 +182,7 @@ def _command(path: str, command: Any, level: int = 2) -> str:
 
 def _prose(text: str) -> str:
     """Paragraphs, and each example as code."""
-    paragraphs = [" ".join(part.split()) for part in text.replace("``", "`").split("\n\n")]
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
     return "\n\n".join(re.sub(r"^Example: ", "Example:\n\n    ./", part) for part in paragraphs)
 
 

@@ -198,7 +198,7 @@ def command(
     monkeypatch.setenv("KAFKA_TOPIC_PREFIX", topics.incoming.partition(".")[0])
 
     def run_it(*arguments: str) -> tuple[int, str, str]:
-        status = run([*arguments, "--appid", "shop"])
+        status = run([*arguments, "--appid", "shop", "--spider", KEY.spiderid])
         return (status, *capsys.readouterr())
 
     return run_it
@@ -213,10 +213,10 @@ def test_a_person_lists_and_compares(command: Callable[..., tuple[int, str, str]
     ]
     status, out, _ = command("compare", KEY.crawlid, "--before", "1")
     assert status == 0
-    first, *lines = out.splitlines()
-    assert first == (
-        "Run 1 and run 3: 1 new, 1 gone, 1 other status, 1 other content, 1 unchanged."
-    )
+    before, after, counts, *lines = out.splitlines()
+    assert before.startswith(f"Before: run 1 of {KEY.crawlid}, started ")
+    assert after.startswith(f"After:  run 3 of {KEY.crawlid}, started ")
+    assert counts == "1 new, 1 gone, 1 other status, 1 other content, 1 unchanged."
     assert ["other", "status", "200", "->", "503", "http://x/broken"] in [
         line.split() for line in lines
     ]

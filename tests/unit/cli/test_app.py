@@ -30,6 +30,30 @@ def test_every_verb_explains_itself(name: str, capsys: pytest.CaptureFixture[str
     assert f"crawlstream {name}" in capsys.readouterr().out
 
 
+def test_help_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paragraphs are wrapped by its width, not the code's; types are words, or left out."""
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run(["throttle", "set", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "applies to that host and its subdomains," in told
+    assert "``" not in told
+    assert "<bool>" not in told
+    assert "--hits" in told
+    assert " N [0<=x<=" in told
+
+
+def test_the_list_of_verbs_has_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    """A newcomer sees what there is for them; every verb stands under one heading."""
+    assert run(["--help"]) == 0
+    told = capsys.readouterr().out
+    headings = list(dict.fromkeys(verb.panel for verb in VERBS.values()))
+    places = [told.index(heading) for heading in headings]
+    assert places == sorted(places)
+    assert "<bool>" not in told
+
+
 def test_the_list_of_verbs_loads_none_of_them() -> None:
     """Help comes at once: neither Kafka nor Scrapy nor pydantic is imported for it."""
     program = (

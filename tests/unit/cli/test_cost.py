@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from crawlstream.cli.cost import Prices, cost_of, counted, read_prices
+from crawlstream.cli.app import run
+from crawlstream.cli.common.prices import KINDS, Prices, read_prices
+from crawlstream.cli.cost import _shown, cost_of, counted
 from crawlstream.errors import ConfigError
 
 REPLY = {
@@ -49,18 +53,105 @@ def test_a_million_pages_cost_their_share_of_all() -> None:
     assert found.per_million_pages["traffic"] == 3
 
 
+UNKNOWN = "unknown key; allowed are currency, hourly, monthly, per_million_pages"
+UNKNOWN_KIND = f"unknown kind of process; allowed are {', '.join(KINDS)}"
+NUMBER = "must be a number from 0, such as 0.04"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("hourly: {crawlers: 1}", "hourly.crawlers"),
-        ("monthly: {redis: -1}", "monthly.redis"),
-        ("weekly: {redis: 1}", "weekly"),
-        ("hourly: {", "prices.yaml"),
-        ("- 1", "prices.yaml"),
+        (
+            "currency: EUR\nhourly: {crawlers: 1}",
+            f"line 2: hourly.crawlers: {UNKNOWN_KIND}; other costs belong under monthly",
+        ),
+        ("monthly:\n  redis: -1", f"line 2: monthly.redis: {NUMBER} (got -1)"),
+        ("monthly: {redis: dear}", f"line 1: monthly.redis: {NUMBER} (got 'dear')"),
+        ("monthly: {redis: .inf}", f"line 1: monthly.redis: {NUMBER} (got inf)"),
+        ("monthly: {redis: yes}", f"line 1: monthly.redis: {NUMBER} (got True)"),
+        ("monthly: {redis: }", f"line 1: monthly.redis: {NUMBER} (got None)"),
+        (
+            "weekly: {redis: 1}",
+            f"line 1: weekly: {UNKNOWN}",
+        ),
+        (
+            "\ncrawler: 3",
+            f"line 2: crawler: {UNKNOWN}; the price of a crawler belongs under hourly",
+        ),
+        (
+            "monthly: {total: 1}",
+            "line 1: monthly.total: this name is kept for the sum of all: choose another",
+        ),
+        (
+            "per_million_pages: {all: 1}",
+            "line 1: per_million_pages.all: this name is kept for the sum of all: choose another",
+        ),
+        (
+            "monthly:\n  redis: 1\nper_million_pages:\n  redis: 2",
+            "line 4: per_million_pages.redis: line 2 has this name: choose another",
+        ),
+        ("monthly:\n  redis: 1\n  redis: 2", "line 3: monthly.redis: is given twice"),
+        (
+            "monthly: 3",
+            "line 1: monthly: must have names with prices, such as `redis: 60`",
+        ),
+        ("currency: 3", "line 1: currency: must be a name, such as USD"),
+        ("a: b: c", "line 1: this is not YAML: mapping values are not allowed here"),
+        (
+            "- 1",
+            "line 1: the table: must have keys: currency, hourly, monthly, per_million_pages",
+        ),
     ],
 )
-def test_a_wrong_table_is_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
-    """It names the price that is wrong."""
-    (tmp_path / "prices.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=problem):
-        read_prices(tmp_path / "prices.yaml")
+def test_a_wrong_table_is_told_by_line_and_key(text: str, problem: str) -> None:
+    """In our own words, with what is allowed instead; no item is lost under another's name."""
+    with pytest.raises(ConfigError) as refused:
+        read_prices(text, "prices.yaml")
+    assert str(refused.value) == f"prices.yaml: {problem}"
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    """Nobody has to try a table again for each mistake."""
+    with pytest.raises(ConfigError, match=r"line 1: .*; line 2: "):
+        read_prices("hourly: {crawlers: 1}\nmonthly: {redis: no}", "prices.yaml")
+
+
+def test_the_example_is_a_whole_table_that_works(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ``--example`` prints is read back, from a file or a pipe; nothing is left out of it."""
+    assert run(["cost", "--example"]) == 0
+    text = capsys.readouterr().out
+    prices = read_prices(text, "example")
+    assert prices.hourly.keys() == set(KINDS)
+    assert prices.monthly
+    assert prices.per_million_pages
+    monkeypatch.setenv("KAFKA_HOSTS", "127.0.0.1:9")
+    monkeypatch.setenv("KAFKA_FEED_TIMEOUT", "0.2")
+    monkeypatch.setattr("sys.stdin", StringIO(text))
+    assert run(["cost", "-"]) == 1
+    assert "Kafka does not answer" in capsys.readouterr().err
+
+
+def test_without_a_readable_table_a_person_is_told_how_to_get_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Exit code 2, before Kafka is asked anything."""
+    (tmp_path / "latin.yaml").write_bytes(b"currency: \xa3")
+    for arguments, said in (
+        ([], "`./crawlstream cost --example > prices.yaml` writes one"),
+        ([str(tmp_path / "none.yaml")], "none.yaml: No such file or directory"),
+        ([str(tmp_path / "latin.yaml")], "latin.yaml: the file is not UTF-8 text"),
+    ):
+        assert run(["cost", *arguments]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_the_sum_is_the_last_line_and_called_total() -> None:
+    """No item can have its name."""
+    found = cost_of(Prices(monthly={"[red]": 73}), {}, 1000)
+    out = StringIO()
+    Console(file=out, width=80).print(_shown(found))
+    _, _, item, last = out.getvalue().splitlines()
+    assert item.split() == ["[red]", "0.100", "100.00"]
+    assert last.split() == ["total", "0.100", "100.00"]

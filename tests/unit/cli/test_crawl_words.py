@@ -52,14 +52,16 @@ def ended(event: str = "crawl_finished", **counters: Any) -> dict[str, Any]:
 
 
 def test_the_line_tells_what_is_done_what_waits_and_until_when() -> None:
-    """Counts, failures by reason, the pace of the site by its rule, the next request, the end."""
+    """What a narrow terminal cuts is known already: the rule of the site comes last."""
     progress = Progress(results=12, failed=Counter(timeout=1, dns=2), accepted=True)
     seen = watch(progress)
     seen.state, seen.site = state(queued=28, delayed=1, held=1), site()
     assert told(seen) == (
-        "12 done, 30 waiting, 3 failed (dns 2, timeout 1), 0.0 pages/s, a.example gets 10 per 60 s,"
-        " next request in 4.1 s, ETA 3 min"
+        "12 done, 30 waiting, 3 failed (dns 2, timeout 1), 0.0 pages/s, ETA 3 min,"
+        " next request in 4.1 s, a.example gets 10 per 60 s"
     )
+    seen.state = state(held=1)
+    assert "next request" not in told(seen)
     seen.site = site(rule=ThrottleRule(hits=0, window_s=60))
     assert told(seen).endswith("a.example is blocked")
     seen.state, seen.site = state(state="paused", queued=1), None

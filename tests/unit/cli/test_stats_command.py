@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
@@ -14,12 +14,16 @@ from rich.table import Table
 
 from crawlstream.cli.common.times import ago, moment
 from crawlstream.cli.crawls import show_crawls
-from crawlstream.cli.stats import Kind, tables
+from crawlstream.cli.stats import WINDOWS, Kind, tables
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 
 COUNT = {"900": 3, "lifetime": 1234}
-MONITOR = {"total": COUNT, "plugins": {"ScraperHandler": COUNT}, "nodes": {"host": ["a", "b"]}}
+MONITOR = {
+    "total": COUNT,
+    "plugins": {"ScraperHandler": COUNT, "PriceHandler": COUNT},
+    "nodes": {"host": ["a", "b"]},
+}
 CRAWLER = {
     "spiders": {"link[/]": {"200": COUNT, "count": 2}, "total_spider_count": 2},
     "machines": {"host": {"404": COUNT}, "count": 1},
@@ -65,8 +69,8 @@ def test_every_kind_of_stats_is_shown(kind: Kind) -> None:
     """Each part has a table, with what was counted in it."""
     found = "".join(map(shown, tables(kind, REPLIES[kind])))
     words = {
-        Kind.KAFKA_MONITOR: ["2 running", "ScraperHandler", "1234"],
-        Kind.REDIS_MONITOR: ["0 running", "total"],
+        Kind.KAFKA_MONITOR: ["2 running", "  crawl ", "  PriceHandler ", "1,234"],
+        Kind.REDIS_MONITOR: ["0 running", "requests"],
         Kind.REST: ["0 running"],
         Kind.SPIDER: ["link[/]: 2 running", "200", "a.example", "50.0%"],
         Kind.MACHINE: ["host", "404"],
@@ -75,6 +79,31 @@ def test_every_kind_of_stats_is_shown(kind: Kind) -> None:
         Kind.ALL: ["kafka-monitor", "redis-monitor", "rest", "404", "large.example"],
     }
     assert [word for word in words[kind] if word not in found] == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "periods"),
+    [
+        ({"900": 5, "3600": 5, "lifetime": 5}, ["ever"]),
+        ({"900": 2, "3600": 5, "lifetime": 5}, ["15 min", "ever"]),
+        ({"900": 5, "3600": 5, "21600": 7, "lifetime": 9}, ["15 min", "1 h", "6 h", "ever"]),
+        ({}, ["ever"]),
+    ],
+)
+def test_periods_longer_than_anything_was_counted_are_left_out(
+    counts: Mapping[str, int], periods: Sequence[str]
+) -> None:
+    """They would repeat what was counted ever; all parts of a reply have the same columns."""
+    full = {window: counts.get(window, counts.get("lifetime", 0)) for window in WINDOWS}
+    reply = {**REPLIES[Kind.ALL], "kafka-monitor": {"total": full}, "crawler": {}}
+    reply["redis-monitor"] = {"total": dict.fromkeys(WINDOWS, 3)}
+    monitors = [*tables(Kind.ALL, reply)]
+    assert [[*map(str, header(table))] for table in monitors] == [periods] * len(monitors)
+
+
+def header(table: Table) -> Sequence[Any]:
+    """The names of the columns that have one."""
+    return [column.header for column in table.columns if column.header]
 
 
 def test_the_longest_queues_come_first() -> None:
@@ -138,11 +167,13 @@ def test_spans_are_told_in_the_unit_that_fits(seconds: float, words: str) -> Non
 
 
 def test_a_moment_is_told_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on the wall, and how long ago."""
+    """As on the wall, and how long ago; with its date from the next midnight on."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        assert moment(0, now=840) == "1970-01-01 09:00:00 (14 min ago)"
+        assert moment(0, now=840) == "09:00:00 (14 min ago)"
+        assert moment(0, now=15 * 3600 - 1) == "09:00:00 (14 h 59 min ago)"
+        assert moment(0, now=15 * 3600) == "1970-01-01 09:00:00 (15 h ago)"
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -27,58 +27,74 @@ class Verb:
 
     target: str
     summary: str
+    panel: str
+    """The heading under which the help lists it."""
     joins_cluster: bool = True
     """Whether it works with the cluster that runs in the home, rather than on it."""
     passes_options: bool = False
     """Whether options that it does not know are somebody else's."""
 
 
+_START, _CRAWL, _LOOK = "Start and stop", "Crawl", "See what happens"
+_KEEP, _WORK = "Rules and maintenance", "Work on crawlstream"
+
 VERBS = {
-    "demo": Verb("demo:demo", "Crawl the bundled site, from Kafka to Kafka.", joins_cluster=False),
-    "up": Verb("up:up", "Start a cluster on this machine.", joins_cluster=False),
-    "down": Verb("down:down", "Stop the cluster on this machine."),
-    "status": Verb("status:status", "Show the cluster's processes and counters."),
-    "logs": Verb("logs:logs", "Show the logs of the cluster's processes."),
-    "crawl": Verb(
-        "crawl.command:crawl", "Crawl from URLs, write the results and wait for the end."
+    "demo": Verb(
+        "demo:demo",
+        "Crawl a bundled site with a cluster of its own, and check the result.",
+        _START,
+        joins_cluster=False,
     ),
-    "feed": Verb("feed:feed", "Send requests to Kafka."),
-    "dump": Verb("dump:dump", "Show the records of a topic."),
-    "rejected": Verb("rejected:rejected", "Show rejected records and replay them."),
+    "up": Verb("up:up", "Start a cluster on this machine.", _START, joins_cluster=False),
+    "down": Verb("down:down", "Stop the cluster on this machine.", _START),
+    "status": Verb("status:status", "Show the cluster's processes and counters.", _START),
+    "logs": Verb("logs:logs", "Show the logs of the cluster's processes.", _START),
+    "crawl": Verb(
+        "crawl.command:crawl", "Crawl from URLs, write the results and wait for the end.", _CRAWL
+    ),
+    "feed": Verb("feed:feed", "Send requests, from a file or one by one.", _CRAWL),
+    "stop": Verb("steer:stop", "Stop a crawl and drop its queued pages.", _CRAWL),
+    "pause": Verb("steer:pause", "Pause a crawl.", _CRAWL),
+    "resume": Verb("steer:resume", "Resume a paused crawl.", _CRAWL),
+    "reprioritize": Verb("steer:reprioritize", "Change a crawl's priority.", _CRAWL),
+    "crawls": Verb("crawls:crawls", "List current and recent crawls.", _LOOK),
+    "info": Verb("info:info", "Show the progress of one crawl, or all crawls.", _LOOK),
+    "frontier": Verb("inspect:frontier", "Find out where a page is, or why a domain waits.", _LOOK),
+    "rejected": Verb(
+        "rejected:rejected", "Show requests that were refused, and send them again.", _LOOK
+    ),
+    "dump": Verb("dump:dump", "Show the records of a Kafka topic.", _LOOK),
+    "runs": Verb("runs:runs", "List the runs of a crawl that was fed several times.", _LOOK),
+    "compare": Verb("runs:compare", "Compare two runs: new, gone and changed pages.", _LOOK),
+    "stats": Verb("stats:stats", "Count requests and responses over time.", _LOOK),
+    "throttle": Verb("throttle:throttle", "Show and change the rate limits of sites.", _KEEP),
+    "cost": Verb("cost:cost", "Estimate the cost of a million pages.", _KEEP),
     "recover": Verb(
         "recover:recover",
-        "Estimate the cost of losing Redis; repair a truncated Kafka partition.",
+        "Tell what a loss of Redis would cost; repair a Kafka partition that lost records.",
+        _KEEP,
     ),
-    "info": Verb("info:info", "Show all crawls, or the progress of one crawl."),
-    "crawls": Verb("crawls:crawls", "List current and recent crawls."),
-    "runs": Verb("runs:runs", "List the runs of a crawl."),
-    "compare": Verb("runs:compare", "Compare two runs: new, gone and changed pages."),
-    "stats": Verb("stats:stats", "Show the cluster's statistics."),
-    "cost": Verb("cost:cost", "Estimate the cost of a million pages."),
-    "stop": Verb("steer:stop", "Stop a crawl and drop its queued pages."),
-    "pause": Verb("steer:pause", "Pause a crawl."),
-    "resume": Verb("steer:resume", "Resume a paused crawl."),
-    "reprioritize": Verb("steer:reprioritize", "Change a crawl's priority."),
-    "frontier": Verb("inspect:frontier", "Look up a page, a domain or a crawl in the frontier."),
-    "throttle": Verb("throttle:throttle", "Show and change the throttle rules."),
     "migrate": Verb(
         "migrate.command:migrate",
         "Check what of a Scrapy Cluster project has to be changed.",
+        _KEEP,
         joins_cluster=False,
     ),
     "test": Verb(
         "dev.checks:run_tests",
         "Run the tests; they start their own servers.",
+        _WORK,
         joins_cluster=False,
         passes_options=True,
     ),
-    "check": Verb("dev.checks:run_checks", "Run the static checks.", joins_cluster=False),
+    "check": Verb("dev.checks:run_checks", "Run the static checks.", _WORK, joins_cluster=False),
     "chaos": Verb(
         "dev.chaos:chaos",
         "Inject faults into a test cluster and audit the result.",
+        _WORK,
         joins_cluster=False,
     ),
-    "bench": Verb("dev.bench:bench", "Run a benchmark.", joins_cluster=False),
+    "bench": Verb("dev.bench:bench", "Run a benchmark.", _WORK, joins_cluster=False),
 }
 
 
@@ -86,7 +102,7 @@ class _LazyVerb(TyperCommand):
     """A verb that is imported when it is called, not when it is listed."""
 
     def __init__(self, name: str, verb: Verb) -> None:
-        super().__init__(name, help=verb.summary)
+        super().__init__(name, help=verb.summary, rich_help_panel=verb.panel)
         self._verb = verb
 
     def make_context(
@@ -97,6 +113,7 @@ class _LazyVerb(TyperCommand):
 
     def _load(self) -> Any:
         from crawlstream.boot.log import configure_for_command
+        from crawlstream.cli.common.helptext import readable
 
         configure_for_command()
         if self._verb.joins_cluster:
@@ -109,7 +126,7 @@ class _LazyVerb(TyperCommand):
             function, found = found, typer.Typer(add_completion=False)
             settings = {"ignore_unknown_options": self._verb.passes_options}
             found.command(self.name, context_settings=settings)(function)
-        return typer.main.get_command(found)
+        return readable(typer.main.get_command(found))
 
 
 class _Verbs(TyperGroup):
@@ -118,6 +135,13 @@ class _Verbs(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {name: _LazyVerb(name, verb) for name, verb in VERBS.items()}
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option ``--help``, which takes no value."""
+        option = super().get_help_option(ctx)
+        if option:
+            option.metavar = ""
+        return option
 
 
 app = typer.Typer(
@@ -139,7 +163,11 @@ def _print_version(wanted: bool) -> None:
 _Version = Annotated[
     bool,
     typer.Option(
-        "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        metavar="",
+        help="Show the version and exit.",
     ),
 ]
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 import typer
-import yaml
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, ValidationError
+from rich.markup import escape
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.ask import APPID, ask, refusal
 from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.prices import EXAMPLE, Prices, read_prices
 from crawlstream.errors import ConfigError, CrawlstreamError
 
 HOURS_A_MONTH = 730
@@ -34,22 +35,6 @@ class Over(StrEnum):
 
 
 _SECONDS = {Over.QUARTER: 900, Over.HOUR: 3600, Over.DAY: 86_400, Over.WEEK: 604_800}
-
-
-class Prices(BaseModel):
-    """A table of prices, in one currency."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    currency: str = "USD"
-    hourly: Mapping[
-        Literal["crawler", "kafka-monitor", "redis-monitor", "rest"], NonNegativeFloat
-    ] = {}
-    """A process of each kind, with its share of a machine, for an hour."""
-    monthly: Mapping[str, NonNegativeFloat] = {}
-    """What is there whatever is crawled: Redis, Kafka, disks."""
-    per_million_pages: Mapping[str, NonNegativeFloat] = {}
-    """What pages bring along: traffic, proxies, storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +79,15 @@ def counted(reply: Mapping[str, Any], over_s: int) -> tuple[Mapping[str, int], f
     return running, pages * 3600 / over_s
 
 
-def read_prices(path: Path) -> Prices:
-    """The table in a YAML file; ConfigError says what is wrong with it."""
-    try:
-        return Prices.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
-        raise ConfigError(f"{path}: {'; '.join(problems)}") from error
-
-
 def cost(
-    prices: Annotated[Path, typer.Argument(metavar="PRICES", help="YAML file with the prices.")],
+    prices: Annotated[
+        str | None,
+        typer.Argument(metavar="PRICES", help="YAML file with the prices; - for stdin."),
+    ] = None,
     *,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a complete table of prices to start from.")
+    ] = False,
     over: Annotated[
         Over, typer.Option(help="Period over which the crawl rate is measured.")
     ] = Over.HOUR,
@@ -115,13 +95,16 @@ def cost(
 ) -> None:
     """Estimate the cost of a million pages from the running processes and the crawl rate.
 
-    The table has prices ``hourly`` per process by kind (crawler, kafka-monitor, redis-monitor,
-    rest), ``monthly`` for fixed costs such as Redis and Kafka, and ``per_million_pages`` for
-    traffic and the like.
+    The table has prices `hourly` per process by kind (crawler, kafka-monitor, redis-monitor,
+    rest), `monthly` for fixed costs such as Redis and Kafka, and `per_million_pages` for traffic
+    and the like. `cost --example > prices.yaml` writes a complete one to fill in.
 
     Example: crawlstream cost prices.yaml --over 1d
     """
-    table = read_prices(prices)
+    if example:
+        say(EXAMPLE, end="")
+        return
+    table = _table_of(prices)
     reply = asyncio.run(ask(load_settings(), {"stats": "all", "appid": APPID}))
     if why := refusal(reply):
         raise CrawlstreamError(why)
@@ -138,6 +121,22 @@ def cost(
         stdout_console().print(_shown(found))
 
 
+def _table_of(source: str | None) -> Prices:
+    """The prices in a file, or on standard input; ConfigError says what is wrong with them."""
+    if source is None:
+        raise ConfigError(
+            "no table of prices was given: `./crawlstream cost --example > prices.yaml` writes one"
+        )
+    try:
+        if source == "-":
+            return read_prices(sys.stdin.read(), "standard input")
+        return read_prices(Path(source).read_text(encoding="utf-8"), source)
+    except UnicodeError as error:
+        raise ConfigError(f"{source}: the file is not UTF-8 text") from error
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from error
+
+
 def _shown(found: Cost) -> Table:
     title = f"{found.currency}, at {found.pages_per_hour:,.0f} pages per hour"
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
@@ -146,6 +145,6 @@ def _shown(found: Cost) -> Table:
     table.add_column("per million pages", justify="right")
     for name, price in found.per_million_pages.items():
         hourly = found.per_hour.get(name)
-        table.add_row(name, "" if hourly is None else f"{hourly:,.3f}", f"{price:,.2f}")
-    table.add_row("all", f"{sum(found.per_hour.values()):,.3f}", f"{found.total:,.2f}")
+        table.add_row(escape(name), "" if hourly is None else f"{hourly:,.3f}", f"{price:,.2f}")
+    table.add_row("total", f"{sum(found.per_hour.values()):,.3f}", f"{found.total:,.2f}")
     return table

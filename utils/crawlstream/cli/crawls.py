@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated
 
 import orjson
 import typer
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.columns import Column, cell, print_columns
 from crawlstream.cli.common.console import say, stdout_console
-from crawlstream.cli.common.times import ago
+from crawlstream.cli.common.times import moment
 from crawlstream.cli.common.which import crawled_spiders, waiting_for
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import views
 
 _COLOURS = {"running": "green", "paused": "yellow", "stopping": "yellow", "expiring": "yellow"}
+_LONG_NAME, _NARROW = 24, 14
+"""Characters from which on names are wrapped, and states and times may be."""
 
 
 def crawls(
@@ -71,32 +73,36 @@ def show_crawls(
     if as_json:
         say(orjson.dumps([views.crawl(crawl) for crawl in found]).decode())
     elif found:
-        stdout_console().print(_table(found, spiders))
+        print_columns(stdout_console(), [*_columns(found, spiders)])
     else:
         say("No such crawl found.")
 
 
-def _table(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-    for name in ("crawl", "app", "spider"):
-        table.add_column(name, overflow="fold")
-    table.add_column("run", no_wrap=True)
-    table.add_column("state")
-    for name in ("waiting", "in flight", "done", "failed", "filtered"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("active", justify="right")
-    now = time.time()
-    for crawl in found:
-        waits = waiting_for(crawl, spiders)
-        colour = "red" if waits else _COLOURS.get(crawl.state, "dim")
-        table.add_row(
-            escape(crawl.crawl.crawlid),
-            escape(crawl.crawl.appid),
-            escape(crawl.crawl.spiderid),
-            str(crawl.run),
-            f"[{colour}]{escape(waits or crawl.state)}[/]",
-            *(f"{n:,}" for n in (crawl.pending, crawl.held, crawl.done, crawl.failed)),
-            f"{sum(crawl.filtered_by_reason.values()):,}",
-            ago(now - crawl.last_activity),
-        )
-    return table
+def _columns(found: Sequence[CrawlState], spiders: Collection[str] | None) -> Iterator[Column]:
+    keys, now = [state.crawl for state in found], time.time()
+    yield Column(name="crawl", cells=[cell(key.crawlid) for key in keys], narrowest=_LONG_NAME)
+    apps = [cell(key.appid) for key in keys]
+    yield Column(name="app", cells=apps, narrowest=_LONG_NAME, spare=1)
+    of_spider = [cell(key.spiderid) for key in keys]
+    yield Column(name="spider", cells=of_spider, narrowest=_LONG_NAME, spare=2)
+    yield Column(name="run", cells=[cell(state.run) for state in found], spare=3)
+    states = [_state(state, spiders) for state in found]
+    yield Column(name="state", cells=states, narrowest=_NARROW)
+    for name, counts, spare in (
+        ("waiting", [state.pending for state in found], 0),
+        ("in flight", [state.held for state in found], 4),
+        ("done", [state.done for state in found], 0),
+        ("failed", [state.failed for state in found], 0),
+        ("filtered", [sum(state.filtered_by_reason.values()) for state in found], 5),
+    ):
+        cells = [cell(f"{count:,}") for count in counts]
+        yield Column(name=name, cells=cells, justify="right", spare=spare)
+    active = [cell(moment(state.last_activity, now=now)) for state in found]
+    yield Column(name="active", cells=active, narrowest=_NARROW)
+
+
+def _state(crawl: CrawlState, spiders: Collection[str] | None) -> Text:
+    """What it does, or whom it waits for."""
+    if waits := waiting_for(crawl, spiders):
+        return cell(waits, "red")
+    return cell(crawl.state, _COLOURS.get(crawl.state, "dim"))

@@ -45,7 +45,8 @@ def dump(
     topic: Annotated[
         str,
         typer.Argument(
-            help="incoming, crawled, outbound, events, rejected, or the full name of a topic."
+            metavar="TOPIC",
+            help="incoming, crawled, outbound, events, rejected, or the full name of a topic.",
         ),
     ],
     *,

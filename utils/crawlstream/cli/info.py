@@ -21,7 +21,7 @@ from crawlstream.cli.common.which import (
     unknown_crawl,
     which_crawl,
 )
-from crawlstream.cli.common.words import counted
+from crawlstream.cli.common.words import by_reason, counted
 from crawlstream.cli.crawls import read_crawls, show_crawls
 from crawlstream.errors import CrawlstreamError
 
@@ -33,7 +33,7 @@ _MOST_DOMAINS = 5
 
 def info(
     crawlid: Annotated[
-        str | None, typer.Argument(help="Crawl to show; default: all crawls.")
+        str | None, typer.Argument(metavar="CRAWL", help="Crawl to show; default: all crawls.")
     ] = None,
     appid: Annotated[
         str | None, typer.Option(help="Application id (appid), if several have such a crawl.")
@@ -87,9 +87,9 @@ def rows_of(
     yield "pages", f"{counts}{_reasons(reply['failed'])}"
     yield "waiting", f"{reply['pending']:,} queued, {reply['in_flight']:,} in flight"
     if reply["held_back"]:
-        yield "held back", _listed(reply["held_back"])
+        yield "held back", by_reason(reply["held_back"])
     if reply["filtered"]:
-        yield "filtered", _listed(reply["filtered"])
+        yield "filtered", by_reason(reply["filtered"])
     yield "pace", _pace(reply, ended, now=now)
     yield "started", moment(reply["started"], now=now)
     yield "active", moment(reply["last_activity"], now=now)
@@ -119,8 +119,4 @@ def _pace(reply: Mapping[str, Any], ended: int, *, now: float) -> str:
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
-    return f" ({_listed(counts)})" if counts else ""
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return f" ({by_reason(counts)})" if counts else ""

@@ -41,7 +41,9 @@ _ORDER = list(Level)
 def logs(
     name: Annotated[
         str | None,
-        typer.Argument(help="Process name as shown by `status`; default: all processes."),
+        typer.Argument(
+            metavar="PROCESS", help="Process name as shown by `status`; default: all processes."
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")

@@ -17,6 +17,7 @@ from crawlstream.bus.history import PartitionOffsets, marks_of, partition_offset
 from crawlstream.cli.common.ask import ends_of
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.lost_log import recover_partition
+from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import Past, RunMark
@@ -134,9 +135,9 @@ def _as_json(outlook: Outlook) -> Mapping[str, object]:
 def _show(outlook: Outlook) -> None:
     console = stdout_console(markup=False, highlight=False)
     console.print(
-        f"If Redis were lost now, {outlook.to_read} records would be read again."
-        f" {len(outlook.unfinished)} crawls would restart from their seeds; {outlook.ended}"
-        " ended runs would stay ended."
+        f"If Redis were lost now, {counted(outlook.to_read, 'record')} would be read again."
+        f" {counted(len(outlook.unfinished), 'crawl')} would restart from their seeds;"
+        f" {counted(outlook.ended, 'ended run')} would stay ended."
     )
     if outlook.unfinished:
         table = Table("crawl", "app", "spider", "run", "", box=None, header_style="bold")

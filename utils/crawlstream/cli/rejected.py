@@ -19,7 +19,9 @@ import orjson
 import structlog
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
@@ -27,9 +29,10 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
 from crawlstream.bus.tail import read_topic
 from crawlstream.cli.common.ask import ends_of, open_sink
+from crawlstream.cli.common.columns import Column, cell, print_columns
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.times import moment
-from crawlstream.cli.common.words import in_words
+from crawlstream.cli.common.words import by_reason, counted, in_words
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.event import Rejection
 from crawlstream.wire import rejects, requests
@@ -41,6 +44,9 @@ _BATCH_BYTES = 16 * 1024 * 1024
 
 _REMEMBERED = 100_000
 """Names among which one that comes again is recognised: a crash repeats the latest only."""
+
+_NARROW_WHY = 36
+"""Characters of a reason below which it has lines of its own."""
 
 log = structlog.get_logger()
 rejected = typer.Typer(
@@ -246,29 +252,33 @@ def _tell(fed: _Fed, settings: Settings, *, as_json: bool) -> None:
     if as_json:
         _write_json({**asdict(fed), "topic": topic})
         return
-    records = f"{fed.replayed} record{'s' * (fed.replayed != 1)}"
-    say(f"Replayed {records} to {topic}.")
+    say(f"Replayed {counted(fed.replayed, 'record')} to {topic}.")
     if fed.without_bytes:
-        say(f"{fed.without_bytes} cannot be replayed: their content was not stored.")
+        say(f"{fed.without_bytes:,} cannot be replayed: their content was not stored.")
 
 
 def _show_table(counts: Counter[str], latest: Sequence[Item]) -> None:
     if not latest:
         say("No rejected records.")
         return
-    table = Table(box=None, header_style="bold")
-    table.add_column("id", overflow="fold")
-    for name in ("rejected at", "reason"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("why")
-    for item in latest:
-        why = "; ".join(map(in_words, item.rejection.errors))
-        at = moment(item.at_ms / 1000)
-        table.add_row(item.id, at, item.rejection.reason, why)
-    console = _plain_console()
-    console.print(table)
-    told = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())
-    console.print(f"{counts.total()} in all: {told}")
+    console, columns = _plain_console(), _columns(latest)
+    if sum(column.width for column in columns) <= console.width:
+        print_columns(console, columns)
+    else:
+        for *heading, why in zip(*(column.cells for column in columns), strict=True):
+            console.print(Text("  ").join(heading))
+            console.print(Padding(why, (0, 0, 0, 2)))
+    console.print(f"{counted(counts.total(), 'rejected record')}: {by_reason(counts)}")
+
+
+def _columns(items: Sequence[Item]) -> Sequence[Column]:
+    whys = ["; ".join(map(in_words, item.rejection.errors)) for item in items]
+    return (
+        Column(name="id", cells=[cell(item.id) for item in items]),
+        Column(name="rejected", cells=[cell(moment(item.at_ms / 1000)) for item in items]),
+        Column(name="reason", cells=[cell(item.rejection.reason) for item in items]),
+        Column(name="why", cells=[cell(why) for why in whys], narrowest=_NARROW_WHY),
+    )
 
 
 def _as_json(item: Item, *, with_text: bool) -> dict[str, Any]:

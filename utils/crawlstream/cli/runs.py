@@ -12,9 +12,10 @@ from rich.table import Table
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.cli.common.ask import APPID, ends_of
+from crawlstream.cli.common.ask import ends_of
 from crawlstream.cli.common.console import say, stdout_console
-from crawlstream.cli.common.times import duration
+from crawlstream.cli.common.times import duration, moment
+from crawlstream.cli.common.which import which_crawl
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, RunHistory
@@ -24,23 +25,35 @@ from crawlstream.wire import views
 
 _PATIENCE_S = 600.0
 _MOST = 1_000_000
-AppId = Annotated[str, typer.Option("--appid", help="Application id (appid) of the crawl.")]
-Spider = Annotated[str, typer.Option("--spider", "-s", help="Spider of the crawl.")]
+AppId = Annotated[
+    str | None,
+    typer.Option("--appid", help="Application id (appid), if several have such a crawl."),
+]
+Spider = Annotated[
+    str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _NAMES = {"new": "new", "gone": "gone", "status": "other status", "content": "other content"}
 
 
 def runs(
-    crawlid: Annotated[str, typer.Argument(help="Crawl whose runs are listed.")],
-    appid: AppId = APPID,
-    spider: Spider = "link",
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl whose runs are listed.")],
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: AsJson = False,
 ) -> None:
     """List the runs of a crawl, as far as the events topic has them.
 
     Example: crawlstream runs spring-1 --appid myapp
     """
-    found = asyncio.run(_history(load_settings(), CrawlKey(spider, appid, crawlid)))
+    settings = load_settings()
+
+    async def work() -> RunHistory:
+        return await _history(
+            settings, await which_crawl(settings, crawlid, appid=appid, spider=spider)
+        )
+
+    found = asyncio.run(work())
     if as_json:
         told = {"runs": [views.run(one) for one in found.runs], "is_complete": found.is_complete}
         say(orjson.dumps(told).decode())
@@ -51,7 +64,7 @@ def runs(
 
 
 def compare(
-    crawlid: Annotated[str, typer.Argument(help="Crawl to compare.")],
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl to compare.")],
     *,
     before: Annotated[
         int | None, typer.Option(min=1, help="Earlier run; default: the run before the other one.")
@@ -65,8 +78,8 @@ def compare(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=0, help="Pages to list per change.")
     ] = 20,
-    appid: AppId = APPID,
-    spider: Spider = "link",
+    appid: AppId = None,
+    spider: Spider = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare the results of two runs: pages that are new, gone, or have changed.
@@ -76,10 +89,13 @@ def compare(
 
     Example: crawlstream compare spring-1 --before 1 --after 3
     """
-    settings, key = load_settings(), CrawlKey(spider, appid, crawlid)
-    earlier = CrawlKey(spider, appid, before_crawl or crawlid)
+    settings = load_settings()
 
     async def work() -> Comparison:
+        key = await which_crawl(settings, crawlid, appid=appid, spider=spider)
+        earlier = key
+        if before_crawl:
+            earlier = await which_crawl(settings, before_crawl, appid=appid, spider=spider)
         pair = await _pair(settings, key, earlier, before=before, after=after)
         topic, kafka = settings.topics.crawled, kafka_of(settings)
         return await compare_runs(kafka, topic, *pair, listed=limit, most_pages=_MOST, most_s=None)
@@ -121,29 +137,41 @@ async def _pair(
         first = known.find(before) if before else known.before(later.run)
     if first is None:
         named = f"run {before}" if before else f"run before run {later.run}"
-        raise CrawlstreamError(f"crawl {earlier.crawlid} has no {named}")
+        raise CrawlstreamError(
+            f"crawl {earlier.crawlid} has no {named}: feed it again for another run, or name"
+            " another crawl with --before-crawl"
+        )
     return first, later
+
+
+def _named(run: CrawlRun) -> str:
+    return f"run {run.run} of {run.crawl.crawlid}, started {moment(run.started_at)}"
 
 
 def _table_of(found: RunHistory) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-    for name in ("run", "state", "took"):
+    for name in ("run", "state", "started", "took"):
         table.add_column(name, no_wrap=True)
     for name in ("admitted", "done", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found.runs:
         took = duration(one.ended_at - one.started_at) if one.ended_at else ""
-        counts = [str(one.counters.get(name, "")) for name in ("admitted", "done", "failed")]
-        table.add_row(str(one.run), one.state, took, *counts)
+        counts = [_count(one, name) for name in ("admitted", "done", "failed")]
+        table.add_row(str(one.run), one.state, moment(one.started_at), took, *counts)
     return table
+
+
+def _count(run: CrawlRun, name: str) -> str:
+    return f"{run.counters[name]:,}" if name in run.counters else ""
 
 
 def _show(found: Comparison) -> None:
     counts = found.counts
-    told = ", ".join(f"{counts[name]} {_NAMES[name]}" for name in CHANGES)
-    before, after = found.before, found.after
-    of = f" of {before.crawl.crawlid}" if before.crawl != after.crawl else ""
-    say(f"Run {before.run}{of} and run {after.run}: {told}, {counts['same']} unchanged.")
+    told = ", ".join(f"{counts[name]:,} {_NAMES[name]}" for name in CHANGES)
+    before, after = _named(found.before), _named(found.after)
+    say(f"Before: {before}")
+    say(f"After:  {after}")
+    say(f"{told}, {counts['same']:,} unchanged.")
     if found.share < 1:
         say(f"The runs are large: a sample was compared, {found.share:.2%} of all URLs.")
     console = stdout_console()
@@ -154,4 +182,4 @@ def _show(found: Comparison) -> None:
                 f"[bold]{_NAMES[name]:<13}[/] {was:<10} {escape(page.url)}", soft_wrap=True
             )
         if more := counts[name] - len(found.changes[name]):
-            console.print(f"[dim]{_NAMES[name]:<13} … {more} more[/]")
+            console.print(f"[dim]{_NAMES[name]:<13} … {more:,} more[/]")

@@ -28,7 +28,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def stop(
-    crawlid: Annotated[str, typer.Argument(help="Crawl to stop.")],
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl to stop.")],
     appid: AppId = None,
     spider: Spider = None,
     as_json: AsJson = False,
@@ -46,7 +46,7 @@ def stop(
 
 
 def pause(
-    crawlid: Annotated[str, typer.Argument(help="Crawl to pause.")],
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl to pause.")],
     appid: AppId = None,
     spider: Spider = None,
     as_json: AsJson = False,
@@ -63,7 +63,7 @@ def pause(
 
 
 def resume(
-    crawlid: Annotated[str, typer.Argument(help="Crawl to resume.")],
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl to resume.")],
     appid: AppId = None,
     spider: Spider = None,
     as_json: AsJson = False,
@@ -77,7 +77,7 @@ def resume(
 
 
 def reprioritize(
-    crawlid: Annotated[str, typer.Argument(help="Crawl to reprioritize.")],
+    crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl to reprioritize.")],
     priority: Annotated[
         int,
         typer.Argument(

@@ -147,6 +147,53 @@ async def test_a_robots_txt_and_its_page_may_go_back_to_back(bench: Bench) -> No
 
 
 @pytest.mark.usefixtures("still")
+async def test_a_page_follows_its_robots_txt_though_the_response_was_told_before(
+    bench: Bench,
+) -> None:
+    """A worker tells of a response when it comes, and what the file says when it has read it."""
+    await bench.rule(spaced(10, 10))
+    await bench.feed.seeds("a/1", "a/2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.exchange(sent=[SentRequest(hold.token, 1, received=True)])
+    answer = await bench.worker.exchange(
+        releases=[Release(token=hold.token, sent_ms=1, robots=True)], want=5
+    )
+    (page,) = answer.holds
+    assert page.entry == hold.entry
+    await bench.worker.settle(page, sent_ms=0)
+    assert 1_900 <= await due_ms(bench.worker) <= 2_000
+
+
+@pytest.mark.usefixtures("still")
+async def test_another_worker_is_woken_for_the_page_after_a_robots_txt(bench: Bench) -> None:
+    """The one that bought the file may have no room for more."""
+    await bench.rule(spaced(10, 10))
+    await bench.feed.seeds("a/1", "a/2")
+    other = bench.another_worker("w2")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.exchange(sent=[SentRequest(hold.token, 1, received=True)])
+    assert not await other.lease()
+    await bench.worker.exchange(
+        releases=[Release(token=hold.token, sent_ms=1, robots=True)], want=0
+    )
+    (page,) = await other.lease()
+    assert page.entry == hold.entry
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_crawl_delay_earns_no_bonus(bench: Bench) -> None:
+    """A site that asks for pauses gets the first one before its first page."""
+    await bench.rule(spaced(10, 10))
+    await bench.feed.seeds("a/1")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.exchange(sent=[SentRequest(hold.token, 1, received=True)])
+    release = Release(token=hold.token, sent_ms=1, robots=True, crawl_delay_ms=3_000)
+    answer = await bench.worker.exchange(releases=[release], want=5)
+    assert not answer.holds
+    assert 2_900 <= await due_ms(bench.worker) <= 3_001
+
+
+@pytest.mark.usefixtures("still")
 async def test_one_hit_a_window_earns_no_bonus(bench: Bench) -> None:
     """Where the rule allows one request, a robots.txt is that request."""
     await bench.rule(spaced(1, 10))

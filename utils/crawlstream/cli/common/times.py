@@ -24,6 +24,12 @@ def ago(seconds: float) -> str:
 
 
 def moment(epoch_s: float, *, now: float | None = None) -> str:
-    """``2026-11-22 18:16:10 (14 min ago)``, in local time; ``epoch_s`` is in seconds."""
-    passed = (time.time() if now is None else now) - epoch_s
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(epoch_s))} ({ago(passed)})"
+    """``18:16:10 (14 min ago)`` in local time, with its date if that is not today's.
+
+    Both times are in epoch seconds.
+    """
+    now = time.time() if now is None else now
+    then, today = time.localtime(epoch_s), time.localtime(now)
+    is_today = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
+    at = time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", then)
+    return f"{at} ({ago(now - epoch_s)})"

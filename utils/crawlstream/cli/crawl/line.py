@@ -57,7 +57,7 @@ async def _tick(bar: Bar, watch: Watch) -> None:
 
 
 def told(watch: Watch) -> str:
-    """How far a crawl is: done, waiting, failed, the pace, what it waits for, when it will end."""
+    """How far a crawl is: done, waiting, failed, the pace, when it will end, what it waits for."""
     return printable(", ".join(_parts(watch)))
 
 
@@ -82,13 +82,14 @@ def _parts(watch: Watch) -> Iterator[str]:
 
 def _pace(watch: Watch) -> Iterator[str]:
     site = watch.site
+    if watch.eta_s is not None:
+        yield f"ETA {duration(watch.eta_s)}"
     if site and site.rule and site.rule.effective_hits:
         rule = site.rule
+        if watch.state is None or watch.state.pending:
+            yield f"next request {f'in {site.next_ms / 1000:.1f} s' if site.next_ms else 'now'}"
         yield f"{site.domain} gets {rule.effective_hits:,} per {rule.window_s:g} s"
         if site.strikes:
             yield "it is left alone for a while"
-        yield f"next request {f'in {site.next_ms / 1000:.1f} s' if site.next_ms else 'now'}"
     elif site:
         yield f"{site.domain} is blocked"
-    if watch.eta_s is not None:
-        yield f"ETA {duration(watch.eta_s)}"

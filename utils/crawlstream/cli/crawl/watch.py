@@ -126,7 +126,7 @@ def sites_of(hosts: Sequence[str], table: ThrottleTable | None) -> list[str]:
 
 
 async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
-    """A sentence about the rule of each of the first sites; none where Redis does not answer."""
+    """Lines about the rule of each of the first sites; none where Redis does not answer."""
     redis = redis_client(settings)
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -138,22 +138,19 @@ async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
     if table is None:
         return ("No throttle rules are known yet, so nothing is fetched: ./crawlstream status",)
     sites = sites_of(hosts, table)
-    told = [_rule_told(site, table) for site in sites[:_SITES_TOLD]]
-    more = len(sites) - len(told)
+    told = [line for site in sites[:_SITES_TOLD] for line in _rule_told(site, table)]
+    more = len(sites) - _SITES_TOLD
     return [*told, f"{more} more sites: ./crawlstream throttle get"] if more > 0 else told
 
 
 _SITES_TOLD = 3
 
 
-def _rule_told(site: str, table: ThrottleTable) -> str:
+def _rule_told(site: str, table: ThrottleTable) -> Sequence[str]:
+    """The rule, and on a line of its own what changes it."""
     if (block := table.block_of(site)) is not None:
-        return (
-            f"{site} is blocked, so nothing is fetched from it:"
-            f" ./crawlstream throttle unblock {block}"
-        )
+        remedy = f"  to allow it: ./crawlstream throttle unblock {block}"
+        return f"{site} is blocked, so nothing is fetched from it", remedy
     by_default = " (the default)" if table.named_rule(site) is None else ""
-    return (
-        f"{site} gets {table.rule_for(site)}{by_default}; faster or slower:"
-        f" ./crawlstream throttle set {site} --hits N --window SECONDS"
-    )
+    remedy = f"  faster or slower: ./crawlstream throttle set {site} --hits N --window SECONDS"
+    return f"{site} gets {table.rule_for(site)}{by_default}", remedy

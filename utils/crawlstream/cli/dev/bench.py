@@ -37,7 +37,7 @@ class Name(StrEnum):
 
 
 def bench(
-    name: Annotated[Name, typer.Argument(help="Benchmark to run.")],
+    name: Annotated[Name, typer.Argument(metavar="NAME", help="Benchmark to run.")],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one line of JSON at the end.")
     ] = False,

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.words import counted
 from crawlstream.cli.migrate.finding import Finding, Verdict
 from crawlstream.cli.migrate.project import Report, check_project
 
@@ -27,6 +28,14 @@ _COLOURS = {
     Verdict.SET: "yellow",
     Verdict.RENAME: "yellow",
     Verdict.CHANGE: "red",
+}
+
+_IN_WORDS = {
+    Verdict.WORKS: "to keep (works)",
+    Verdict.UNUSED: "not needed any more (unused)",
+    Verdict.SET: "to move to the environment (set)",
+    Verdict.RENAME: "to rename",
+    Verdict.CHANGE: "to change",
 }
 
 
@@ -101,7 +110,10 @@ def _line(finding: Finding) -> Text:
 
 def _summary(report: Report) -> str:
     counts = Counter(finding.verdict for finding in report.findings)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    told = ", ".join(
+        f"{counts[verdict]} {words}" for verdict, words in _IN_WORDS.items() if counts[verdict]
+    )
+    files = counted(report.files, "file")
     if not report.to_do:
-        return f"{report.files} files: {told}. Nothing to change."
-    return f"{report.files} files: {told}. How each is done: docs/migrating.md"
+        return f"{files}: {told}. Nothing to change."
+    return f"{files}: {told}. How each is done: docs/migrating.md"

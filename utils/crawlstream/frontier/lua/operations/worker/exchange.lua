@@ -168,6 +168,7 @@ for _, release in ipairs(releases) do
   if hold then
     end_once(hold, sent_ms)
     if is_robots then
+      note_change(hold)  -- Its response may have been told by an earlier call.
       note_robots(hold.state, crawl_delay_ms)
     end
     if site then
