@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from dataclasses import fields, replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageCha
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
-from rest_service.dashboard import cluster, crawls, reference, runs, search, submit
+from rest_service.dashboard import cluster, crawls, page, reference, runs, search, submit
+from rest_service.dashboard.cleaned import LONGEST, preview, readable
+from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.problems import Problem, absences, condition
 from rest_service.dashboard.render import (
     crawl_path,
@@ -42,7 +45,7 @@ OWN_TAGS = {
     *("tbody", "tr", "th", "td", "span", "form", "input", "label", "button", "select", "textarea"),
     *("option", "svg", "rect", "ul", "li", "i", "small", "strong", "pre", "dialog", "figure"),
     *("figcaption", "output", "footer", "article", "code", "details", "summary"),
-    "datalist",
+    *("datalist", "mark"),
 }
 
 
@@ -126,10 +129,11 @@ def _story(text: str) -> dict[str, Any]:
 def _values(text: str) -> dict[str, dict[str, Any]]:
     """What each template is filled with where a stranger chose every text."""
     one = hostile_crawl(text)
-    page = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
-    record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": page}
+    told = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
+    record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": told}
     process = Process(kind=text, spider=text, host=text, version=text)
     reach = SimpleNamespace(kafka=True, redis=False)
+    listing = Listing("/x", dict.fromkeys(("status", "reason", "q"), text), text)
     paths = {"next_path": "/x", "csv_path": "/y", "jsonl_path": "/z"}
     return {
         "crawl.html": {
@@ -142,10 +146,10 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "steering": crawls._BUTTONS["running"],
         },
         "crawls.html": {
-            "appid": text,
-            "state": text,
-            "states": [text],
+            "listing": Listing("/ui/crawls", dict.fromkeys(("q", "appid", "state"), text), text),
+            "states": [(text, 1), ("x" + text, 2)],
             "total": 1,
+            "left": 1,
             "spiders": None,
             "crawls": [one],
             "problems": [Problem(text, text, "/x")],
@@ -161,11 +165,21 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
         },
         "failures.html": {
             "one": one,
-            "reasons": [(text, crawls.Reason(1, [page]))],
+            "reasons": [(text, [{**told, "at_ms": 0}])],
+            "counts": {text: 1},
+            "is_first": False,
+            "listing": listing,
             **paths,
         },
-        "pages.html": {"one": one, "records": [record], **paths},
-        "page.html": {"fields": [(text, [text]), ("x", {text: 1})], "body": text, "is_cut": True},
+        "pages.html": {
+            "one": one,
+            "records": [record],
+            "families": [("2", 1)],
+            "is_first": False,
+            "listing": listing,
+            **paths,
+        },
+        "page.html": _page(text),
         "rejected.html": {
             "records": [record],
             "reason": text,
@@ -185,12 +199,11 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
         },
         "domains.html": {
             "name": text,
-            "sort": text,
+            "listing": Listing("/ui/domains", {"name": text, "q": text}, text),
             "edited": ThrottleRule(hits=1, window_s=1),
-            "sorts": ["waiting"],
             "problems": [Problem(text, text, "/x")],
             "rows": [_row(text)],
-            "left": 1,
+            "total": 2,
             "default": ThrottleRule(hits=1, window_s=1),
         },
         "processes.html": {"processes": [process], "reach": reach},
@@ -225,6 +238,31 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def _page(text: str, tab: str = "raw") -> dict[str, Any]:
+    """A page of which a stranger wrote everything."""
+    names = (*_IDS, "url", "status_code", "body", "attempt", "parent_url", "body_ref", "run")
+    value: dict[str, Any] = dict.fromkeys(names, text)
+    headers = {"Content-Type": [text], text: [text, {text: text}]}
+    value |= {"redirect_urls": [text], "body_truncated": True, "attrs": {text: text}}
+    value |= dict.fromkeys(("request_headers", "response_headers"), headers)
+    value["links"] = [{"url": text, "text": text}]
+    record = page.PageRecord((0, 1), 0, value)
+    return {
+        "page": record,
+        "value": value,
+        "tab": tab,
+        "tabs": page._TABS,
+        "q": text,
+        "shown_text": page.excerpt(f"x{text}x", text, 1),
+        "links": page._links(record, ""),
+        "fields": page._fields(record),
+        "end": "none",
+        "is_long": True,
+        "path_to": page._path_to,
+    }
+
+
+_IDS = ("spiderid", "appid", "crawlid")
 _MAIN = ("urls", "spiderid", "maxdepth", "max_pages", "priority")
 
 
@@ -279,6 +317,72 @@ def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client)
             assert not address.startswith("//")
     values = [value for _, attributes in seen.elements for value in attributes.values()]
     assert text in seen.text or text in values
+
+
+@pytest.mark.parametrize("tab", list(page._TABS))
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_no_part_of_a_page_is_an_element(text: str, tab: str) -> None:
+    """In no tab does what a page says become anything; a preview's frame may do nothing."""
+    screen = render("page.html", client=OPERATOR, **_page(text, tab))
+    elements = Seen(bytes(screen.body)).elements
+    frames = [attributes for tag, attributes in elements if tag == "iframe"]
+    assert {tag for tag, _ in elements} <= OWN_TAGS | {"iframe", "mark"}
+    assert all(one["sandbox"] in {None, ""} for one in frames)
+    assert all((one["src"] or "").startswith("/ui/page/preview?") for one in frames)
+    for _, attributes in elements:
+        assert not any(name.startswith(("on", "style")) for name in attributes)
+        assert (attributes.get("href") or "/").startswith(("/", "#"))
+
+
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_what_is_left_of_a_page_holds_no_address_and_no_script(text: str) -> None:
+    """A preview has elements and attributes of a list, none of which can lead or do anything."""
+    seen = Seen(preview(f'<p>{text}<p title="{text}">{text}', text).encode())
+    assert not {tag for tag, _ in seen.elements} & {"script", "iframe", "link", "base", "form"}
+    names = {name for _, attributes in seen.elements for name in attributes}
+    assert names <= {"lang", "charset", "name", "content", "alt", "dir", "colspan", "rowspan"}
+    assert "://" not in preview(f'<a href="http://x/">{text.replace("://", "")}</a>', "x")
+
+
+def test_the_text_of_a_page_is_what_people_read() -> None:
+    """A line for each block, entities as characters, neither scripts nor titles nor comments."""
+    body = "<title>t</title><h1>A &lt; b</h1><!-- c --><p>one\n  two<br>three<script>s</script>"
+    table = "<table><tr><td>1<td>2<tr><td>&amp;lt;p&amp;gt;</table>"
+    assert readable(body + table) == "A < b\none two\nthree\n1 2\n&lt;p&gt;"
+    assert readable("") == readable("<script>x") == ""
+    assert readable("\0\ud800") in {"", "?"}
+
+
+@pytest.mark.parametrize("part", ["<b><i><a><div>", "<table><td>", "<a><b></a>", "<div x=", "&#x"])
+def test_no_page_takes_long_to_clean(part: str) -> None:
+    """However deep or odd it is: half a megabyte takes less than two seconds of a CPU."""
+    began = time.process_time()
+    preview(part * (LONGEST // len(part)), "x")
+    assert time.process_time() - began < 2
+
+
+def test_a_text_is_shown_in_parts() -> None:
+    """From a place on, or from shortly before the first match that lies beyond."""
+    text = "a" * 250_000 + "Needle" + "b" * 10
+    start = page.excerpt(text, "", 0)
+    assert (start.start, start.end, start.length) == (0, 100_000, 250_016)
+    found = page.excerpt(text, "needle", 0)
+    assert (found.start, found.end, found.matches) == (248_000, 250_016, 1)
+    assert [part for part in found.parts if part[0]] == [(True, "Needle")]
+    assert "".join(part for _, part in found.parts) == text[248_000:]
+    assert page.excerpt(text, ".*", 0).matches == 0
+    assert page.excerpt("", "x", 9).parts == []
+
+
+def test_lists_are_sorted_by_links() -> None:
+    """A column leads to the list by it, largest numbers first, and then the other way round."""
+    listing = Listing("/x", {"q": "a&b", "state": ""}, "-done", frozenset({"done"}))
+    assert listing.by("name") == "/x?q=a%26b&sort=name"
+    assert listing.by("done") == "/x?q=a%26b&sort=done"
+    assert (listing.direction("done"), listing.direction("name")) == ("descending", "none")
+    rows, columns = [3, None, 1], {"n": lambda one: one}
+    assert ordered(rows, "-n", columns, otherwise="n") == ([3, 1, None], "-n")
+    assert ordered(rows, "nonsense", columns, otherwise="n") == ([1, 3, None], "n")
 
 
 @pytest.mark.parametrize(
