@@ -19,7 +19,7 @@ from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import Problem, problems_of, spiders_of
+from rest_service.dashboard.problems import Note, problems_of, spiders_of
 from rest_service.dashboard.processes import PATIENCE_S, living_processes
 from rest_service.dashboard.render import SHOWN, span, volume
 from rest_service.sampler import KEPT_S, Point
@@ -167,6 +167,8 @@ async def domains(
         found = await _domains(service, wanted, q.strip().lower())
         rows, order = ordered(found["rows"], sort, _COLUMNS, otherwise="-responses")
         edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
+        if wanted and rows:
+            await service.rates.look(service.redis, service.keys, rows[0].name, rows[0].rule)
         return {
             **found,
             "name": name,
@@ -175,7 +177,11 @@ async def domains(
             "edited": edited,
         }
 
-    return await show(request, service, Screen("domains.html", "/ui/domains", fill, every_s=3))
+    def series(at: float) -> Sequence[Point]:
+        return service.rates.since(wanted, at) if wanted else ()
+
+    screen = Screen("domains.html", "/ui/domains", fill, series=series, every_s=3)
+    return await show(request, service, screen)
 
 
 _NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})
@@ -184,7 +190,7 @@ _NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})
 
 async def _domains(service: Service, wanted: str, part: str) -> Values:
     """Those with rules of their own, and the busiest, with ``part`` in their names; or one."""
-    problems: list[Problem] = []
+    problems: list[Note] = []
     table, default = None, service.settings.default_rule
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -196,13 +202,13 @@ async def _domains(service: Service, wanted: str, part: str) -> Values:
             rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
     except (CrawlstreamError, RedisError, TimeoutError):
         return {
-            "problems": [Problem("Redis does not answer.")],
+            "problems": [Note("Redis does not answer.")],
             "default": default,
             "rows": [],
             "total": 0,
         }
     if table is None:
-        problems.append(Problem("No rules are known yet, so nothing is fetched."))
+        problems.append(Note("No rules are known yet, so nothing is fetched."))
     total = len(rows) if wanted else len(fitting)
     return {"problems": problems, "default": known.default, "rows": rows, "total": total}
 

@@ -178,7 +178,7 @@ async def page(
 async def page_preview(record: ThePage) -> Response:
     """A page for a frame that may nothing: what is harmless of it, under rules of its own."""
     if not record.is_html:
-        raise RequestRefused(422, "This page is no HTML.", code="no_preview")
+        raise RequestRefused(422, "This page is not HTML.", code="no_preview")
     text = await asyncio.to_thread(preview, record.body, str(record.value.get("url")))
     return HTMLResponse(text, headers=PREVIEW_HEADERS)
 

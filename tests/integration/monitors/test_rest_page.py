@@ -183,7 +183,7 @@ async def test_the_preview_has_rules_of_its_own(rest: RestProcess, cluster: Moni
     refused = await rest.get(picture.replace("/ui/page", "/ui/page/preview"))
     assert (refused.status, refused.error["code"]) == (422, "no_preview")
     assert b"sandbox title=" in (await rest.get(f"{page}&tab=preview", **HTML)).body
-    assert b"no text" in (await rest.get(picture, **HTML)).body
+    assert b"not text" in (await rest.get(picture, **HTML)).body
 
 
 async def test_a_page_is_read_in_parts(rest: RestProcess, cluster: MonitorCluster) -> None:

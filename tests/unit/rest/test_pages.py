@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from dataclasses import fields, replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -14,16 +13,15 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.process import Process
+from crawlstream.model.process import Activity, Complaint, Process
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from rest_service.dashboard import cluster, crawls, page, reference, runs, search, submit
-from rest_service.dashboard.cleaned import LONGEST, preview, readable
-from rest_service.dashboard.listing import Listing, ordered
-from rest_service.dashboard.problems import Problem, absences, condition
+from rest_service.dashboard.listing import Listing
+from rest_service.dashboard.problems import Note, absences, condition
 from rest_service.dashboard.render import (
     crawl_path,
     duration,
@@ -131,7 +129,8 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     one = hostile_crawl(text)
     told = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
     record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": told}
-    process = Process(kind=text, spider=text, host=text, version=text)
+    activity = Activity(rate=1.5, in_flight=2, complaints=[Complaint(0, text, text)])
+    process = Process(kind=text, spider=text, host=text, version=text, activity=activity)
     reach = SimpleNamespace(kafka=True, redis=False)
     listing = Listing("/x", dict.fromkeys(("status", "reason", "q"), text), text)
     paths = {"next_path": "/x", "csv_path": "/y", "jsonl_path": "/z"}
@@ -152,10 +151,10 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "left": 1,
             "spiders": None,
             "crawls": [one],
-            "problems": [Problem(text, text, "/x")],
+            "problems": [Note(text, text, "/x")],
         },
         "overview.html": {
-            "problems": [Problem(text, text, "/x")],
+            "problems": [Note(text, text, "/x")],
             "figures": [(text, text, text)],
             "spiders": frozenset({"link"}),
             "span_s": 900,
@@ -179,7 +178,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "listing": listing,
             **paths,
         },
-        "page.html": _page(text),
+        "page.html": page_values(text),
         "rejected.html": {
             "records": [record],
             "reason": text,
@@ -201,7 +200,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "name": text,
             "listing": Listing("/ui/domains", {"name": text, "q": text}, text),
             "edited": ThrottleRule(hits=1, window_s=1),
-            "problems": [Problem(text, text, "/x")],
+            "problems": [Note(text, text, "/x")],
             "rows": [_row(text)],
             "total": 2,
             "default": ThrottleRule(hits=1, window_s=1),
@@ -211,7 +210,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "fresh_id": text,
             "appid": text,
             "repeated": text,
-            "problems": [Problem(text)],
+            "problems": [Note(text)],
             "spiders": [text],
             "fields": submit.MORE,
             "values": dict.fromkeys([*_MAIN, *(one.name for one in submit.MORE)], text),
@@ -238,7 +237,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _page(text: str, tab: str = "raw") -> dict[str, Any]:
+def page_values(text: str, tab: str = "raw") -> dict[str, Any]:
     """A page of which a stranger wrote everything."""
     names = (*_IDS, "url", "status_code", "body", "attempt", "parent_url", "body_ref", "run")
     value: dict[str, Any] = dict.fromkeys(names, text)
@@ -317,72 +316,6 @@ def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client)
             assert not address.startswith("//")
     values = [value for _, attributes in seen.elements for value in attributes.values()]
     assert text in seen.text or text in values
-
-
-@pytest.mark.parametrize("tab", list(page._TABS))
-@pytest.mark.parametrize("text", SCRIPTS)
-def test_no_part_of_a_page_is_an_element(text: str, tab: str) -> None:
-    """In no tab does what a page says become anything; a preview's frame may do nothing."""
-    screen = render("page.html", client=OPERATOR, **_page(text, tab))
-    elements = Seen(bytes(screen.body)).elements
-    frames = [attributes for tag, attributes in elements if tag == "iframe"]
-    assert {tag for tag, _ in elements} <= OWN_TAGS | {"iframe", "mark"}
-    assert all(one["sandbox"] in {None, ""} for one in frames)
-    assert all((one["src"] or "").startswith("/ui/page/preview?") for one in frames)
-    for _, attributes in elements:
-        assert not any(name.startswith(("on", "style")) for name in attributes)
-        assert (attributes.get("href") or "/").startswith(("/", "#"))
-
-
-@pytest.mark.parametrize("text", SCRIPTS)
-def test_what_is_left_of_a_page_holds_no_address_and_no_script(text: str) -> None:
-    """A preview has elements and attributes of a list, none of which can lead or do anything."""
-    seen = Seen(preview(f'<p>{text}<p title="{text}">{text}', text).encode())
-    assert not {tag for tag, _ in seen.elements} & {"script", "iframe", "link", "base", "form"}
-    names = {name for _, attributes in seen.elements for name in attributes}
-    assert names <= {"lang", "charset", "name", "content", "alt", "dir", "colspan", "rowspan"}
-    assert "://" not in preview(f'<a href="http://x/">{text.replace("://", "")}</a>', "x")
-
-
-def test_the_text_of_a_page_is_what_people_read() -> None:
-    """A line for each block, entities as characters, neither scripts nor titles nor comments."""
-    body = "<title>t</title><h1>A &lt; b</h1><!-- c --><p>one\n  two<br>three<script>s</script>"
-    table = "<table><tr><td>1<td>2<tr><td>&amp;lt;p&amp;gt;</table>"
-    assert readable(body + table) == "A < b\none two\nthree\n1 2\n&lt;p&gt;"
-    assert readable("") == readable("<script>x") == ""
-    assert readable("\0\ud800") in {"", "?"}
-
-
-@pytest.mark.parametrize("part", ["<b><i><a><div>", "<table><td>", "<a><b></a>", "<div x=", "&#x"])
-def test_no_page_takes_long_to_clean(part: str) -> None:
-    """However deep or odd it is: half a megabyte takes less than two seconds of a CPU."""
-    began = time.process_time()
-    preview(part * (LONGEST // len(part)), "x")
-    assert time.process_time() - began < 2
-
-
-def test_a_text_is_shown_in_parts() -> None:
-    """From a place on, or from shortly before the first match that lies beyond."""
-    text = "a" * 250_000 + "Needle" + "b" * 10
-    start = page.excerpt(text, "", 0)
-    assert (start.start, start.end, start.length) == (0, 100_000, 250_016)
-    found = page.excerpt(text, "needle", 0)
-    assert (found.start, found.end, found.matches) == (248_000, 250_016, 1)
-    assert [part for part in found.parts if part[0]] == [(True, "Needle")]
-    assert "".join(part for _, part in found.parts) == text[248_000:]
-    assert page.excerpt(text, ".*", 0).matches == 0
-    assert page.excerpt("", "x", 9).parts == []
-
-
-def test_lists_are_sorted_by_links() -> None:
-    """A column leads to the list by it, largest numbers first, and then the other way round."""
-    listing = Listing("/x", {"q": "a&b", "state": ""}, "-done", frozenset({"done"}))
-    assert listing.by("name") == "/x?q=a%26b&sort=name"
-    assert listing.by("done") == "/x?q=a%26b&sort=done"
-    assert (listing.direction("done"), listing.direction("name")) == ("descending", "none")
-    rows, columns = [3, None, 1], {"n": lambda one: one}
-    assert ordered(rows, "-n", columns, otherwise="n") == ([3, 1, None], "-n")
-    assert ordered(rows, "nonsense", columns, otherwise="n") == ([1, 3, None], "n")
 
 
 @pytest.mark.parametrize(
