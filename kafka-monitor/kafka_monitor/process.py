@@ -14,6 +14,7 @@ from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
+from crawlstream.boot.metrics import total_of
 from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
@@ -27,12 +28,12 @@ from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.process import Process
 from crawlstream.plugins.requests import Router, installed
-from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from kafka_monitor.intake import Intake
 from kafka_monitor.intake_loop import IntakeLoop
-from kafka_monitor.metrics import PAUSED
+from kafka_monitor.metrics import PAUSED, RECORDS
 from kafka_monitor.offset_gaps import OffsetGapPolicy, problem_of
 from kafka_monitor.plugins.action import ActionHandler
 from kafka_monitor.plugins.scraper import ScraperHandler
@@ -61,7 +62,7 @@ async def run(settings: Settings) -> None:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         process = Process(kind="kafka-monitor", values=told(settings, "max_depth"))
-        heartbeat = Heartbeat(redis, keys, process)
+        heartbeat = Heartbeat(redis, keys, process, work=lambda: Work(total_of(RECORDS)))
         await frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         rejects = RejectionPublisher(Outbound(sink, topics, per_app=settings.kafka_appid_topics))

@@ -23,6 +23,7 @@ from crawlstream.errors import (
 from rest_service import dashboard, v1
 from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
+from rest_service.dashboard import page as page_screens
 from rest_service.dashboard import reference
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard import runs as run_screens
@@ -42,6 +43,7 @@ _PREDECESSORS = {"/", "/feed", "/poll"}
 _SCREENS = (
     cluster_screens,
     crawl_screens,
+    page_screens,
     rejected_screens,
     run_screens,
     search_screens,

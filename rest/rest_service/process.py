@@ -19,6 +19,7 @@ from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
+from crawlstream.boot.metrics import total_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.connect import Kafka
@@ -28,12 +29,13 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from rest_service.app import make_app
 from rest_service.http.connections import KEEP_ALIVE_S, MAX_CONNECTIONS, Connections, allow_files
 from rest_service.http.quota import Quota
+from rest_service.metrics import REQUESTS, WAITING
 from rest_service.sampler import Sampler
 from rest_service.service import Service
 from rest_service.topics.producer import Feeder
@@ -64,7 +66,12 @@ async def run(settings: Settings) -> None:
             settings, process.node, kafka=kafka, redis=redis, feeder=Feeder(sink.send)
         )
         reader = ReplyReader(kafka, service.topics.outbound, service.replies)
-        heartbeat = Heartbeat(service.redis, service.keys, process)
+        heartbeat = Heartbeat(
+            service.redis,
+            service.keys,
+            process,
+            work=lambda: Work(total_of(REQUESTS), int(total_of(WAITING))),
+        )
         helpers = await stack.enter_async_context(
             beside(
                 *(reader.run(), heartbeat.run(), service.sampler.run()),

@@ -27,6 +27,7 @@ from rest_service.http.idempotency import Once
 from rest_service.http.quota import Quota
 from rest_service.http.turns import Turns
 from rest_service.metrics import WAITING
+from rest_service.rates import DomainRates
 from rest_service.sampler import Sampler
 from rest_service.topics.producer import MAX_RECORDS, Feeder
 from rest_service.topics.replies import Replies
@@ -84,6 +85,7 @@ class Service:
     )
     comparisons: Turns = field(default_factory=lambda: Turns(most=1, each=1, patience_s=PATIENCE_S))
     """Each keeps up to 200 000 pages in memory."""
+    rates: DomainRates = field(default_factory=DomainRates)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     started_at: float = field(default_factory=time.monotonic)
 

@@ -173,6 +173,7 @@ async def _see_the_cluster(screens: Screens, crawlid: str) -> None:
         assert await screens.tab.run("document.querySelectorAll('.plot').length") == plots
     await screens.open("/ui/processes")
     await screens.reads("Kafka answers", "Redis answers", "redis-monitor", "kafka-monitor", "rest")
+    await screens.reads("MiB", "Per second", selector="table")
     await screens.open("/ui/crawls?state=running&appid=" + APP)
     await screens.reads(crawlid, "running")
 
@@ -187,10 +188,36 @@ async def _see_the_crawl(screens: Screens, crawlid: str, domain: str) -> None:
 
 
 async def _see_what_came(screens: Screens, crawlid: str) -> None:
-    await screens.open(_crawl_path(crawlid, "/ui/crawl/pages"))
-    await screens.reads("http://127.", "200")
-    await screens.follow("Show")
-    await screens.reads("A page, as it came", "status_code", "Body", crawlid)
+    tab = screens.tab
+    for width, height, dark in _SIZES:
+        await tab.look(width=width, height=height, dark=dark)
+        await screens.open(_crawl_path(crawlid, "/ui/crawl/pages"))
+        await screens.reads("http://127.", "200", "2xx")
+        await screens.suits_everybody()
+        await screens.follow(await tab.text("tbody .url a"))
+        await screens.reads("200", "text/html", "found on", crawlid, "Previous page")
+        await screens.suits_everybody()
+        url = await tab.text("h1")
+        for title, told in (
+            ("Preview", "nothing is loaded"),
+            ("Headers", "Response"),
+            ("Raw", "<"),
+        ):
+            await screens.follow(title)
+            await screens.reads(told, url)
+            await screens.suits_everybody()
+        await tab.fill("[name=q]", "<h1>")
+        await tab.run("document.querySelector('main form').submit()")
+        await screens.reads("1 match")
+        assert await tab.text("mark") == "<h1>"
+        # A parent leads to its own page, and that one to the story of its URL.
+        await tab.go(await tab.run("document.querySelector('a[href*=\"/ui/page/of\"]').href"))
+        await screens.reads("Next page", "All that is known of this URL")
+        assert await tab.text("h1") != url
+        await screens.follow("All that is known of this URL")
+        await screens.reads("In crawls", "Results", crawlid)
+        await screens.suits_everybody()
+    await tab.look(width=1280, height=900)
     await screens.open(_crawl_path(crawlid, "/ui/crawl/failures"))
     await screens.reads(f"Failures of {crawlid}", "Export as CSV")
 

@@ -18,6 +18,7 @@ from scrapy import Spider, signals
 from scrapy.exceptions import CloseSpider
 
 from crawling.background import Tasks
+from crawling.metrics import HOLDS, PAGES
 from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
@@ -25,12 +26,13 @@ from crawling.runtime.recycling import LOOK_EVERY_S, Lifetime, resident_bytes
 from crawling.spiders.base import require_cluster_spider
 from crawlstream.boot import health
 from crawlstream.boot.garbage import collect_seldom, return_large_blocks
+from crawlstream.boot.metrics import total_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
 from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 
 if TYPE_CHECKING:
@@ -61,7 +63,12 @@ class Worker:
         self._crawler = crawler
         self._clients = Clients.of(settings, worker=process.name, spiderid=process.spider)
         self._tally = Tally(self._clients.redis, settings.keys)
-        self._heartbeat = Heartbeat(self._clients.redis, settings.keys, process)
+        self._heartbeat = Heartbeat(
+            self._clients.redis,
+            settings.keys,
+            process,
+            work=lambda: Work(total_of(PAGES), int(total_of(HOLDS))),
+        )
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
         self._parts, self._loop, self._begin_to_end = made.parts, made.loop, made.begin_to_end

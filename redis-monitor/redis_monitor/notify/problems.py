@@ -17,15 +17,14 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.notice import Notice
+from crawlstream.model.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from crawlstream.model.process import Process
-from crawlstream.model.state import FrontierState
 from crawlstream.stats.heartbeat import living
 from redis_monitor.notify.channel import name_of
 
 _LOOK_EVERY_S = 15.0
 _REJECTED_S = 600.0
 """Records that are rejected one after the other are one problem."""
-_NEEDED = ("kafka-monitor", "redis-monitor")
 
 log = structlog.get_logger()
 
@@ -128,18 +127,22 @@ class ProblemWatch:
             state = await self._cluster.queries.state()
         except (CrawlstreamError, RedisError, OSError, TimeoutError):
             self._leads = True
-            return found | {"redis_down": "Redis does not answer."}
+            return found | {REDIS_DOWN.code: REDIS_DOWN.text}
         mine = self._cluster.process.name
         names = [one.name for one in processes if one.kind == "redis-monitor"]
         self._leads = mine == min(names, default=mine)
-        return found | problems_of(state, {(one.kind, one.spider) for one in processes})
+        return found | {
+            one.code: f"{one.text} Start it: `{one.command}`" if one.command else one.text
+            for one in problems_of(state, processes)
+            if one.is_notified
+        }
 
     async def _of_kafka(self) -> dict[str, str]:
         """Whether Kafka answers, and what was rejected since the last look."""
         try:
             ends = await end_offsets(self._cluster.kafka, self._cluster.rejected)
         except (CrawlstreamError, OSError):
-            return {"kafka_down": "Kafka does not answer."}
+            return {KAFKA_DOWN.code: KAFKA_DOWN.text}
         end, now = sum(ends.values()), time.monotonic()
         before, self._rejected_end = self._rejected_end, end
         if now - self._rejected_at > _REJECTED_S:
@@ -152,28 +155,3 @@ class ProblemWatch:
         count = self._rejected_count
         named = "request was" if count == 1 else "requests were"
         return {"rejected": f"{count} {named} rejected: `crawlstream rejected list` says why."}
-
-
-def problems_of(state: FrontierState, living_kinds: set[tuple[str, str]]) -> dict[str, str]:
-    """What counters and living processes tell: code -> sentence."""
-    found = {}
-    kinds = {kind for kind, _ in living_kinds}
-    for kind in _NEEDED:
-        if kind not in kinds:
-            found[f"no_{kind.replace('-', '_')}"] = f"No {kind} is running."
-    for spider, backlog in sorted(state.backlog.items()):
-        waiting = backlog.get("domains", 0)
-        if waiting and ("crawler", spider) not in living_kinds:
-            found[f"no_crawler:{spider}"] = (
-                f"No crawler of spider {spider} is running, but pages of {waiting} domains wait:"
-                f" `crawlstream up --spider {spider}=1` starts one."
-            )
-    if not state.rules_known:
-        found["no_rules"] = "No throttle rules are known, so nothing is fetched: see ZooKeeper."
-    if state.is_full:
-        found["redis_full"] = "Redis is full: seeds wait in Kafka."
-    if state.residual:
-        found["ledger"] = (
-            f"The ledger does not balance: {state.residual} pages are unaccounted for."
-        )
-    return found

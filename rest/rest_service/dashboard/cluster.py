@@ -6,8 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
@@ -16,14 +17,16 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
+from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import Problem, problems_of, spiders_of
+from rest_service.dashboard.problems import Note, problems_of, spiders_of
 from rest_service.dashboard.processes import PATIENCE_S, living_processes
 from rest_service.dashboard.render import SHOWN, span, volume
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
 
-_DOMAINS_SHOWN = 50
+_DOMAINS_KNOWN = 1_000
+"""Domains with traffic that may be searched; as many as are shown are looked at in depth."""
 DEFAULT = "default"
 """The name of the rule of all domains without one."""
 
@@ -133,73 +136,87 @@ class DomainRow:
         return "busy" if report.queues or report.under_way else "quiet"
 
 
-def _failures(row: DomainRow) -> float:
-    traffic = row.traffic
-    return traffic.responses * (1 - traffic.success_rate) if traffic else 0
+def _failures(traffic: DomainTraffic) -> float:
+    return traffic.responses * (1 - traffic.success_rate)
 
 
-_SORTS: Mapping[str, Callable[[DomainRow], float]] = {
-    "busiest": lambda row: row.traffic.responses if row.traffic else 0,
+_COLUMNS: Mapping[str, Callable[[DomainRow], Any]] = {
+    "name": lambda row: row.name,
+    "state": lambda row: row.condition,
     "waiting": lambda row: row.waiting,
-    "failing": _failures,
-    "slowest": lambda row: (row.traffic and row.traffic.latency_ms) or 0,
+    "responses": lambda row: row.traffic and row.traffic.responses,
+    "success": lambda row: row.traffic and row.traffic.success_rate,
+    "failing": lambda row: row.traffic and _failures(row.traffic),
+    "latency": lambda row: row.traffic and row.traffic.latency_ms,
 }
-"""Orders of the table; what has most comes first."""
 
 
 @router.get("/domains")
 async def domains(
-    request: Request, service: TheService, name: str = "", sort: str = "busiest"
+    request: Request,
+    service: TheService,
+    *,
+    name: Annotated[str, Query(max_length=1000)] = "",
+    q: Annotated[str, Query(max_length=1000)] = "",
+    sort: str = "",
 ) -> Response:
     """The throttle rules, what they lead to, and forms that change them."""
-    order = _SORTS.get(sort, _SORTS["busiest"])
     wanted = name.strip().lower()
 
     async def fill() -> Values:
-        found = await _domains(service, wanted)
-        rows = sorted(found["rows"], key=order, reverse=True)
+        found = await _domains(service, wanted, q.strip().lower())
+        rows, order = ordered(found["rows"], sort, _COLUMNS, otherwise="-responses")
         edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
+        if wanted and rows:
+            await service.rates.look(service.redis, service.keys, rows[0].name, rows[0].rule)
         return {
             **found,
             "name": name,
-            "sort": sort,
-            "sorts": tuple(_SORTS),
+            "listing": Listing("/ui/domains", {"name": name, "q": q}, order, _NUMBERS),
             "rows": rows,
             "edited": edited,
         }
 
-    return await show(request, service, Screen("domains.html", "/ui/domains", fill, every_s=3))
+    def series(at: float) -> Sequence[Point]:
+        return service.rates.since(wanted, at) if wanted else ()
+
+    screen = Screen("domains.html", "/ui/domains", fill, series=series, every_s=3)
+    return await show(request, service, screen)
 
 
-async def _domains(service: Service, wanted: str) -> Values:
-    """Domains with rules of their own, and the busiest; or the one that is asked for."""
-    problems: list[Problem] = []
+_NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})
+"""Of success the least is looked for first."""
+
+
+async def _domains(service: Service, wanted: str, part: str) -> Values:
+    """Those with rules of their own, and the busiest, with ``part`` in their names; or one."""
+    problems: list[Note] = []
     table, default = None, service.settings.default_rule
     try:
         async with asyncio.timeout(PATIENCE_S):
             table = await service.frontier.rules.table()
-            busy = await read_domains(service.redis, service.keys, most=_DOMAINS_SHOWN)
+            busy = await read_domains(service.redis, service.keys, most=_DOMAINS_KNOWN)
             known = table or ThrottleTable(default=default)
-            names = [wanted] if wanted else _named(known, busy)
-            names = [] if wanted == DEFAULT else names
+            fitting = [one for one in _named(known, busy) if part in one]
+            names = [] if wanted == DEFAULT else [wanted] if wanted else fitting[:SHOWN]
             rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
     except (CrawlstreamError, RedisError, TimeoutError):
         return {
-            "problems": [Problem("Redis does not answer.")],
+            "problems": [Note("Redis does not answer.")],
             "default": default,
             "rows": [],
-            "left": 0,
+            "total": 0,
         }
     if table is None:
-        problems.append(Problem("No rules are known yet, so nothing is fetched."))
-    left = 0 if wanted else len(known.rules.keys() | known.blacklist | busy.keys()) - len(rows)
-    return {"problems": problems, "default": known.default, "rows": rows, "left": max(0, left)}
+        problems.append(Note("No rules are known yet, so nothing is fetched."))
+    total = len(rows) if wanted else len(fitting)
+    return {"problems": problems, "default": known.default, "rows": rows, "total": total}
 
 
 def _named(table: ThrottleTable, busy: Mapping[str, DomainTraffic]) -> list[str]:
     """The busiest first, then those that a person cares for."""
     own = sorted((table.rules.keys() | table.blacklist) - busy.keys())
-    return [*(name for name in busy if name != OTHERS), *own][:SHOWN]
+    return [*(name for name in busy if name != OTHERS), *own]
 
 
 async def _row(

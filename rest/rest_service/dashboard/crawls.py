@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import astuple
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,7 +14,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import Steering
 from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
 from crawlstream.stats.domains import read_domains
-from rest_service.dashboard.cluster import latest
+from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.problems import REDIS_AWAY, absences, spiders_of
 from rest_service.dashboard.processes import living_processes
@@ -21,13 +22,23 @@ from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
 from rest_service.service import Service, TheClient, TheCrawl, TheService
 from rest_service.v2.crawls import crawl_state
-from rest_service.v2.reading import Page, one_record, read_page, start_of, wanted_by
+from rest_service.v2.ordered import Fits, Found, read_ordered
+from rest_service.v2.reading import Name, ends_of, parsed, start_of, wanted_by
 
 _LEDGER = ("admitted", "done", "failed", "redirected", "stopped", "expired")
 _WAITS = ("queued", "delayed", "held", "spilled")
 _ALWAYS = ("admitted", "done", "failed", "queued", "held")
 """Of these a zero is shown, too."""
-_BODY_SHOWN = 100_000
+_COLUMNS: Mapping[str, Callable[[CrawlState], Any]] = {
+    "crawlid": lambda one: one.crawl.crawlid,
+    "appid": lambda one: one.crawl.appid,
+    "state": lambda one: one.state,
+    **{name: attrgetter(name) for name in ("admitted", "done", "failed", "pending", "held")},
+    **{name: attrgetter(name) for name in ("body_bytes", "last_activity")},
+}
+_NUMBERS = frozenset(_COLUMNS) - {"crawlid", "appid", "state"}
+_FAMILIES = ("2", "3", "4", "5")
+"""First digits of statuses."""
 _BUTTONS: Mapping[str, tuple[tuple[Steering, str], ...]] = {
     "running": (
         ("pause", "Pause this crawl? Its queued pages are kept."),
@@ -49,27 +60,40 @@ async def crawls(
     service: TheService,
     client: TheClient,
     *,
-    appid: Annotated[str, Query()] = "",
-    state: Annotated[str, Query()] = "",
+    appid: Annotated[str, Query(max_length=1000)] = "",
+    state: Annotated[str, Query(max_length=1000)] = "",
+    q: Annotated[str, Query(max_length=1000)] = "",
+    sort: str = "",
 ) -> Response:
     """Crawls with progress and ledger."""
 
     async def fill() -> Values:
         await service.sampler.fresh()
-        found = latest(
-            [
-                one
-                for one in service.sampler.crawls
-                if state in {"", one.state}
-                and appid in {"", one.crawl.appid}
-                and client.may_see(one.crawl.appid)
-            ]
-        )
+        asked = [
+            one
+            for one in service.sampler.crawls
+            if appid in {"", one.crawl.appid}
+            and q.strip().casefold() in "\n".join(astuple(one.crawl)).casefold()
+            and client.may_see(one.crawl.appid)
+        ]
         spiders = spiders_of(await living_processes(service))
-        problems = [REDIS_AWAY] if service.sampler.is_blind else absences(found, spiders)
-        values = {"total": len(found), "crawls": found[:SHOWN], "problems": problems}
-        values["spiders"] = spiders
-        return {"appid": appid, "state": state, "states": (*UNDER_WAY, *ENDED), **values}
+        found, order = ordered(
+            [one for one in asked if state in {"", one.state}],
+            sort,
+            _COLUMNS,
+            otherwise="-last_activity",
+        )
+        states = Counter(one.state for one in asked)
+        filters = {"q": q, "appid": appid, "state": state}
+        return {
+            "listing": Listing("/ui/crawls", filters, order, _NUMBERS),
+            "states": [(one, states[one]) for one in (*UNDER_WAY, *ENDED) if states[one]],
+            "total": len(asked),
+            "left": max(0, len(found) - SHOWN),
+            "crawls": found[:SHOWN],
+            "problems": [REDIS_AWAY] if service.sampler.is_blind else absences(found, spiders),
+            "spiders": spiders,
+        }
 
     return await show(request, service, Screen("crawls.html", "/ui/crawls", fill, every_s=2))
 
@@ -114,74 +138,91 @@ async def _crawl(service: Service, client: Client, key: CrawlKey) -> Values:
     }
 
 
-@dataclass(slots=True)
-class Reason:
-    """Why pages of a crawl failed: how many in all, and those that are shown."""
-
-    count: int = 0
-    pages: list[Mapping[str, Any]] = field(default_factory=list)
-
-
 @router.get("/crawl/failures")
 async def failures(
-    service: TheService, client: TheClient, key: TheCrawl, cursor: str | None = None
+    service: TheService,
+    client: TheClient,
+    key: TheCrawl,
+    *,
+    cursor: str | None = None,
+    reason: Annotated[str, Query(max_length=1000)] = "",
+    q: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
-    """Pages of a crawl that failed, by reason."""
+    """Pages of a crawl that failed, by reason, the newest first."""
     one = await crawl_state(service, key)
-    found, is_at_end = await _read(
-        service, client, "events", one=one, cursor=cursor, event="page_failed"
+    part = q.strip().casefold()
+
+    def fits(value: Mapping[str, Any]) -> bool:
+        is_reason = reason in {"", str(value.get("reason"))}
+        return is_reason and part in str(value.get("url")).casefold()
+
+    found = await _newest(
+        service, client, "events", one=one, cursor=cursor, event="page_failed", fits=fits
     )
-    reasons: dict[str, Reason] = defaultdict(Reason)
-    for reason, count in one.failed_by_reason.items():
-        reasons[reason].count = count
+    counts = sorted(one.failed_by_reason.items(), key=lambda item: item[1], reverse=True)
+    shown: dict[str, list[Mapping[str, Any]]] = {
+        name: [] for name, _ in counts if reason in {"", name}
+    }
     for record in found.records:
         value: Any = record["value"]
-        reasons[str(value.get("reason"))].pages.append(value)
-    ordered = sorted(reasons.items(), key=lambda item: item[1].count, reverse=True)
+        shown.setdefault(str(value.get("reason")), []).append({**value, "at_ms": record["at_ms"]})
+    listing = _listing(one, "/ui/crawl/failures", reason=reason, q=q)
     return render(
         "failures.html",
         "/ui/crawls",
         client=client,
         one=one,
-        reasons=ordered,
-        next_path=None if is_at_end else crawl_path(one, "/ui/crawl/failures", cursor=found.cursor),
+        counts=dict(counts),
+        reasons=shown.items(),
+        listing=listing,
+        is_first=cursor is None,
+        next_path=None if found.is_at_end else listing.link(cursor=found.cursor),
         csv_path=export_path(one, "events", "csv", event="page_failed"),
     )
 
 
 @router.get("/crawl/pages")
 async def pages(
-    service: TheService, client: TheClient, key: TheCrawl, cursor: str | None = None
+    service: TheService,
+    client: TheClient,
+    key: TheCrawl,
+    *,
+    cursor: str | None = None,
+    status: Annotated[str, Query(max_length=1)] = "",
+    q: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
-    """Pages of a crawl as they came, in the order of their coming."""
+    """Pages of a crawl as they came, the newest first."""
     one = await crawl_state(service, key)
-    found, is_at_end = await _read(service, client, "results", one=one, cursor=cursor)
+    part = q.strip().casefold()
+
+    def fits(value: Mapping[str, Any]) -> bool:
+        code = str(value.get("status_code"))
+        return code.startswith(status) and part in str(value.get("url")).casefold()
+
+    found = await _newest(service, client, "results", one=one, cursor=cursor, fits=fits)
+    counts: Counter[str] = Counter()
+    for code, count in one.done_by_status.items():
+        counts[str(code)[:1]] += count
+    listing = _listing(one, "/ui/crawl/pages", status=status, q=q)
     return render(
         "pages.html",
         "/ui/crawls",
         client=client,
         one=one,
+        families=[(first, counts[first]) for first in _FAMILIES],
         records=found.records,
-        next_path=None if is_at_end else crawl_path(one, "/ui/crawl/pages", cursor=found.cursor),
+        listing=listing,
+        is_first=cursor is None,
+        next_path=None if found.is_at_end else listing.link(cursor=found.cursor),
         jsonl_path=export_path(one, "results", "jsonl"),
         csv_path=export_path(one, "results", "csv"),
     )
 
 
-@router.get("/page")
-async def page(service: TheService, client: TheClient, partition: int, offset: int) -> Response:
-    """One page as it came: its fields and its body, as text."""
-    record = await one_record(service, client, "results", (partition, offset))
-    value: dict[str, Any] = record["value"]  # type: ignore[assignment]
-    body = str(value.pop("body", ""))
-    return render(
-        "page.html",
-        "/ui/crawls",
-        client=client,
-        fields=sorted(value.items()),
-        body=body[:_BODY_SHOWN],
-        is_cut=len(body) > _BODY_SHOWN,
-    )
+def _listing(one: CrawlState, path: str, **filters: str) -> Listing:
+    key = one.crawl
+    ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
+    return Listing(path, {**ids, **filters}, "")
 
 
 def export_path(one: CrawlState, name: str, form: str, **more: str) -> str:
@@ -189,19 +230,25 @@ def export_path(one: CrawlState, name: str, form: str, **more: str) -> str:
     return crawl_path(one, f"/v2/{name}/export", format=form, **more)
 
 
-async def _read(
+async def _newest(
     service: Service,
     client: Client,
-    name: Any,
+    name: Name,
     *,
     one: CrawlState,
     cursor: str | None,
+    fits: Fits,
     event: str | None = None,
-) -> tuple[Page, bool]:
+) -> Found:
+    """Records of a crawl's latest run that fit, the newest first."""
     key = one.crawl
     wanted = wanted_by(
         client, appid=key.appid, crawlid=key.crawlid, spiderid=key.spiderid, event=event
     )
     async with service.pages.of(client.name):
-        start = None if cursor else await start_of(service, name, one)
-        return await read_page(service, name, wanted, cursor=cursor, limit=SHOWN, start=start)
+        ends = await ends_of(service, name)
+        bounds = await start_of(service, name, one)
+        at = ends | (parsed(cursor, ends) if cursor else {})
+        return await read_ordered(
+            service, name, wanted, at=at, bounds=bounds, limit=SHOWN, fits=fits
+        )

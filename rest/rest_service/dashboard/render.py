@@ -81,13 +81,18 @@ def span(ms: float) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
+def _short(number: float) -> str:
+    """Three digits, or all of them before the point."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def effect(rule: ThrottleRule, waiting: int = 0) -> str:
     """What a rule comes to, and how long what waits takes by it."""
     hits = rule.effective_hits
     if not hits:
         return "nothing is fetched"
     rate = hits / rule.window_s
-    told = f"{rate:.3g} requests/s" if rate >= 1 else f"a request each {1 / rate:.3g} s"
+    told = f"{_short(rate)} requests/s" if rate >= 1 else f"a request each {1 / rate:.3g} s"
     pages = f"{waiting:,} page{'s' * (waiting != 1)}"
     return f"{told}; {pages} in {span(1000 * waiting / rate)}" if waiting else told
 

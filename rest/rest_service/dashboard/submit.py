@@ -16,7 +16,7 @@ from crawlstream.bus.records import Record
 from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
-from rest_service.dashboard.problems import Problem, spiders_of
+from rest_service.dashboard.problems import Note, spiders_of
 from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import render
 from rest_service.http.access import Client, Role
@@ -85,7 +85,7 @@ async def submit(
         seeds = await _fed(service, client, CrawlKey(spiderid, appid, crawlid))
         if not seeds:
             told = f"The seeds of crawl {crawlid} are not in Kafka any more."
-            problems.append(Problem(f"{told} Please enter them."))
+            problems.append(Note(f"{told} Please enter them."))
     spiders = spiders_of(await living_processes(service)) or ()
     values = _filled(seeds, _ONCE if client.role >= Role.OPERATE else _ONCE | _SECRET)
     return render(

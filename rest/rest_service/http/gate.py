@@ -38,7 +38,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-"""Of everything that a browser may show; JSON it only reads."""
+"""Of everything that a browser may show, unless it has rules of its own; JSON it only reads."""
 _OF_ALL = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
@@ -172,7 +172,7 @@ def _secure(message: Message, path: str) -> None:
     known = dict(headers)
     headers += _OF_ALL
     if known.get(b"content-type") != b"application/json":
-        headers += _OF_PAGES
+        headers += [one for one in _OF_PAGES if one[0] not in known]
     if b"cache-control" not in known:
         is_file = path.startswith("/static/")
         headers.append((b"cache-control", b"no-cache" if is_file else b"no-store"))

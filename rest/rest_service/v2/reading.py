@@ -134,6 +134,11 @@ def _appid_of(value: Mapping[str, Any]) -> object:
         return None
 
 
+def cursor_of(offsets: Mapping[int, int]) -> str:
+    """A place in every partition as a text, which ``parsed`` reads."""
+    return ",".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
+
+
 @dataclass(slots=True)
 class Page:
     """Records in the order in which they were read, and where the next page begins."""
@@ -146,7 +151,7 @@ class Page:
     @property
     def cursor(self) -> str:
         """The place behind the last record."""
-        return ",".join(f"{number}:{offset}" for number, offset in sorted(self.offsets.items()))
+        return cursor_of(self.offsets)
 
     def is_full(self, limit: int) -> bool:
         """Whether the next record belongs to the next page."""
@@ -212,7 +217,7 @@ async def read_page(
 async def start_of(service: Service, name: Name, crawl: CrawlState) -> dict[int, int]:
     """Where the records of a crawl's latest run begin, about."""
     at_ms = max(0, int(crawl.started_at * 1000) - CLOCKS_DIFFER_MS)
-    return dict(await offsets_since(service.kafka, _topic(service, name), at_ms))
+    return dict(await offsets_since(service.kafka, topic_of(service, name), at_ms))
 
 
 async def records_at(
@@ -254,7 +259,7 @@ def read(
     service: Service, name: Name, offsets: Mapping[int, int], *, follow: bool = False
 ) -> AsyncGenerator[Record, None]:
     """Records from these offsets on; without ``follow`` to the end of the topic as it is."""
-    topic = _topic(service, name)
+    topic = topic_of(service, name)
     return read_topic(service.kafka, topic, offsets=dict(offsets), follow=follow)
 
 
@@ -262,10 +267,11 @@ async def ends_of(service: Service, name: Name) -> dict[int, int]:
     """Offset behind the last record, by partition; KafkaUnavailable."""
     if not service.reach.kafka:
         raise KafkaUnavailable
-    return dict(await end_offsets(service.kafka, _topic(service, name)))
+    return dict(await end_offsets(service.kafka, topic_of(service, name)))
 
 
-def _topic(service: Service, name: Name) -> str:
+def topic_of(service: Service, name: Name) -> str:
+    """The topic that is meant."""
     topics = service.topics
     names = {"results": topics.crawled, "events": topics.events, "rejected": topics.rejected}
     return names[name]

@@ -16,8 +16,9 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Process
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats import domains as domains_module
+from crawlstream.stats.complaints import note_complaint
 from crawlstream.stats.domains import DomainTally, read_domains
-from crawlstream.stats.heartbeat import Heartbeat, living
+from crawlstream.stats.heartbeat import Heartbeat, Work, living
 from crawlstream.stats.history import History
 from crawlstream.stats.tally import Tally
 from crawlstream.stats.traffic import FAMILY, KINDS, Traffic, read_past, read_total
@@ -217,6 +218,37 @@ async def test_a_process_lives_from_its_first_beat_to_its_retirement(redis: Redi
 
     await heartbeat.retire()
     assert await living(redis, KEYS) == []
+
+
+async def test_a_process_tells_what_it_does(redis: Redis) -> None:
+    """Work per second between beats, what is in flight, memory, and its latest warnings."""
+    done = iter((100.0, 150.0))
+    for number in range(7):
+        note_complaint(
+            None, "", {"level": "warning", "event": f"odd\n{number}", "error": "x" * 400}
+        )
+    note_complaint(None, "", {"level": "info", "event": "fine"})
+    note_complaint(None, "", {"level": "warning", "event": "no group", "logger": "kafka.x"})
+    note_complaint(None, "", {"level": "warning", "event": "settle", "outcome": "failed"})
+    heartbeat = Heartbeat(
+        redis, KEYS, Process(kind="crawler", spider="link"), work=lambda: Work(next(done), 3)
+    )
+    await heartbeat.beat()
+    (first,) = await living(redis, KEYS)
+    assert first.activity.rate is None
+    await heartbeat.beat()
+    (process,) = await living(redis, KEYS)
+    told = process.activity
+    assert (told.rate or 0) > 0
+    assert (told.in_flight, len(told.complaints)) == (3, 5)
+    assert (told.resident_bytes or 0) > 1_000_000
+    assert told.complaints[0].text.startswith("odd 6 error=xxx")
+    assert (len(told.complaints[0].text), told.complaints[0].level) == (300, "warning")
+    assert time.time() - told.complaints[0].at < 60
+    await redis.hdel(KEYS.process(process.name), "rate", "in_flight", "rss", "!0")
+    (older,) = await living(redis, KEYS)
+    assert (older.activity.rate, older.activity.in_flight) == (None, None)
+    await heartbeat.retire()
 
 
 async def test_a_process_that_falls_silent_is_forgotten(redis: Redis) -> None:

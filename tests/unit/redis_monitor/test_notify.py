@@ -11,11 +11,10 @@ import pytest
 from crawlstream.boot.settings import load_settings
 from crawlstream.errors import ConfigError
 from crawlstream.model.notice import Notice
-from crawlstream.model.state import FrontierState
 from redis_monitor.notify import webhook
 from redis_monitor.notify.channel import NotDelivered
 from redis_monitor.notify.mail import Mail
-from redis_monitor.notify.problems import ProblemLog, problems_of
+from redis_monitor.notify.problems import ProblemLog
 from redis_monitor.notify.webhook import Webhook
 from support.receivers import mail_receiver, web_receiver
 
@@ -75,24 +74,6 @@ def test_a_problem_is_told_when_it_lasts() -> None:
     assert told.note({}, 201) == []
     assert told.note({}, 211) == [("problem_ended", "bad", "No longer: It is bad.")]
     assert told.note({}, 300) == []
-
-
-def test_the_cluster_says_what_is_wrong() -> None:
-    """Each defect of its counters and processes has a code and a sentence; none has none."""
-    counts: dict[str, Any] = dict.fromkeys(
-        ("life", "clock_ms", "crawls", "queued", "delayed", "held", "workers", "outbox", "actions"),
-        0,
-    )
-    there = {("kafka-monitor", ""), ("redis-monitor", ""), ("crawler", "link")}
-    fine = FrontierState(rules_known=True, backlog={"link": {"domains": 3}}, **counts)
-    assert problems_of(fine, there) == {}
-    backlog = {"link": {"domains": 3}, "shop": {"domains": 1}, "idle": {"domains": 0}}
-    bad = FrontierState(rules_known=False, is_full=True, residual=2, backlog=backlog, **counts)
-    assert set(problems_of(bad, there)) == {"no_crawler:shop", "no_rules", "redis_full", "ledger"}
-    assert "--spider shop=1" in problems_of(bad, there)["no_crawler:shop"]
-    assert set(problems_of(fine, set())) == {
-        *("no_kafka_monitor", "no_redis_monitor", "no_crawler:link")
-    }
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])

@@ -34,6 +34,10 @@ TABLE = {
     "GET /ui/crawl/runs": "read",
     "GET /ui/crawl/compare": "read",
     "GET /ui/page": "read",
+    "GET /ui/page/preview": "read",
+    "GET /ui/page/older": "read",
+    "GET /ui/page/newer": "read",
+    "GET /ui/page/of": "read",
     "GET /ui/url": "read",
     "GET /ui/search": "read",
     "GET /ui/domains": "read",
@@ -70,6 +74,7 @@ TABLE = {
 OF_APPLICATIONS = {
     *("GET /", "POST /", "POST /poll", "POST /feed", "GET /v2/openapi.json", "GET /docs"),
     *("GET /ui/crawls", "GET /ui/crawl", "GET /ui/crawl/failures", "GET /ui/crawl/pages"),
+    *("GET /ui/page/preview", "GET /ui/page/older", "GET /ui/page/newer", "GET /ui/page/of"),
     *("GET /ui/page", "GET /ui/rejected", "GET /ui/rejected/one", "GET /ui/submit"),
     *("POST /v2/crawls", "POST /v2/check", "GET /v2/crawls", "GET /v2/crawl"),
     *("GET /v2/crawl/runs", "GET /v2/crawl/compare"),

@@ -13,14 +13,15 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.process import Process
+from crawlstream.model.process import Activity, Complaint, Process
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
-from rest_service.dashboard import cluster, crawls, reference, runs, search, submit
-from rest_service.dashboard.problems import Problem, absences, condition
+from rest_service.dashboard import cluster, crawls, page, reference, runs, search, submit
+from rest_service.dashboard.listing import Listing
+from rest_service.dashboard.problems import Note, absences, condition
 from rest_service.dashboard.render import (
     crawl_path,
     duration,
@@ -42,7 +43,7 @@ OWN_TAGS = {
     *("tbody", "tr", "th", "td", "span", "form", "input", "label", "button", "select", "textarea"),
     *("option", "svg", "rect", "ul", "li", "i", "small", "strong", "pre", "dialog", "figure"),
     *("figcaption", "output", "footer", "article", "code", "details", "summary"),
-    "datalist",
+    *("datalist", "mark"),
 }
 
 
@@ -126,10 +127,12 @@ def _story(text: str) -> dict[str, Any]:
 def _values(text: str) -> dict[str, dict[str, Any]]:
     """What each template is filled with where a stranger chose every text."""
     one = hostile_crawl(text)
-    page = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
-    record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": page}
-    process = Process(kind=text, spider=text, host=text, version=text)
+    told = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
+    record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": told}
+    activity = Activity(rate=1.5, in_flight=2, complaints=[Complaint(0, text, text)])
+    process = Process(kind=text, spider=text, host=text, version=text, activity=activity)
     reach = SimpleNamespace(kafka=True, redis=False)
+    listing = Listing("/x", dict.fromkeys(("status", "reason", "q"), text), text)
     paths = {"next_path": "/x", "csv_path": "/y", "jsonl_path": "/z"}
     return {
         "crawl.html": {
@@ -142,16 +145,16 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "steering": crawls._BUTTONS["running"],
         },
         "crawls.html": {
-            "appid": text,
-            "state": text,
-            "states": [text],
+            "listing": Listing("/ui/crawls", dict.fromkeys(("q", "appid", "state"), text), text),
+            "states": [(text, 1), ("x" + text, 2)],
             "total": 1,
+            "left": 1,
             "spiders": None,
             "crawls": [one],
-            "problems": [Problem(text, text, "/x")],
+            "problems": [Note(text, text, "/x")],
         },
         "overview.html": {
-            "problems": [Problem(text, text, "/x")],
+            "problems": [Note(text, text, "/x")],
             "figures": [(text, text, text)],
             "spiders": frozenset({"link"}),
             "span_s": 900,
@@ -161,11 +164,21 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
         },
         "failures.html": {
             "one": one,
-            "reasons": [(text, crawls.Reason(1, [page]))],
+            "reasons": [(text, [{**told, "at_ms": 0}])],
+            "counts": {text: 1},
+            "is_first": False,
+            "listing": listing,
             **paths,
         },
-        "pages.html": {"one": one, "records": [record], **paths},
-        "page.html": {"fields": [(text, [text]), ("x", {text: 1})], "body": text, "is_cut": True},
+        "pages.html": {
+            "one": one,
+            "records": [record],
+            "families": [("2", 1)],
+            "is_first": False,
+            "listing": listing,
+            **paths,
+        },
+        "page.html": page_values(text),
         "rejected.html": {
             "records": [record],
             "reason": text,
@@ -185,12 +198,11 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
         },
         "domains.html": {
             "name": text,
-            "sort": text,
+            "listing": Listing("/ui/domains", {"name": text, "q": text}, text),
             "edited": ThrottleRule(hits=1, window_s=1),
-            "sorts": ["waiting"],
-            "problems": [Problem(text, text, "/x")],
+            "problems": [Note(text, text, "/x")],
             "rows": [_row(text)],
-            "left": 1,
+            "total": 2,
             "default": ThrottleRule(hits=1, window_s=1),
         },
         "processes.html": {"processes": [process], "reach": reach},
@@ -198,7 +210,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "fresh_id": text,
             "appid": text,
             "repeated": text,
-            "problems": [Problem(text)],
+            "problems": [Note(text)],
             "spiders": [text],
             "fields": submit.MORE,
             "values": dict.fromkeys([*_MAIN, *(one.name for one in submit.MORE)], text),
@@ -225,6 +237,31 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def page_values(text: str, tab: str = "raw") -> dict[str, Any]:
+    """A page of which a stranger wrote everything."""
+    names = (*_IDS, "url", "status_code", "body", "attempt", "parent_url", "body_ref", "run")
+    value: dict[str, Any] = dict.fromkeys(names, text)
+    headers = {"Content-Type": [text], text: [text, {text: text}]}
+    value |= {"redirect_urls": [text], "body_truncated": True, "attrs": {text: text}}
+    value |= dict.fromkeys(("request_headers", "response_headers"), headers)
+    value["links"] = [{"url": text, "text": text}]
+    record = page.PageRecord((0, 1), 0, value)
+    return {
+        "page": record,
+        "value": value,
+        "tab": tab,
+        "tabs": page._TABS,
+        "q": text,
+        "shown_text": page.excerpt(f"x{text}x", text, 1),
+        "links": page._links(record, ""),
+        "fields": page._fields(record),
+        "end": "none",
+        "is_long": True,
+        "path_to": page._path_to,
+    }
+
+
+_IDS = ("spiderid", "appid", "crawlid")
 _MAIN = ("urls", "spiderid", "maxdepth", "max_pages", "priority")
 
 

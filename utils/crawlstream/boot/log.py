@@ -21,6 +21,7 @@ from structlog.typing import ExcInfo, Processor
 
 from crawlstream.boot.printable import printable
 from crawlstream.boot.settings import Settings
+from crawlstream.stats.complaints import note_complaint
 
 
 def configure(settings: Settings, process: str) -> None:
@@ -121,6 +122,7 @@ def _shared(process: str) -> Sequence[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
+        note_complaint,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         name_process,
     ]

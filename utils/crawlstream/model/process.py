@@ -5,11 +5,36 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from crawlstream import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """A line of a process' log that is a warning, or worse."""
+
+    at: float
+    """Epoch seconds."""
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What a process was doing when it told of itself last; what it does not tell is None."""
+
+    rate: float | None = None
+    """Per second since the heartbeat before: pages of a crawler, records of kafka-monitor, answers
+    of REST."""
+    in_flight: int | None = None
+    """Pages of a crawler, requests that wait of REST."""
+    resident_bytes: int | None = None
+    """Memory that is in RAM."""
+    complaints: Sequence[Complaint] = ()
+    """The latest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +54,7 @@ class Process:
     version: str = __version__
     values: Mapping[str, str] = field(default_factory=dict)
     """Settings that all its equals must have alike, by their variables."""
+    activity: Activity = field(default_factory=Activity, compare=False)
 
     @property
     def name(self) -> str:

@@ -162,6 +162,24 @@ async def read_domains(
     }
 
 
+async def read_counts(redis: Redis, keys: FrontierKeys, domain: str) -> Mapping[float, int]:
+    """Downloads of one domain in the latest quarters of an hour, by their beginnings (epoch s).
+
+    Nothing of a domain that was never among those that are counted by name.
+    """
+    first = int(time.time()) // QUARTER.width_s
+    begins = [(first - age) * QUARTER.width_s for age in range(WINDOW_S // QUARTER.width_s, -1, -1)]
+    async with redis.pipeline(transaction=False) as pipe:
+        for begin in begins:
+            pipe.hget(keys.stats(FAMILY, QUARTER.bucket(begin)), _field(domain, "n"))
+        found = await pipe.execute()
+    return {
+        float(begin): int(count)
+        for begin, count in zip(begins, found, strict=True)
+        if count is not None
+    }
+
+
 async def _totals(
     redis: Redis, keys: FrontierKeys, family: str, now_s: float
 ) -> Mapping[str, Mapping[str, float]]:

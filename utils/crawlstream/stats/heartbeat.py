@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
+import psutil
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.process import Process
+from crawlstream.model.process import Activity, Complaint, Process
+from crawlstream.stats.complaints import MOST, latest_complaints
 
 BEAT_EVERY_S = 5.0
 ALIVE_S = 20
@@ -22,6 +24,9 @@ ALIVE_S = 20
 
 _VALUE = "="
 """Begins the fields of a heartbeat that are settings."""
+_COMPLAINT = "!"
+"""Begins the fields of a heartbeat that are lines of its log, the latest first."""
+_SELF = psutil.Process()
 _INDEX_S = 24 * 3600
 """The index of a cluster that was switched off goes away with this time to live."""
 
@@ -39,13 +44,30 @@ those that drain it are not to be taken for dead."""
 log = structlog.get_logger()
 
 
-class Heartbeat:
-    """Says that this process lives."""
+class Work(NamedTuple):
+    """What a process has done since it began, and what it has under way (None: it does not say)."""
 
-    def __init__(self, redis: Redis, keys: FrontierKeys, process: Process) -> None:
+    done: float
+    in_flight: int | None = None
+
+
+class Heartbeat:
+    """Says that this process lives, and what it does: ``work`` is asked with every beat."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        keys: FrontierKeys,
+        process: Process,
+        *,
+        work: Callable[[], Work] | None = None,
+    ) -> None:
         self._redis = redis
         self._keys = keys
         self.process = process
+        self._work = work
+        self._measured: tuple[float, float] | None = None
+        """Time and work done at the last beat."""
 
     async def join(self) -> None:
         """Say it for the first time, unless an equal that lives works with other values.
@@ -66,10 +88,30 @@ class Heartbeat:
     async def _say(self) -> list[bytes]:
         """Answers who was in the index before."""
         index = self._keys.processes()
-        fields = [part for pair in _fields(self.process).items() for part in pair]
+        told_now = {**_fields(self.process), **self._activity()}
+        fields = [part for pair in told_now.items() for part in pair]
         key, told = self._keys.process(self.process.name), [self.process.name, time.time(), *fields]
         said = self._redis.eval(_SAY, 2, key, index, ALIVE_S, _INDEX_S, *told)
         return cast("list[bytes]", await said)
+
+    def _activity(self) -> dict[str, Any]:
+        """The same fields with every beat: those that are not written keep what they were."""
+        now, rate, in_flight = time.monotonic(), "", ""
+        if self._work:
+            work = self._work()
+            in_flight = "" if work.in_flight is None else str(work.in_flight)
+            if self._measured and now > self._measured[0]:
+                at, done = self._measured
+                rate = f"{max(0.0, work.done - done) / (now - at):.2f}"
+            self._measured = (now, work.done)
+        complaints = [f"{one.at} {one.level} {one.text}" for one in latest_complaints()]
+        lines = dict(enumerate([*complaints, *[""] * (MOST - len(complaints))]))
+        return {
+            "rate": rate,
+            "in_flight": in_flight,
+            "rss": _SELF.memory_info().rss,
+            **{f"{_COMPLAINT}{number}": line for number, line in lines.items()},
+        }
 
     async def retire(self) -> None:
         """Say goodbye, so that an orderly end is seen at once."""
@@ -163,5 +205,18 @@ def _process(fields: dict[bytes, bytes]) -> Process:
         pid=int(told["pid"]),
         started=float(told["started"]),
         version=told["version"],
+        activity=_activity_of(told),
         values={name[1:]: value for name, value in told.items() if name.startswith(_VALUE)},
+    )
+
+
+def _activity_of(told: Mapping[str, str]) -> Activity:
+    """What older versions do not tell is not there."""
+    lines = [told[name] for name in sorted(told) if name.startswith(_COMPLAINT) and told[name]]
+    parts = [line.split(" ", 2) for line in lines]
+    return Activity(
+        rate=float(told["rate"]) if told.get("rate") else None,
+        in_flight=int(told["in_flight"]) if told.get("in_flight") else None,
+        resident_bytes=int(told["rss"]) if told.get("rss") else None,
+        complaints=tuple(Complaint(float(at), level, text) for at, level, text in parts),
     )

@@ -1,0 +1,266 @@
+"""The screen about a page that was fetched: what it says, where it leads, how it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import orjson
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from crawlstream.model.crawl import CrawlKey
+from rest_service.dashboard.cleaned import LONGEST, PREVIEW_HEADERS, preview, readable
+from rest_service.dashboard.render import path_of, render
+from rest_service.http.access import Client
+from rest_service.http.envelope import RequestRefused
+from rest_service.service import Service, TheClient, TheCrawl, TheService
+from rest_service.v2.crawls import crawl_state
+from rest_service.v2.ordered import beginnings_of, beside, read_ordered
+from rest_service.v2.reading import ends_of, one_record, read_page, start_of, wanted_by
+
+_SHOWN = 100_000
+"""Characters of a text that are shown at once."""
+_BEFORE = 2_000
+"""Characters that stand before the first match, where that is not in what is shown."""
+_MARKED = 1_000
+"""Matches that are marked."""
+_LINKS_SHOWN = 1_000
+_TABS = {
+    "text": "Text",
+    "preview": "Preview",
+    "links": "Links",
+    "headers": "Headers",
+    "raw": "Raw",
+}
+_ENDS = {
+    "older": "No earlier page of this crawl is in Kafka.",
+    "newer": "This is the latest page of this crawl.",
+    "far-older": "No earlier page of this crawl was found in time.",
+    "far-newer": "No later page of this crawl was found in time.",
+}
+_ELSEWHERE = frozenset({"links", "request_headers", "response_headers", "body"})
+"""Fields that have a tab of their own."""
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """A result as it came, and where it stands in its topic."""
+
+    place: tuple[int, int]
+    """Partition and offset."""
+    at_ms: int
+    value: Mapping[str, Any]
+
+    @property
+    def key(self) -> CrawlKey:
+        """The crawl that it belongs to."""
+        return CrawlKey(*(str(self.value.get(one)) for one in ("spiderid", "appid", "crawlid")))
+
+    @property
+    def kind(self) -> str:
+        """The media type that the site tells, with its parameters."""
+        headers = self.value.get("response_headers")
+        told = headers if isinstance(headers, dict) else {}
+        types = [text for name, text in told.items() if name.lower() == "content-type"]
+        first = types[0] if types else ""
+        return str(first[0] if isinstance(first, list) and first else first)
+
+    @property
+    def body(self) -> str:
+        """As it is in the record: text, or base64."""
+        return str(self.value.get("body") or "")
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the body is no text."""
+        return self.value.get("body_encoding") == "base64"
+
+    @property
+    def is_html(self) -> bool:
+        """Whether a browser would show the body as a page."""
+        start = self.body[:1000].lstrip("\ufeff \t\r\n").lower()
+        is_like = start.startswith(("<!doctype html", "<html"))
+        return not self.is_binary and ("html" in self.kind.lower() or is_like)
+
+    def text(self, tab: str) -> str:
+        """What a tab shows of the body."""
+        if tab == "text" and self.is_html:
+            return readable(self.body)
+        return self.body
+
+    def path(self, **more: str) -> str:
+        """The address of its screen."""
+        partition, offset = self.place
+        return f"/ui/page?{urlencode({'partition': partition, 'offset': offset, **more})}"
+
+
+async def _page_of(
+    service: TheService,
+    client: TheClient,
+    partition: Annotated[int, Query(ge=0)],
+    offset: Annotated[int, Query(ge=0)],
+) -> PageRecord:
+    return _page_at(await one_record(service, client, "results", (partition, offset)))
+
+
+ThePage = Annotated[PageRecord, Depends(_page_of)]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a text, with what was searched for in it."""
+
+    parts: Sequence[tuple[bool, str]]
+    """Whether it is a match, and the text, one after the other."""
+    matches: int
+    start: int
+    end: int
+    length: int
+
+
+def excerpt(text: str, q: str, start: int) -> Excerpt:
+    """The part from ``start`` on; with ``q``, no later than its first match from there on."""
+    found = list(re.finditer(re.escape(q), text, re.IGNORECASE)) if q else []
+    first = next((one.start() for one in found if one.start() >= start), None)
+    if first is not None and first >= start + _SHOWN:
+        start = first - _BEFORE
+    end = min(len(text), start + _SHOWN)
+    parts, at = [], start
+    for one in [one for one in found if start <= one.start() and one.end() <= end][:_MARKED]:
+        parts += [(False, text[at : one.start()]), (True, one[0])]
+        at = one.end()
+    parts.append((False, text[at:end]))
+    return Excerpt([part for part in parts if part[1]], len(found), start, end, len(text))
+
+
+@router.get("/page")
+async def page(
+    client: TheClient,
+    record: ThePage,
+    *,
+    tab: str = "text",
+    q: Annotated[str, Query(max_length=1000)] = "",
+    start: Annotated[int, Query(ge=0)] = 0,
+    end: str = "",
+) -> Response:
+    """One page as it came, in parts."""
+    tab = tab if tab in _TABS else "text"
+    shown = None
+    if tab == "raw" or (tab == "text" and not record.is_binary):
+        text = await asyncio.to_thread(record.text, tab)
+        shown = await asyncio.to_thread(excerpt, text, q, start)
+    return render(
+        "page.html",
+        "/ui/crawls",
+        client=client,
+        page=record,
+        value=record.value,
+        tab=tab,
+        tabs=_TABS,
+        q=q,
+        shown_text=shown,
+        links=_links(record, q) if tab == "links" else None,
+        fields=_fields(record) if tab == "raw" else (),
+        end=_ENDS.get(end, ""),
+        is_long=len(record.body) > LONGEST,
+        path_to=_path_to,
+    )
+
+
+@router.get("/page/preview")
+async def page_preview(record: ThePage) -> Response:
+    """A page for a frame that may nothing: what is harmless of it, under rules of its own."""
+    if not record.is_html:
+        raise RequestRefused(422, "This page is not HTML.", code="no_preview")
+    text = await asyncio.to_thread(preview, record.body, str(record.value.get("url")))
+    return HTMLResponse(text, headers=PREVIEW_HEADERS)
+
+
+@router.get("/page/older")
+async def older(service: TheService, client: TheClient, record: ThePage) -> Response:
+    """Lead to the page of the crawl that came before."""
+    return await _lead(service, client, record, is_older=True)
+
+
+@router.get("/page/newer")
+async def newer(service: TheService, client: TheClient, record: ThePage) -> Response:
+    """Lead to the page of the crawl that came next."""
+    return await _lead(service, client, record, is_older=False)
+
+
+async def _lead(
+    service: Service, client: Client, record: PageRecord, *, is_older: bool
+) -> Response:
+    key = record.key
+    wanted = wanted_by(client, appid=key.appid, crawlid=key.crawlid, spiderid=key.spiderid)
+    async with service.pages.of(client.name):
+        before, behind = await beside(service, "results", record.place, record.at_ms)
+        found = await read_ordered(
+            service,
+            "results",
+            wanted,
+            at=before if is_older else behind,
+            bounds=await (beginnings_of if is_older else ends_of)(service, "results"),
+            newest_first=is_older,
+        )
+    if not found.records:
+        way = "older" if is_older else "newer"
+        return _redirect(record.path(end=way if found.is_at_end else f"far-{way}"))
+    return _redirect(_page_at(found.records[0]).path())
+
+
+def _page_at(record: Mapping[str, Any]) -> PageRecord:
+    place = (record["partition"], record["offset"])
+    return PageRecord(place, record["at_ms"], record["value"])
+
+
+@router.get("/page/of")
+async def of(service: TheService, client: TheClient, key: TheCrawl, *, url: str) -> Response:
+    """Lead to the page that a crawl's latest run has of a URL, or to what became of it."""
+    ids = {"appid": key.appid, "crawlid": key.crawlid, "spiderid": key.spiderid}
+    wanted = wanted_by(client, url=url, **ids)
+    one = await crawl_state(service, key)
+    async with service.pages.of(client.name):
+        start = await start_of(service, "results", one)
+        found, _ = await read_page(service, "results", wanted, limit=1, start=start)
+    if not found.records:
+        return _redirect(f"/ui/url?{urlencode({'url': url, **ids})}")
+    return _redirect(_page_at(found.records[0]).path())
+
+
+def _redirect(path: str) -> Response:
+    return RedirectResponse(path, status_code=303)
+
+
+def _path_to(record: PageRecord, url: object) -> str:
+    """Where a URL of a page leads: to the page that the same crawl has of it."""
+    return path_of(record.key, "/ui/page/of", url=str(url))
+
+
+def _links(record: PageRecord, q: str) -> tuple[Sequence[tuple[str, str]], int]:
+    """URL and text of the links that have a text in them, and how many these are."""
+    told = record.value.get("links")
+    links = [
+        (str(one.get("url")), " ".join(str(one.get("text") or "").split()))
+        for one in (told if isinstance(told, list) else ())
+        if isinstance(one, dict)
+    ]
+    part = q.casefold()
+    fitting = [one for one in links if part in one[0].casefold() or part in one[1].casefold()]
+    return fitting[:_LINKS_SHOWN], len(fitting)
+
+
+def _fields(record: PageRecord) -> Sequence[tuple[str, object]]:
+    """What the record has else; maps as JSON."""
+    rest = {name: told for name, told in record.value.items() if name not in _ELSEWHERE}
+    return [
+        (name, orjson.dumps(told).decode() if isinstance(told, dict) else told)
+        for name, told in rest.items()
+    ]

@@ -1,0 +1,80 @@
+"""A fetched page on its screen: hostile or endless, it is text; and lists that links sort."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rest_service.dashboard import page
+from rest_service.dashboard.cleaned import LONGEST, preview, readable
+from rest_service.dashboard.listing import Listing, ordered
+from rest_service.dashboard.render import render
+from support.hostile_texts import SCRIPTS
+from unit.rest.test_pages import OPERATOR, OWN_TAGS, Seen, page_values
+
+
+@pytest.mark.parametrize("tab", list(page._TABS))
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_no_part_of_a_page_is_an_element(text: str, tab: str) -> None:
+    """In no tab does what a page says become anything; a preview's frame may do nothing."""
+    screen = render("page.html", client=OPERATOR, **page_values(text, tab))
+    elements = Seen(bytes(screen.body)).elements
+    frames = [attributes for tag, attributes in elements if tag == "iframe"]
+    assert {tag for tag, _ in elements} <= OWN_TAGS | {"iframe", "mark"}
+    assert all(one["sandbox"] in {None, ""} for one in frames)
+    assert all((one["src"] or "").startswith("/ui/page/preview?") for one in frames)
+    for _, attributes in elements:
+        assert not any(name.startswith(("on", "style")) for name in attributes)
+        assert (attributes.get("href") or "/").startswith(("/", "#"))
+
+
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_what_is_left_of_a_page_holds_no_address_and_no_script(text: str) -> None:
+    """A preview has elements and attributes of a list, none of which can lead or do anything."""
+    seen = Seen(preview(f'<p>{text}<p title="{text}">{text}', text).encode())
+    assert not {tag for tag, _ in seen.elements} & {"script", "iframe", "link", "base", "form"}
+    names = {name for _, attributes in seen.elements for name in attributes}
+    assert names <= {"lang", "charset", "name", "content", "alt", "dir", "colspan", "rowspan"}
+    assert "://" not in preview(f'<a href="http://x/">{text.replace("://", "")}</a>', "x")
+
+
+def test_the_text_of_a_page_is_what_people_read() -> None:
+    """A line for each block, entities as characters, neither scripts nor titles nor comments."""
+    body = "<title>t</title><h1>A &lt; b</h1><!-- c --><p>one\n  two<br>three<script>s</script>"
+    table = "<table><tr><td>1<td>2<tr><td>&amp;lt;p&amp;gt;</table>"
+    assert readable(body + table) == "A < b\none two\nthree\n1 2\n&lt;p&gt;"
+    assert readable("") == readable("<script>x") == ""
+    assert readable("\0\ud800") in {"", "?"}
+
+
+@pytest.mark.parametrize("part", ["<b><i><a><div>", "<table><td>", "<a><b></a>", "<div x=", "&#x"])
+def test_no_page_takes_long_to_clean(part: str) -> None:
+    """However deep or odd it is: half a megabyte takes less than two seconds of a CPU."""
+    began = time.process_time()
+    preview(part * (LONGEST // len(part)), "x")
+    assert time.process_time() - began < 2
+
+
+def test_a_text_is_shown_in_parts() -> None:
+    """From a place on, or from shortly before the first match that lies beyond."""
+    text = "a" * 250_000 + "Needle" + "b" * 10
+    start = page.excerpt(text, "", 0)
+    assert (start.start, start.end, start.length) == (0, 100_000, 250_016)
+    found = page.excerpt(text, "needle", 0)
+    assert (found.start, found.end, found.matches) == (248_000, 250_016, 1)
+    assert [part for part in found.parts if part[0]] == [(True, "Needle")]
+    assert "".join(part for _, part in found.parts) == text[248_000:]
+    assert page.excerpt(text, ".*", 0).matches == 0
+    assert page.excerpt("", "x", 9).parts == []
+
+
+def test_lists_are_sorted_by_links() -> None:
+    """A column leads to the list by it, largest numbers first, and then the other way round."""
+    listing = Listing("/x", {"q": "a&b", "state": ""}, "-done", frozenset({"done"}))
+    assert listing.by("name") == "/x?q=a%26b&sort=name"
+    assert listing.by("done") == "/x?q=a%26b&sort=done"
+    assert (listing.direction("done"), listing.direction("name")) == ("descending", "none")
+    rows, columns = [3, None, 1], {"n": lambda one: one}
+    assert ordered(rows, "-n", columns, otherwise="n") == ([3, 1, None], "-n")
+    assert ordered(rows, "nonsense", columns, otherwise="n") == ([1, 3, None], "n")
