@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -25,7 +25,7 @@ from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
 from crawlstream.model.url import canonical, domain_key, fingerprint, host_of, look_up_link
-from crawlstream.wire.stored import encode_entry, encode_link
+from crawlstream.wire.stored import EncodedLinks, LinkEncoder, encode_entry
 
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
@@ -86,28 +86,42 @@ class Children:
     def __init__(self, page: Page, traps: Traps = NO_TRAPS) -> None:
         self._page = page
         self._traps = traps
-        self._groups: dict[tuple[str, int, str | None, bool], Links] = {}
+        self._groups: dict[tuple[str, int, str | None, bool], tuple[Links, EncodedLinks]] = {}
         self._seen: set[str] = set()
         self._ordinal = 0
 
     @property
     def groups(self) -> Sequence[Links]:
         """One group for each domain, priority and spider."""
-        return list(self._groups.values())
+        return [group for group, _entries in self._groups.values()]
 
     def follow(self, urls: Iterable[str], response: Response) -> None:
         """Add plain links."""
         page, entry = self._page, self._page.hold.entry
         priority = _bounded(page.hold.priority + LEVEL_STEP)
-        stored = _encoder(response, entry.depth + 1, entry.callback)
+        adding_to = _encoder(response, entry.depth + 1, entry.callback)
+        seen, harmless = self._seen, self._traps.harmless
+        adding: dict[str, tuple[Callable[[str], None], Callable[[str], None]]] = {}
+        duplicates = 0
         for url in urls:
             try:
                 clean, domain, identity = _looked_up(url)
             except InvalidUrl:
                 page.filtered["url" if url.startswith(("http:", "https:")) else "scheme"] += 1
                 continue
-            if not self._is_refused(clean) and not self._is_duplicate(identity):
-                self._put(stored(clean), identity, (domain, priority, None, True))
+            if clean.count("/") > harmless and self._is_refused(clean):
+                continue
+            if identity in seen:
+                duplicates += 1
+                continue
+            seen.add(identity)
+            if (add := adding.get(domain)) is None:
+                group, entries = self._group((domain, priority, None, True))
+                add = adding[domain] = (group.fingerprints.append, adding_to(entries))
+            add[0](identity)
+            add[1](clean)
+        if duplicates:
+            page.filtered["duplicate"] += duplicates
 
     def request(self, request: Request, response: Response) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
@@ -160,7 +174,9 @@ class Children:
                 f" meta and body; the maximum is {most}"
             )
         domain = domain_key(host_of(entry.url))
-        self._put(stored, identity, (domain, priority, spiderid, counts))
+        group, entries = self._group((domain, priority, spiderid, counts))
+        group.fingerprints.append(identity)
+        entries.append(stored)
 
     def _is_refused(self, url: str) -> bool:
         trap = self._traps.refuses(url)
@@ -175,14 +191,20 @@ class Children:
         self._seen.add(identity)
         return False
 
-    def _put(self, entry: bytes, identity: str, key: tuple[str, int, str | None, bool]) -> None:
-        group = self._groups.get(key)
-        if group is None:
+    def _group(self, key: tuple[str, int, str | None, bool]) -> tuple[Links, EncodedLinks]:
+        found = self._groups.get(key)
+        if found is None:
             domain, priority, spiderid, counts = key
-            group = Links(domain=domain, priority=priority, spiderid=spiderid, counts=counts)
-            self._groups[key] = group
-        group.fingerprints.append(identity)
-        group.entries.append(entry)
+            entries = EncodedLinks()
+            group = Links(
+                domain=domain,
+                priority=priority,
+                spiderid=spiderid,
+                counts=counts,
+                entries=entries,
+            )
+            found = self._groups[key] = (group, entries)
+        return found
 
     def _salt(self, request: Request, url: str) -> str:
         """What sets an undeduplicated request apart, the same when its page is fetched again."""
@@ -252,20 +274,22 @@ def _is_json(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _encoder(response: Response, depth: int, callback: str | None) -> Callable[[str], bytes]:
-    """How a link of a page is stored: the short way where it has no more than its URL."""
+def _encoder(
+    response: Response, depth: int, callback: str | None
+) -> Callable[[EncodedLinks], Callable[[str], None]]:
+    """What adds links of a page to entries: the short way where they have no more than a URL."""
     parent, referrer_of = response.url, referrers_of(response)
     if callback is None and referrer_of is _as_usual:
-        return partial(encode_link, depth=depth, parent=parent.encode())
-    return lambda url: encode_entry(
-        Entry(
-            url=url,
-            depth=depth,
-            parent_url=parent,
-            callback=callback,
-            headers=referrer_of(url),
+        encoder = LinkEncoder(depth, parent.encode())
+        return lambda entries: entries.appender(encoder)
+
+    def encode(url: str) -> bytes:
+        headers = referrer_of(url)
+        return encode_entry(
+            Entry(url=url, depth=depth, parent_url=parent, callback=callback, headers=headers)
         )
-    )
+
+    return lambda entries: lambda url: entries.append(encode(url))
 
 
 def referrers_of(response: Response) -> Callable[[str], dict[str, str]]:

@@ -2,49 +2,33 @@
 
 What counts as a link, how it is resolved and canonicalized, and which duplicates are one, is as
 Scrapy's LxmlLinkExtractor has it, which ``tests/unit/crawler/links/test_links.py`` compares with.
-Most links on the web are plain: what the long way of resolving and quoting would give back
-unchanged takes a short cut here.
+Most links on the web are plain: where the long way of resolving, quoting and canonicalizing would
+only put a path behind another, or cut off a fragment, they take a short cut here.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
-from urllib.parse import urljoin, urlparse
+from urllib.parse import urlparse
 
 import structlog
 from lxml import etree
-from parsel.selector import create_root_node
 from scrapy.http import HtmlResponse, Response
 from scrapy.linkextractors import IGNORED_EXTENSIONS
-from scrapy.utils.response import get_base_url
-from w3lib.html import strip_html5_whitespace
-from w3lib.url import canonicalize_url, safe_url_string
+from w3lib.html import HTML5_WHITESPACE
+from w3lib.url import canonicalize_url
 
 from crawling.links.filters import Extensions, HostSet
+from crawling.links.hrefs import Hrefs
 from crawling.links.patterns import OutOfTime, Patience, Patterns
 from crawling.links.texts import LinkTexts
 from crawling.page.request import page_of
 from crawlstream.model.crawl import Profile
-from crawlstream.model.url import MAX_URL_LENGTH
-
-_SCHEMES = ("http://", "https://", "file://", "ftp://")
-"""What Scrapy lists; only the first two are followed."""
-
-_ORIGIN = r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::[1-9][0-9]*)?"
-_PATH = r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?"
-_PLAIN_URL = re.compile(_ORIGIN + _PATH)
-_PLAIN_PATH = re.compile(_PATH)
-_PLAIN_ORIGIN = re.compile(_ORIGIN + r"(?=[/?#]|\Z)")
-
-_HEAD = 4096
-"""Scrapy looks for a base element in so many characters, with the comments taken out."""
-_MAY_HAVE_BASE = re.compile(r"<base|<!--", re.IGNORECASE)
 
 LONGEST_MARKUP = 1 << 20
 """Characters in which links are looked for. What is made of them takes up to 45 times their size:
@@ -62,10 +46,6 @@ MOST_ANCHORS = 4 * MOST_LINKS
 """Elements that are looked at, repetitions included: far down a deep tree each one is dear."""
 MOST_URL_CHARACTERS = 1 << 19
 """What they may be long together. A base makes each of them as long as it likes."""
-_LONGEST_HREF = 16 * MAX_URL_LENGTH
-"""Longer ones are not even resolved: no crawl could follow them."""
-_LONG_HOST = re.compile(r"[^/?#]*//[^/?#]{512}")
-"""No host, with a port and in whatever letters, is so long; to encode one that is takes long."""
 
 _from_here: Any = etree.XPath(
     "count(descendant-or-self::a[@href]) + count(descendant-or-self::area[@href])"
@@ -87,14 +67,14 @@ class LinkRules:
     ) -> None:
         self._allow = Patterns(allow or ())
         self._deny = Patterns(deny or ())
+        self.has_expressions = bool(self._allow or self._deny)
+        """Whether :meth:`refusals` has anything to say."""
         self._patience = Patience()
         self._domains = HostSet(domains or ())
         self._extensions = Extensions(IGNORED_EXTENSIONS if extensions is None else extensions)
 
     def refusals(self, urls: Sequence[str]) -> Sequence[str | None]:
         """For each URL of a page why the expressions leave it out; None where they do not."""
-        if not self._allow and not self._deny:
-            return [None] * len(urls)
         verdicts: list[str | None] = []
         clock: AbstractContextManager[None] = nullcontext()
         if self._allow.backtrack_on(urls) or self._deny.backtrack_on(urls):
@@ -112,17 +92,18 @@ class LinkRules:
             return False
         return not (self._deny and self._deny.found_in(url))
 
-    def refuses(self, url: str, *, is_plain: bool) -> str | None:
-        """Why the other filters leave a URL out; None if they do not.
-
-        A plain URL ends with its path.
-        """
-        if is_plain and not self._domains:
-            return "extension" if self._extensions.end(url) else None
+    def refuses(self, url: str) -> str | None:
+        """Why the other filters leave a URL out; None if they do not. ValueError: it is none."""
         parts = urlparse(url)
         if self._domains and not self._domains.covers(parts):
             return "domain"
         return "extension" if self._extensions.end(parts.path) else None
+
+    def refuses_plain(self, url: str) -> str | None:
+        """The same of a URL that ``Hrefs`` calls plain: its path begins behind eight characters."""
+        if self._domains and not self._domains.cover_origin(url[: url.index("/", 8)]):
+            return "domain"
+        return "extension" if self._extensions.end(url.partition("?")[0]) else None
 
 
 def rules_of(profile: Profile) -> LinkRules:
@@ -148,67 +129,68 @@ def links_of(
     rules = rules_of(profile or page_of(response).hold.profile)
     found: dict[str, str] = {}
     refused: Counter[str] = Counter()
-    links = list(_extract(response, refused))
-    refusals = rules.refusals([url for url, _text, _is_plain in links])
-    for (url, text, is_plain), refusal in zip(links, refusals, strict=True):
+    links = _extract(response, refused)
+    refusals: Iterable[str | None] = repeat(None)
+    if rules.has_expressions:
+        refusals = rules.refusals([url for url, _clean, _text in links])
+    for (url, clean, text), refusal in zip(links, refusals, strict=False):
         try:
-            reason = refusal or rules.refuses(url, is_plain=is_plain)
-            clean = url if is_plain else canonicalize_url(url)
+            reason = refusal or (rules.refuses_plain(clean) if clean else rules.refuses(url))
+            if reason is None:
+                found.setdefault(clean or canonicalize_url(url), text)
+                continue
         except ValueError:
             reason = "url"
-        if reason is None:
-            found.setdefault(clean, text)
-        else:
-            refused[reason] += 1
+        refused[reason] += 1
     return list(found.items()), refused
 
 
-def _extract(response: Response, refused: Counter[str]) -> Iterable[tuple[str, str, bool]]:
-    """Each link once: its URL, its text, and whether the URL is plain."""
-    if not isinstance(response, HtmlResponse):
-        return
-    seen = set()
-    try:
-        response = _beginning(response)
-        markup = _markup(response)
-        texts = LinkTexts(len(markup))
-        # As ``response.selector`` parses, without what a selector takes besides.
-        anchors = create_root_node(markup, etree.HTMLParser).iter("a", "area")
-        for url, element, is_plain in _resolved(response, islice(anchors, MOST_ANCHORS)):
-            if url not in seen:
-                seen.add(url)
-                yield url, texts.of(element), is_plain
-        if (next_one := next(anchors, None)) is not None:
-            left = int(_from_here(next_one))
-            refused["too_many"] += left
-            log.warning("parse", outcome="links_cut", url=response.url, links=left)
-    except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
-        log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
+def _extract(response: Response, refused: Counter[str]) -> Sequence[tuple[str, str, str]]:
+    """Each link once: its URL, of a plain one the canonical URL as well, and its text."""
+    links: list[tuple[str, str, str]] = []
+    if isinstance(response, HtmlResponse):
+        try:
+            _find(_beginning(response), links, refused)
+        except Exception as error:  # noqa: BLE001  whatever the parser trips over, the page is kept
+            log.warning("parse", outcome="links_cut", url=response.url, error=str(error)[:200])
+    return links
 
 
-def _resolved(response: HtmlResponse, anchors: Iterator[Any]) -> Iterator[tuple[str, Any, bool]]:
-    """Each absolute URL that an anchor or area points to, and the element; not without end."""
-    base = _base_of(response)
-    origin = _PLAIN_ORIGIN.match(base)
-    hrefs: set[str] = set()
+def _find(response: HtmlResponse, links: list[tuple[str, str, str]], refused: Counter[str]) -> None:
+    """Add what anchors and areas point to; not without end, and what is beyond it is counted."""
+    markup = _markup(response)
+    resolve, text_of = Hrefs(response, markup).resolve, LinkTexts(len(markup)).of
+    anchors = _root_of(markup).iter("a", "area")
+    hrefs: set[str | None] = {None}
+    urls: set[str] = set()
     room = MOST_URL_CHARACTERS
-    for element in anchors:
+    for element in islice(anchors, MOST_ANCHORS):
         href = element.get("href")
-        if href is None or href in hrefs:
+        if href in hrefs:
             continue
         hrefs.add(href)
-        href = strip_html5_whitespace(href)
-        url: str | None = href
-        is_plain = _PLAIN_URL.fullmatch(href) is not None
-        if not is_plain and origin and _PLAIN_PATH.fullmatch(href):
-            url, is_plain = origin[0] + href, True
-        elif not is_plain:
-            url = _resolve(href, base, response)
-        if url is not None and (is_plain or url.startswith(_SCHEMES)):
-            yield url, element, is_plain
+        if resolved := resolve(href.strip(HTML5_WHITESPACE)):
+            url, clean = resolved
             room -= len(url)
-        if room < 0 or len(hrefs) == MOST_LINKS:
-            return
+            if url not in urls:
+                urls.add(url)
+                links.append((url, clean, text_of(element)))
+        if room < 0 or len(hrefs) > MOST_LINKS:
+            break
+    if (next_one := next(anchors, None)) is not None:
+        left = int(_from_here(next_one))
+        refused["too_many"] += left
+        log.warning("parse", outcome="links_cut", url=response.url, links=left)
+
+
+_parser = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True)
+
+
+def _root_of(markup: str) -> Any:
+    """The tree of a page, as ``response.selector`` makes it, by a parser that is made once."""
+    body = markup.strip().replace("\x00", "").encode() or b"<html/>"
+    root = etree.fromstring(body, _parser)
+    return etree.fromstring(b"<html/>", _parser) if root is None else root
 
 
 def _beginning(response: HtmlResponse) -> HtmlResponse:
@@ -225,25 +207,3 @@ def _markup(response: HtmlResponse) -> str:
         return text
     log.warning("parse", outcome="links_cut", url=response.url, characters=len(text))
     return text[: text.rfind("<", 0, LONGEST_MARKUP)]
-
-
-def _base_of(response: HtmlResponse) -> str:
-    """What relative links are relative to; a base that is no URL counts as none."""
-    if _MAY_HAVE_BASE.search(response.text[:_HEAD]) or not _PLAIN_URL.fullmatch(response.url):
-        with suppress(ValueError):
-            return get_base_url(response)
-    return response.url
-
-
-def _resolve(href: str, base: str, response: HtmlResponse) -> str | None:
-    """The long way, as Scrapy goes it; None where it leads nowhere."""
-    if len(href) > _LONGEST_HREF:
-        return None
-    try:
-        joined = urljoin(base, href)
-        if _LONG_HOST.match(joined):
-            return None
-        quoted = safe_url_string(joined, encoding=response.encoding)
-        return urljoin(response.url, quoted)
-    except ValueError:
-        return None

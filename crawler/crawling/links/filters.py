@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from urllib.parse import ParseResult
+from urllib.parse import ParseResult, urlparse
 
 _LONGEST_HOST = 253
 """Characters of a host that DNS could know."""
+_ORIGINS_REMEMBERED = 1_000
+"""By each set of rules: a page's links lead to few."""
 
 
 class HostSet:
@@ -15,12 +17,22 @@ class HostSet:
 
     def __init__(self, rules: Iterable[str]) -> None:
         self._ports: dict[str, set[int | None]] = defaultdict(set)
+        self._covered: dict[str, bool] = {}
         for each in rules:
             host, port = _host_and_port(each)
             self._ports[host].add(port)
 
     def __bool__(self) -> bool:
         return bool(self._ports)
+
+    def cover_origin(self, origin: str) -> bool:
+        """Whether all URLs of an origin lead there; ValueError if its port is none."""
+        verdict = self._covered.get(origin)
+        if verdict is None:
+            if len(self._covered) == _ORIGINS_REMEMBERED:
+                self._covered.clear()
+            verdict = self._covered[origin] = self.covers(urlparse(origin))
+        return verdict
 
     def covers(self, parts: ParseResult) -> bool:
         """Whether a URL leads there; ValueError if its port is none."""
@@ -55,19 +67,22 @@ class Extensions:
     def __init__(self, names: Iterable[str]) -> None:
         self._plain = set()
         self._dotted: dict[int, set[str]] = defaultdict(set)
+        self._last_parts = set()
+        """Of those with a dot in them."""
         for name in names:
             if "." in name:
                 self._dotted[len(name) + 1].add(f".{name}")
+                self._last_parts.add(name.rpartition(".")[2])
             else:
                 self._plain.add(name)
 
     def end(self, path: str) -> bool:
         """Whether a path, or a URL that ends with one, has one of them."""
-        path = path.lower()
         _rest, dot, name = path.rpartition(".")
+        name = name.lower()
         if dot and name in self._plain:
             return True
-        for length, names in self._dotted.items():  # noqa: SIM110  any() takes three times as long
-            if path[-length:] in names:
-                return True
-        return False
+        return bool(dot) and name in self._last_parts and self._end_dotted(path.lower())
+
+    def _end_dotted(self, path: str) -> bool:
+        return any(path[-length:] in names for length, names in self._dotted.items())

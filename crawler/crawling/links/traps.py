@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 
@@ -13,6 +14,12 @@ class Traps:
 
     max_segments: int
     max_repeats: int
+    harmless: float = field(init=False)
+    """So many slashes in an absolute URL are no sign of a trap."""
+
+    def __post_init__(self) -> None:
+        signs = [each for each in (self.max_segments, self.max_repeats) if each]
+        object.__setattr__(self, "harmless", min(signs, default=math.inf) + 2)
 
     def refuses(self, url: str) -> str | None:
         """Why a canonical URL is not followed: a reason under ``filtered``; None if it is.
@@ -20,8 +27,7 @@ class Traps:
         ``path_depth``: the path has more segments than any sane site. ``path_repeats``: one of
         them occurs too often, as when relative links pile up (``/a/b/a/b/a/b``).
         """
-        most = max(url.count("/") - 2, 0)
-        if most <= min(self.max_segments or most, self.max_repeats or most):
+        if url.count("/") <= self.harmless:
             return None
         segments = [each for each in urlsplit(url).path.split("/") if each]
         if self.max_segments and len(segments) > self.max_segments:

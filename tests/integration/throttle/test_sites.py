@@ -84,10 +84,12 @@ async def test_links_are_filed_like_seeds(bench: Bench) -> None:
     await bench.rule(WIDE_OPEN, {HOME: SLOW, SHOP: FAST, DEEP: FAST})
     await bench.feed.seeds("start/0")
     (hold,) = await bench.worker.lease()
-    group, more = filed(HOME, 1), [filed(SHOP, 1, 2), filed(DEEP, 1), filed(WWW, 1)]
-    for each in more:
-        group.fingerprints.extend(each.fingerprints)
-        group.entries.extend(each.entries)
+    all_of_them = [filed(HOME, 1), filed(SHOP, 1, 2), filed(DEEP, 1), filed(WWW, 1)]
+    group = replace(
+        all_of_them[0],
+        fingerprints=[name for each in all_of_them for name in each.fingerprints],
+        entries=[entry for each in all_of_them for entry in each.entries],
+    )
     await bench.worker.settle(hold, links=[group], sent_ms=0)
     assert await come_all(bench) == [f"{DEEP}/1", f"{HOME}/1", f"{SHOP}/1"]
     state = await bench.state()

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire.stored import (
+    EncodedLinks,
+    LinkEncoder,
     decode_entry,
     decode_profile,
     encode_entry,
-    encode_link,
     encode_profile,
 )
 
@@ -83,11 +84,44 @@ def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
 
 
 @quick
-@given(_URLS, st.integers(0, 300), _URLS)
-def test_a_link_is_stored_like_any_entry(url: str, depth: int, parent: str) -> None:
-    """The short way to a stored link ends at the same bytes."""
-    entry = Entry(url=url, depth=depth, parent_url=parent)
-    assert encode_link(url, depth, parent.encode()) == encode_entry(entry)
+@given(
+    st.lists(_URLS | st.text("ab/", max_size=400), max_size=8),
+    st.integers(0, 300),
+    _URLS | st.text("ab/", max_size=800),
+)
+def test_links_are_stored_like_any_entry(urls: list[str], depth: int, parent: str) -> None:
+    """The short way to the stored links of a page ends at the same bytes."""
+    encoder = LinkEncoder(depth, parent.encode())
+    for url in urls:
+        entry = Entry(url=url, depth=depth, parent_url=parent)
+        assert encoder.encode(url) == encode_entry(entry)
+
+
+def test_links_are_encoded_when_they_are_looked_at() -> None:
+    """And are a list of entries like any other, though some came encoded."""
+
+    class Counted(LinkEncoder):
+        links: list[str] = []  # noqa: RUF012  of this test alone
+
+        def encode(self, link: str) -> bytes:
+            self.links.append(link)
+            return super().encode(link)
+
+    urls = [f"http://a.example/{number}" for number in range(4)]
+    expected = [encode_entry(Entry(url=url, depth=1, parent_url=urls[0])) for url in urls]
+    encoder = Counted(1, urls[0].encode())
+    links = EncodedLinks()
+    add = links.appender(encoder)
+    add(urls[0])
+    add(urls[1])
+    links.append(expected[2])
+    assert (len(links), Counted.links) == (3, [])
+    links.appender(Counted(1, urls[0].encode()))(urls[3])
+    assert Counted.links == [urls[3]]
+    assert [*links] == expected
+    assert [*links[1:3]] == expected[1:3]
+    assert links[-1] == expected[3]
+    assert (Counted.links.count(urls[1]), Counted.links.count(urls[3])) == (2, 1)
 
 
 @quick

@@ -9,6 +9,7 @@ whoever filed it, and when; to file it well only saves the grant.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -69,14 +70,15 @@ class HostSites:
     def _file(self, group: Links) -> Sequence[Links]:
         if group.domain not in self._parted:
             return [group]
-        parts: dict[str | None, Links] = {}
+        parts: dict[str | None, tuple[list[str], list[bytes]]] = defaultdict(lambda: ([], []))
         for fingerprint, entry in zip(group.fingerprints, group.entries, strict=True):
-            site = self._of_entry(group.domain, entry)
-            if site not in parts:
-                parts[site] = replace(group, site=site, fingerprints=[], entries=[])
-            parts[site].fingerprints.append(fingerprint)
-            parts[site].entries.append(entry)
-        return list(parts.values())
+            fingerprints, entries = parts[self._of_entry(group.domain, entry)]
+            fingerprints.append(fingerprint)
+            entries.append(entry)
+        return [
+            replace(group, site=site, fingerprints=fingerprints, entries=entries)
+            for site, (fingerprints, entries) in parts.items()
+        ]
 
     def _of_entry(self, domain: str, entry: bytes) -> str | None:
         if self._table is None:

@@ -61,11 +61,13 @@ class LinkCache:
         kept: list[Links] = []
         left_out = 0
         for group in links:
-            places = [n for n, each in enumerate(group.fingerprints) if not _is_in(known, each)]
-            left_out += len(group.fingerprints) - len(places)
-            if len(places) == len(group.fingerprints):
+            fingerprints = group.fingerprints
+            if all(each.isdisjoint(fingerprints) for each in known):
                 kept.append(group)
-            elif places:
+                continue
+            places = [n for n, each in enumerate(fingerprints) if not _is_in(known, each)]
+            left_out += len(fingerprints) - len(places)
+            if places:
                 kept.append(_only(group, places))
         return kept, left_out
 

@@ -40,8 +40,8 @@ class Links:
     """Whether they use up ``domain_max_pages`` and ``max_pages`` (redirect targets do not)."""
     fingerprints: list[str] = field(default_factory=list)
     """Signed 64-bit numbers as decimal text; see ``model.url.fingerprint``."""
-    entries: list[bytes] = field(default_factory=list)
-    """As ``wire.stored.encode_entry`` makes them."""
+    entries: Sequence[bytes] = field(default_factory=list)
+    """As ``wire.stored.encode_entry`` makes them, perhaps only when they are looked at."""
     site: str | None = None
     """What they are counted under where a rule parts the domain; the frontier finds it."""
 

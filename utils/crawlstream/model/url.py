@@ -127,12 +127,19 @@ def look_up_link(url: str) -> tuple[str, str, str]:
     time for the plain ones. InvalidUrl says in a sentence why it cannot be crawled.
     """
     match = _PLAIN_URL.fullmatch(url)
-    if match is None or "/." in match[3]:
-        clean = canonical(url)
-        return clean, domain_key(host_of(clean)), fingerprint(clean)
-    netloc, domain = _place_of(match[1], match[2])
-    clean = _checked_length(f"{match[1]}://{netloc}{match[3]}")
-    return clean, domain, _digest(f"GET {clean} 0  ".encode())
+    if match is None:
+        return _look_up_slowly(url)
+    scheme, authority, rest = match.groups()
+    if "/." in rest:
+        return _look_up_slowly(url)
+    netloc, domain = _place_of(scheme, authority)
+    clean = _checked_length(url if netloc == authority else f"{scheme}://{netloc}{rest}")
+    return clean, domain, _digest(b"GET %b 0  " % clean.encode())
+
+
+def _look_up_slowly(url: str) -> tuple[str, str, str]:
+    clean = canonical(url)
+    return clean, domain_key(host_of(clean)), fingerprint(clean)
 
 
 def host_of(url: str) -> str:

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast, overload
 
 from crawlstream.model.crawl import Entry, Profile
 from crawlstream.wire import jsontext
@@ -46,6 +46,9 @@ _PLAIN = _SYMBOLS.replace(_SHIFT, b"")
 _RARE_CAPITAL = re.compile(rb"[G-Z]")
 _RARE_CAPITALS = re.compile(rb"[G-Z]+")
 _SHIFTED = re.compile(rb"\^([a-z])")
+
+_SHORT_PARENT = 512
+"""Bytes of a URL; what :class:`LinkEncoder` keeps of a longer one would be much."""
 
 _EXTRAS = {
     "origin": "o",
@@ -85,9 +88,96 @@ def encode_entry(entry: Entry) -> bytes:
     return _encode(entry.url.encode(), entry.depth, parent, extras)
 
 
-def encode_link(url: str, depth: int, parent: bytes) -> bytes:
-    """As ``encode_entry`` of an entry that has no more than this, as most; ``parent``: its URL."""
-    return _encode(url.encode(), depth, parent)
+class LinkEncoder:
+    """As ``encode_entry`` of entries that have no more than a URL, a depth and a parent, as most.
+
+    What the links of one page share with one another is worked out once.
+    """
+
+    __slots__ = ("_depth", "_firsts", "_is_short", "_lasts", "_parent")
+
+    def __init__(self, depth: int, parent: bytes) -> None:
+        """``parent`` is the URL of the page."""
+        self._depth = depth
+        self._parent = parent
+        self._is_short = depth < 0x80 and len(parent) <= _SHORT_PARENT
+        self._firsts: dict[int, int] = {}
+        self._lasts: dict[int, int] = {}
+        """So many of the parent's bytes as a number, from its beginning and from its end."""
+
+    def encode(self, link: str) -> bytes:
+        """One link; its URL."""
+        url, parent = link.encode(), self._parent
+        if not self._is_short:
+            return _encode(url, self._depth, parent)
+        most = min(len(url), len(parent))
+        first = self._firsts.get(most)
+        if first is None:
+            first = self._firsts[most] = int.from_bytes(parent[:most], "big")
+        difference = first ^ int.from_bytes(url[:most], "big")
+        prefix = most - (difference.bit_length() + 7) // 8
+        most -= prefix
+        last = self._lasts.get(most)
+        if last is None:
+            last = self._lasts[most] = int.from_bytes(parent[len(parent) - most :], "little")
+        difference = last ^ int.from_bytes(url[len(url) - most :], "little")
+        suffix = most - (difference.bit_length() + 7) // 8
+        rest = parent[prefix : len(parent) - suffix]
+        if prefix > 0x7F or suffix > 0x7F or len(rest) > 0x7F:
+            return _encode(url, self._depth, parent)
+        scheme = 1 if url.startswith(b"http://") else 2 if url.startswith(b"https://") else 0
+        text = rest + url[len(_SCHEMES[scheme]) :]
+        packed = _pack(text)
+        flags = scheme | _HAS_PARENT if packed is None else scheme | _HAS_PARENT | _IS_PACKED
+        head = bytes((_VERSION, flags, self._depth, prefix, suffix, len(rest)))
+        return head + (text if packed is None else packed)
+
+
+class EncodedLinks(Sequence[bytes]):
+    """Entries of links, each encoded whenever it is looked at: most links never are.
+
+    What the frontier knows anyway is left out before that, by its fingerprint.
+    """
+
+    __slots__ = ("_encoder", "_items")
+
+    def __init__(
+        self, items: Iterable[str | bytes] = (), encoder: LinkEncoder | None = None
+    ) -> None:
+        """URLs for the encoder, and entries."""
+        self._items = list(items)
+        self._encoder = encoder
+
+    def append(self, entry: bytes) -> None:
+        """Add an entry."""
+        self._items.append(entry)
+
+    def appender(self, encoder: LinkEncoder) -> Callable[[str], None]:
+        """What adds a link by its URL; that of a second page is encoded at once."""
+        self._encoder = self._encoder or encoder
+        if self._encoder is encoder:
+            return self._items.append
+        return lambda url: self._items.append(encoder.encode(url))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._encoded, self._items)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> EncodedLinks: ...
+    def __getitem__(self, place: int | slice) -> bytes | EncodedLinks:
+        if isinstance(place, slice):
+            return EncodedLinks(self._items[place], self._encoder)
+        return self._encoded(self._items[place])
+
+    def _encoded(self, item: str | bytes) -> bytes:
+        if isinstance(item, bytes) or self._encoder is None:
+            return cast(bytes, item)
+        return self._encoder.encode(item)
 
 
 def encode_seed(url: str, origin: str) -> bytes:

@@ -10,8 +10,10 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.link_cache import LinkCache
-from crawlstream.model.effects import Outcome, Settle
+from crawlstream.model.effects import Links, Outcome, Settle
 from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.url import fingerprint
+from crawlstream.wire.stored import EncodedLinks, LinkEncoder
 from support.frontier.bench import Bench, links
 
 pytest_plugins = ["support.frontier.fixtures"]
@@ -60,6 +62,37 @@ async def test_a_stopped_crawl_begins_with_nothing_known(bench: Bench) -> None:
     await bench.feed.seeds("a/1")
     await bench.worker.settle(*await bench.worker.lease(), links=[links("a", [11])])
     assert await bench.worker.urls() == ["a/11"]
+
+
+class Counted(LinkEncoder):
+    """Knows what it has encoded."""
+
+    def __init__(self, depth: int, parent: bytes) -> None:
+        super().__init__(depth, parent)
+        self.links: list[str] = []
+
+    def encode(self, link: str) -> bytes:
+        """As usual."""
+        self.links.append(link)
+        return super().encode(link)
+
+
+async def test_only_what_travels_is_encoded(bench: Bench) -> None:
+    """What a worker leaves out it does not encode, until Redis asks for all of it."""
+    await bench.feed.seeds("b/1", "b/2", "b/3")
+    holds = await bench.worker.lease(3)
+    encoders = [Counted(1, hold.entry.url.encode()) for hold in holds]
+    urls = [f"http://a/{number}" for number in range(10, 16)]
+    pages = [urls[:3], urls[:4], urls]
+    for hold, encoder, found in zip(holds, encoders, pages, strict=True):
+        group = Links(domain="a", priority=1, entries=EncodedLinks(found, encoder))
+        group.fingerprints.extend(map(fingerprint, found))
+        if hold is holds[2]:
+            await bench.pretend_restart()
+        await bench.worker.settle(hold, links=[group])
+    assert [encoder.links for encoder in encoders] == [urls[:3], urls[3:4], urls[4:] + urls]
+    state = await bench.state()
+    assert (state.done, state.queued) == (3, len(urls))
 
 
 async def test_what_redis_lost_with_its_latest_second_is_put_again(bench: Bench) -> None:

@@ -85,6 +85,13 @@ _HREFS = st.one_of(
     st.builds("http://{}/{}{}".format, _HOSTS, _PATHS, _ENDS),
     st.builds("{}{}".format, _PATHS, _ENDS),
     st.builds("{}{}{}".format, st.sampled_from(["http://", "HTTP://", "https://"]), _HOSTS, _PLAIN),
+    st.builds(
+        "{}{}{}{}".format,
+        st.sampled_from(["", "/", "../", "../../", "../../../", "./", "//c.example:8080/", "//"]),
+        st.sampled_from(["", "x", "x/", "x/y.html", "x//y", "../x", "x:y", "x.jpg", ".x", "~x"]),
+        st.sampled_from(["", "?", "?a=b", "?a", "?a=b&c=d", "?a=b?c", "?a=/"]),
+        st.sampled_from(["", "#", "#top", "#a b", "#?a=b", "#é", "#a/../b"]),
+    ),
     st.sampled_from(
         ["", "#", "mailto:x", "http://[", "http://a.example:port/", "//c.example:8080/x"]
     ),
@@ -119,7 +126,16 @@ _BASES = st.sampled_from(
 )
 
 
-_URLS = st.sampled_from(["http://a.example/p", "http://a.example", "http://a.example/p/?q=é#f"])
+_URLS = st.sampled_from(
+    [
+        "http://a.example/p",
+        "http://a.example",
+        "http://a.example/p/?q=é#f",
+        "https://a.example/p/q/r.html?a=b",
+        "http://a.example/p/./q/../r",
+    ]
+)
+_CHARSETS = st.sampled_from(["utf-8"] * 5 + ["utf-16", "latin-1", "shift_jis"])
 _PAGES = st.builds(
     lambda base, hrefs: f"<html><head>{base}</head><body>{''.join(hrefs)}</body></html>",
     _BASES,
@@ -150,12 +166,13 @@ def scrapys(response: HtmlResponse, filters: dict[str, Any]) -> list[tuple[str, 
 
 
 @settings(max_examples=GENERATED, deadline=None)
-@given(page=_PAGES, filters=_FILTERS, url=_URLS)
+@given(page=_PAGES, filters=_FILTERS, url=_URLS, charset=_CHARSETS)
 def test_the_same_links_pass_as_with_scrapys_extractor(
-    page: str, filters: dict[str, Any], url: str
+    page: str, filters: dict[str, Any], url: str, charset: str
 ) -> None:
     """For any page and any filters, the list equals Scrapy's."""
-    response = html(page, url)
+    headers = {"Content-Type": f"text/html; charset={charset}"}
+    response = HtmlResponse(url, body=page.encode(charset, "replace"), headers=headers)
     links, _refused = links_of(response, Profile(**filters))
     assert links == scrapys(response, filters)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crawlstream.frontier.codec.links import (
     GROUPS_PER_CALL,
@@ -31,7 +31,8 @@ def pack_spills(
 ) -> list[Spill]:
     """The children of a held page as records for Kafka."""
     spills = []
-    for chunk, groups in enumerate(_parts(links, LINKS_PER_RECORD)):
+    encoded = [replace(group, entries=[*group.entries]) for group in links]
+    for chunk, groups in enumerate(_parts(encoded, LINKS_PER_RECORD)):
         record = [
             _VERSION,
             worker,
