@@ -42,5 +42,5 @@ def serving(folder: Path, host: str) -> Iterator[str]:
 class _Quiet(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def log_request(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:
         """Say nothing."""

@@ -144,6 +144,25 @@ async def test_robots_txt_is_paid_for_and_its_crawl_delay_is_kept(
         assert all(fifth - first >= 1 - STAMP_S for first, fifth in windows)
 
 
+async def test_a_first_page_follows_its_robots_txt_and_no_window_exceeds_its_hits(
+    cluster: CrawlerCluster, site: CrawlerSite
+) -> None:
+    """The two first requests of a host go together where the rule has room for both."""
+    rule, hosts = ThrottleRule(hits=3, window_s=6), ["127.0.0.5", "127.0.0.6"]
+    site.pages |= {"/robots.txt": Answer(b""), **{f"/{n}": page() for n in range(3)}}
+    await cluster.set_rules(rule, {})
+    with cluster.worker(ROBOTSTXT_OBEY="true"), cluster.worker(ROBOTSTXT_OBEY="true"):
+        urls = (site.url(f"/{n}", host=host) for n in range(3) for host in hosts)
+        state = await cluster.end_of(await cluster.feed(*urls), timeout_s=90)
+    assert state.done == 6
+    for host in hosts:
+        first, second, third = arrivals(site, host)
+        assert first < 1.5, "the first page waited for a turn of its own"
+        assert second >= 4 - STAMP_S
+        assert third >= 2 - STAMP_S
+        assert first + second + third >= rule.window_s - STAMP_S
+
+
 async def test_links_into_blocked_domains_wait_or_are_filtered_as_the_operator_wants(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:

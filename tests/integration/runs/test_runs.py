@@ -224,7 +224,8 @@ def test_a_person_lists_and_compares(command: Callable[..., tuple[int, str, str]
     told = json.loads(out)
     assert (told["before"]["run"], told["counts"]["same"], told["changes"]["new"]) == (1, 1, [])
     status, out, _ = command("compare", KEY.crawlid, "--before-crawl", "summer", "--after", "1")
-    assert out.startswith("Run 9 of summer and run 1: 3 new")
+    assert out.startswith("Before: run 9 of summer, started ")
+    assert out.splitlines()[2].startswith("3 new, ")
     status, _, told = command("runs", "nothing")
     assert status == 1
     assert told.startswith("crawlstream: no run of crawl nothing of application shop found: ")

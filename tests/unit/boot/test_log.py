@@ -57,6 +57,7 @@ def test_a_client_repeats_itself_once_a_minute() -> None:
     assert not is_heard("kafka.cluster", "no node %s", 2)
     assert is_heard("kafka.cluster", "something else")
     assert is_heard("kazoo.client", "no node %s", 1)
+    assert not is_heard("kafka.coordinator", "group_id is None: disabling auto-commit.")
     assert all(is_heard("scrapy.core", "page %s", number) for number in range(3))
     now = 61.0
     assert is_heard("kafka.cluster", "no node %s", 3)

@@ -74,6 +74,8 @@ class _Seldom(logging.Filter):
 
     _CLIENTS = ("kafka.", "kazoo.")
     _PAUSE_S = 60.0
+    _MEANT = ("group_id is None",)
+    """Warnings of what is as it shall be: who only reads a topic is in no group."""
     _KNOWN_LIMIT = 1000
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,6 +87,8 @@ class _Seldom(logging.Filter):
         """Whether this is to be written."""
         if not record.name.startswith(self._CLIENTS):
             return True
+        if str(record.msg).startswith(self._MEANT):
+            return False
         if len(self._said_at) >= self._KNOWN_LIMIT:
             self._said_at.clear()
         what, now = (record.name, str(record.msg)), self._clock()

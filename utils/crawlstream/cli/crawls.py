@@ -41,8 +41,8 @@ def crawls(
 ) -> None:
     """List current crawls and those that ended recently.
 
-    The command reads only counters from the frontier, so large crawls take no longer than small
-    ones.
+    "waiting" counts pages that are queued, "in flight" those being fetched, and "filtered" links
+    that were not followed: duplicates, or outside the limits of the crawl.
 
     Example: crawlstream crawls --under-way
     """

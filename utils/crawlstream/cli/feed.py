@@ -103,7 +103,7 @@ def feed(  # noqa: PLR0913  an option each
     skip: _Skip = 0,
     as_json: _AsJson = False,
 ) -> None:
-    """Send crawl, action, stats or zookeeper requests to the cluster.
+    """Send requests to the cluster: URLs to crawl, or actions on crawls.
 
     A file contains one JSON object per line, or one JSON document (an object or an array of
     objects), or a CSV table of crawl requests. The first row of a table names the fields; lists are

@@ -45,8 +45,8 @@ def info(
 ) -> None:
     """Show all crawls, or the progress of one crawl.
 
-    For one crawl the command sends a request through Kafka, as any client would. The list of all
-    crawls is read from the frontier. Exit code 1 if there is no such crawl.
+    Shows counts of pages by what became of them, the pace, the time left, and the domains where
+    most pages wait. Exit code 1 if there is no such crawl.
 
     Example: crawlstream info 7f3a9c0b12de --json
     """

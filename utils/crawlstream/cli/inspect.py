@@ -74,8 +74,8 @@ def inspect(
 ) -> None:
     """Show where a page is, the state of a domain, or the progress of a crawl.
 
-    The frontier stores queued and in-flight pages, and for finished pages only that they were seen.
-    Outcomes of finished pages are on the result and event topics.
+    The frontier is the queues in Redis. It stores queued and in-flight pages, and for finished
+    pages only that they were seen. Outcomes of finished pages are on the result and event topics.
 
     Example: crawlstream frontier inspect https://example.com/page --crawlid 7f3a9c0b12de
     """

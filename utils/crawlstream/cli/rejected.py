@@ -20,7 +20,6 @@ import structlog
 import typer
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from crawlstream.boot.clients import kafka_of
@@ -45,6 +44,7 @@ _BATCH_BYTES = 16 * 1024 * 1024
 _REMEMBERED = 100_000
 """Names among which one that comes again is recognised: a crash repeats the latest only."""
 
+_NAME_WIDTH = 12
 _NARROW_WHY = 36
 """Characters of a reason below which it has lines of its own."""
 
@@ -113,10 +113,10 @@ def show(
     if as_json:
         _write_json(fields)
         return
-    table = Table(box=None, show_header=False)
+    # In no table: to lay out a megabyte takes rich minutes.
     for key, value in fields.items():
-        table.add_row(key, "\n".join(value) if isinstance(value, list) else str(value))
-    _plain_console().print(table)
+        for line in value if isinstance(value, list) else [value]:
+            say(f"{key:<{_NAME_WIDTH}}{line}")
 
 
 @rejected.command("replay")

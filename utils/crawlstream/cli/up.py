@@ -43,11 +43,15 @@ def up(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="Same as --spider link=N. [default: 1]")
+        int | None, typer.Option(min=0, max=MOST, help="Same as --spider link=N; default: 1.")
     ] = None,
     wanderers: Annotated[
         int | None,
-        typer.Option(min=0, max=MOST, help="Same as --spider wandering=N. [default: 0]"),
+        typer.Option(
+            min=0,
+            max=MOST,
+            help="Same as --spider wandering=N, a bundled spider; default: 0.",
+        ),
     ] = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.

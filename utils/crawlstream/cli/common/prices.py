@@ -85,7 +85,7 @@ class _Table:
             root = loader.get_single_node()
             found = {} if root is None else self._section(loader, root)
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]  # as PyYAML's stubs have it
+            loader.dispose()
         if self._problems:
             raise ConfigError(f"{self._source}: {'; '.join(self._problems)}")
         return Prices(**found)
