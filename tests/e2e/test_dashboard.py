@@ -206,7 +206,7 @@ async def _see_what_came(screens: Screens, crawlid: str) -> None:
             await screens.follow(title)
             await screens.reads(told, url)
             await screens.suits_everybody()
-        await tab.fill("[name=q]", "<h1>")
+        await tab.fill("main [name=q]", "<h1>")
         await tab.run("document.querySelector('main form').submit()")
         await screens.reads("1 match")
         assert await tab.text("mark") == "<h1>"
