@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client
 from crawlstream.boot.health import Health, serve
@@ -32,9 +33,11 @@ from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
+from crawlstream.model.throttle import ThrottleTable
 from crawlstream.plugins import Context
 from crawlstream.stats.heartbeat import Heartbeat
 from crawlstream.stats.history import History
+from crawlstream.stats.rule_history import note_changes
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
@@ -210,7 +213,16 @@ def _rules(resources: Resources) -> ThrottleSync:
         resources.editor,
         lambda on_table: watch(on_table=on_table),
         scope=settings.throttle_scope,
+        on_copied=partial(_note_changes, resources),
     )
+
+
+async def _note_changes(resources: Resources, before: ThrottleTable, after: ThrottleTable) -> None:
+    """For people: rules rule whether or not their history can be written."""
+    try:
+        await note_changes(resources.redis, resources.keys, before, after)
+    except RedisError as error:
+        log.warning("rules", outcome="not_noted", error=str(error))
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -16,6 +16,9 @@ from crawlstream.throttle.watch import OnTable, ThrottleWatch
 
 CHECK_EVERY_S = 2.0
 """How soon a Redis that lost its rules, and so grants nothing, is given them again."""
+
+OnCopied = Callable[[ThrottleTable, ThrottleTable], Awaitable[None]]
+"""Called with the table that was in force and the one that is; what it raises ends the step."""
 
 log = structlog.get_logger()
 
@@ -34,8 +37,10 @@ class ThrottleSync:
         watch: Callable[[OnTable], ThrottleWatch],
         *,
         scope: str = "",
+        on_copied: OnCopied,
     ) -> None:
         self._rules = rules
+        self._on_copied = on_copied
         self._scope = scope
         self._editor = editor
         self._watch = watch(self._on_table)
@@ -94,7 +99,10 @@ class ThrottleSync:
         return not is_same and table is not self._refused
 
     async def _copy(self, table: ThrottleTable) -> None:
+        before = await self._rules.table()
         copied = await self._rules.copy(table)
+        if copied and before is not None:
+            await self._on_copied(before, table)
         versions = {"czxid": table.czxid, "mzxid": table.mzxid, "domains": len(table.rules)}
         if copied:
             log.info("rules", outcome="copied", **versions)

@@ -121,6 +121,14 @@ class FrontierKeys:
         """Index of the processes that send heartbeats, by time of the last one."""
         return self.tag + "processes"
 
+    def rule_changes(self) -> str:
+        """The latest changes of the throttle rules, by time."""
+        return self.tag + "rule-changes"
+
+    def rule_authors(self) -> str:
+        """Who made the latest versions of the throttle rules, by time."""
+        return self.tag + "rule-authors"
+
     def stats(self, family: str, bucket: str) -> str:
         """Counters of one family in one time bucket."""
         return f"{self.tag}stats:{family}:{bucket}"

@@ -17,6 +17,7 @@ from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
+from crawlstream.stats.rule_history import read_changes
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.problems import Note, problems_of, spiders_of
@@ -199,6 +200,7 @@ async def _domains(service: Service, wanted: str, part: str) -> Values:
             known = table or ThrottleTable(default=default)
             fitting = [one for one in _named(known, busy) if part in one]
             names = [] if wanted == DEFAULT else [wanted] if wanted else fitting[:SHOWN]
+            history = await read_changes(service.redis, service.keys, wanted)
             rows = await asyncio.gather(*(_row(service, known, one, busy) for one in names))
     except (CrawlstreamError, RedisError, TimeoutError):
         return {
@@ -206,11 +208,18 @@ async def _domains(service: Service, wanted: str, part: str) -> Values:
             "default": default,
             "rows": [],
             "total": 0,
+            "history": [],
         }
     if table is None:
         problems.append(Note("No rules are known yet, so nothing is fetched."))
     total = len(rows) if wanted else len(fitting)
-    return {"problems": problems, "default": known.default, "rows": rows, "total": total}
+    return {
+        "problems": problems,
+        "default": known.default,
+        "rows": rows,
+        "total": total,
+        "history": history,
+    }
 
 
 def _named(table: ThrottleTable, busy: Mapping[str, DomainTraffic]) -> list[str]:

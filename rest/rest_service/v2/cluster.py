@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
+import structlog
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import ConfigDict, Field, create_model
+from redis.exceptions import RedisError
 
+from crawlstream.errors import Unavailable
 from crawlstream.model.rule_field import RuleField
-from crawlstream.model.throttle import RULE_FIELDS
+from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
+from crawlstream.stats.rule_history import note_author
 from crawlstream.wire import views
+from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.parameters import StrictRoute
-from rest_service.service import TheClient, TheService
+from rest_service.service import Service, TheClient, TheService
+
+log = structlog.get_logger()
 
 router = APIRouter(prefix="/v2", tags=["cluster"], route_class=StrictRoute)
 
@@ -86,26 +95,50 @@ async def set_rule(domain: Domain, rule: Rule, service: TheService, client: TheC
     if not rule.model_fields_set:
         raise RequestRefused(422, "No field to set was given.", code="invalid")
     with audited(client, "set-rule", domain=domain, **rule.model_dump(exclude_unset=True)):
-        table = await service.editor.set_rule(domain, **rule.model_dump())
-    return success(views.throttle_table(table))
+        edit = partial(service.editor.set_rule, domain, **rule.model_dump())
+        return success(await _changed(service, client, edit))
 
 
 @router.delete("/throttle/rules/{domain}", summary="Remove a rule")
 async def remove_rule(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Remove the rule of a domain, so that the default rule applies."""
     with audited(client, "remove-rule", domain=domain):
-        return success(views.throttle_table(await service.editor.remove_rule(domain)))
+        return success(await _changed(service, client, partial(service.editor.remove_rule, domain)))
 
 
 @router.put("/throttle/blacklist/{domain}", summary="Block a domain")
 async def block(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Block a domain: nothing is fetched from it, its queued pages are kept."""
     with audited(client, "block", domain=domain):
-        return success(views.throttle_table(await service.editor.block(domain)))
+        return success(await _changed(service, client, partial(service.editor.block, domain)))
 
 
 @router.delete("/throttle/blacklist/{domain}", summary="Unblock a domain")
 async def unblock(domain: Domain, service: TheService, client: TheClient) -> Response:
     """Unblock a domain."""
     with audited(client, "unblock", domain=domain):
-        return success(views.throttle_table(await service.editor.unblock(domain)))
+        return success(await _changed(service, client, partial(service.editor.unblock, domain)))
+
+
+async def _changed(
+    service: Service, client: Client, edit: Callable[[], Awaitable[ThrottleTable]]
+) -> views.View:
+    """The rules behind an edit; who made this version is written down, if Redis takes it."""
+    known = await _version(service)
+    table = await edit()
+    # What leaves the rules as they are makes no version.
+    if table.mzxid != known:
+        try:
+            await note_author(service.redis, service.keys, table.mzxid, client.name)
+        except RedisError as error:
+            log.warning("rules", outcome="author_not_noted", error=str(error))
+    return views.throttle_table(table)
+
+
+async def _version(service: Service) -> int:
+    """That of the rules in force; 0 where Redis does not tell."""
+    try:
+        table = await service.frontier.rules.table()
+    except Unavailable:
+        return 0
+    return table.mzxid if table else 0

@@ -201,6 +201,32 @@ async def test_rules_are_edited(rest: RestProcess) -> None:
     assert (await rest.call("DELETE", "/v2/throttle/rules/default")).status == 422
 
 
+async def test_changes_of_a_rule_are_told(
+    rest: RestProcess, cluster: MonitorCluster, wait_until: WaitUntil
+) -> None:
+    """The screen of a domain tells when its rule was changed, from what to what, and by whom."""
+    path = "/v2/throttle/rules/told.test"
+    screen = "/ui/domains?name=told.test"
+    settings = cluster.settings()
+    editor = ThrottleEditor(
+        settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
+    )
+    await rest.call("PUT", path, {"hits": 4, "window": 1})
+
+    async def reads(*texts: str) -> bool:
+        page = (await rest.get(screen, Accept="text/html")).body.decode()
+        return all(text in page for text in texts)
+
+    await wait_until(lambda: reads("Latest changes of this rule", "<td>127.0.0.1</td>"))
+    # The same again is no change, and a change by another tool is not this client's.
+    await rest.call("PUT", path, {"hits": 4})
+    await editor.set_rule("told.test", hits=9)
+    await wait_until(lambda: reads("<td>9 per 1 s", "<td>unknown</td>"))
+    page = (await rest.get(screen, Accept="text/html")).body.decode()
+    assert page.count("<td>127.0.0.1</td>") == 1
+    await rest.call("DELETE", path)
+
+
 async def test_commands_and_rest_show_the_same(
     rest: RestProcess, cluster: MonitorCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -461,7 +487,7 @@ async def test_browsers_see_pages(rest: RestProcess, wait_until: WaitUntil) -> N
         "/ui/crawls?state=running": b"&lt;b&gt;shown&lt;/b&gt;",
         f"/ui/crawl?appid={APP}&crawlid={name}": b"127.0.0.1",
         f"/ui/crawl/failures?appid={APP}&crawlid={name}": b"No page of this crawl has failed.",
-        f"/ui/crawl/pages?appid={APP}&crawlid={name}": b"None on this page.",
+        f"/ui/crawl/pages?appid={APP}&crawlid={name}": b"No page has come yet.",
         "/ui/processes": b"kafka-monitor",
         "/ui/domains": b"default",
         "/ui/rejected": b"Rejected",

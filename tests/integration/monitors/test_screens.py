@@ -6,6 +6,7 @@ nothing to say of it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 
 from support.browser import Tab, chromium
 from support.monitors import MonitorCluster
@@ -22,7 +24,12 @@ from support.waiting import WaitUntil
 ASKED = "appid=shop&crawlid=spring"
 SCREENS = (
     *("/", "/ui/crawls", "/ui/domains", "/ui/rejected", "/ui/processes", "/ui/submit", "/docs"),
+    *("/ui/domains?name=127.0.0.1", "/ui/url?url=http://127.0.0.1/", "/ui/search?q=none"),
     *(f"/ui/crawl{screen}?{ASKED}" for screen in ("", "/failures", "/pages", "/runs")),
+    *(
+        f"/ui/page?partition=0&offset=0&q=e&tab={tab}"
+        for tab in ("text", "preview", "links", "headers", "raw")
+    ),
 )
 _AXE = Path(os.environ["AXE"]).read_text() if "AXE" in os.environ else ""
 _SIDEWAYS = (
@@ -48,6 +55,30 @@ async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
         yield await browser.tab()
 
 
+PAGE = {
+    "appid": "shop",
+    "crawlid": "spring",
+    "spiderid": "link",
+    "run": 1,
+    "status_code": 200,
+    "url": "http://127.0.0.1/a-rather-long/address/that-does-not-break",
+    "body_size": 50_000,
+    "body": f"<h1>Here</h1><p>{'there ' * 20_000}</p>",
+    "latency_ms": 5,
+    "depth": 1,
+    "parent_url": "http://127.0.0.1/",
+    "response_headers": {"Content-Type": ["text/html"]},
+    "links": [{"url": f"http://127.0.0.1/{'long' * 40}", "text": "one"}],
+}
+
+
+def _publish(cluster: MonitorCluster) -> None:
+    """A page as a crawler publishes it."""
+    producer = KafkaProducer(bootstrap_servers=cluster.kafka_hosts)
+    producer.send(cluster.topics.crawled, json.dumps(PAGE).encode(), partition=0).get(60)
+    producer.close()
+
+
 async def _fill(rest: RestProcess, wait_until: WaitUntil) -> None:
     """A crawl that waits, a rule of a domain."""
     seed = {"appid": "shop", "crawlid": "spring", "url": "http://127.0.0.1/", "maxdepth": 1}
@@ -61,10 +92,11 @@ async def _fill(rest: RestProcess, wait_until: WaitUntil) -> None:
 
 
 async def test_screens_suit_a_phone_and_a_screen_reader(
-    rest: RestProcess, tab: Tab, wait_until: WaitUntil
+    rest: RestProcess, cluster: MonitorCluster, tab: Tab, wait_until: WaitUntil
 ) -> None:
     """Nothing lies beyond the right edge; each cell has its name; buttons come first."""
     await _fill(rest, wait_until)
+    await asyncio.to_thread(_publish, cluster)
     for width, height, dark in ((390, 844, False), (1280, 900, True)):
         await tab.look(width=width, height=height, dark=dark)
         for screen in SCREENS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import pairwise
 
 import pytest
 from redis.asyncio import Redis
@@ -14,12 +15,14 @@ from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.absent import absence
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Process
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats import domains as domains_module
 from crawlstream.stats.complaints import note_complaint
-from crawlstream.stats.domains import DomainTally, read_domains
+from crawlstream.stats.domains import DomainTally, read_counts, read_domains
 from crawlstream.stats.heartbeat import Heartbeat, Work, living
 from crawlstream.stats.history import History
+from crawlstream.stats.rule_history import note_author, note_changes, read_changes
 from crawlstream.stats.tally import Tally
 from crawlstream.stats.traffic import FAMILY, KINDS, Traffic, read_past, read_total
 from crawlstream.stats.windows import LIFETIME, MINUTE, QUARTER, WINDOWS_S, grain_for
@@ -275,3 +278,36 @@ async def test_a_spider_of_which_no_crawler_runs_is_told(redis: Redis) -> None:
         "No crawler of spider 'shop' is running, so the crawl waits. Running spiders: link"
     )
     assert await absence(load_settings(redis_port=1), "shop") == ""
+
+
+async def test_changes_of_rules_are_remembered(redis: Redis) -> None:
+    """The latest 500, once each whoever writes them down, with the first who made the version."""
+    rule = ThrottleRule(hits=1, window_s=1)
+    tables = [ThrottleTable(default=rule, mzxid=0)]
+    for number in range(1, 8):
+        rules = {f"{number}-{host}.test": rule for host in range(49)}
+        tables.append(ThrottleTable(default=rule, rules=rules, mzxid=number))
+    for before, after in pairwise(tables):
+        for _ in range(2):
+            await note_changes(redis, KEYS, before, after)
+        await note_author(redis, KEYS, after.mzxid, f"key {after.mzxid}")
+    assert await redis.zcard(KEYS.rule_changes()) == 500
+    latest = await read_changes(redis, KEYS)
+    assert len(latest) == 20
+    assert {(one.change.version, one.by) for one in latest} == {(7, "key 7")}
+    assert time.time() - latest[0].at < 60
+    (one,) = await read_changes(redis, KEYS, "7-5.test")
+    assert (one.change.before, one.change.after) == ("", str(rule))
+    assert await read_changes(redis, KEYS, "1-1.test") == []
+
+
+async def test_a_domain_is_counted_by_quarters(redis: Redis) -> None:
+    """What was asked of it lately, by the beginning of each quarter of an hour."""
+    tally = DomainTally(redis, KEYS)
+    for _ in range(3):
+        tally.count("quarters.test", 200, 5)
+    await tally.flush_if_due()
+    ((begin, count),) = (await read_counts(redis, KEYS, "quarters.test")).items()
+    assert (count, begin % 900) == (3, 0)
+    assert 0 <= time.time() - begin < 1800
+    assert await read_counts(redis, KEYS, "nobody.test") == {}

@@ -19,6 +19,7 @@ from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageCha
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
+from crawlstream.stats.rule_history import KnownChange, RuleChange
 from rest_service.dashboard import cluster, crawls, page, reference, runs, search, submit
 from rest_service.dashboard.listing import Listing
 from rest_service.dashboard.problems import Note, absences, condition
@@ -203,6 +204,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "problems": [Note(text, text, "/x")],
             "rows": [_row(text)],
             "total": 2,
+            "history": [KnownChange(RuleChange(1, text, text, text), 0, text)],
             "default": ThrottleRule(hits=1, window_s=1),
         },
         "processes.html": {"processes": [process], "reach": reach},
