@@ -33,7 +33,8 @@ class Plain(scrapy.Spider):
         links = []
         if isinstance(response, scrapy.http.HtmlResponse):
             links = self.links.extract_links(response)
-        yield {{"url": response.url, "body": response.text, "links": [each.url for each in links]}}
+        text = getattr(response, "text", "")
+        yield {{"url": response.url, "body": text, "links": [each.url for each in links]}}
         for each in links:
             yield scrapy.Request(each.url)
 """
