@@ -25,6 +25,7 @@ from lib import hostile_web
 from lib.crawlers import WARM_UP_PAGES, Stage, fresh_frontier
 from lib.harness import Benchmark, Figures, Line
 from lib.processes import CRAWLER, cpu_s, own_kafka, python_path, running
+from lib.webs import answers, counting_web
 from redis.asyncio import Redis
 
 from crawlstream.local.ports import free_block
@@ -59,19 +60,19 @@ async def _crawl(healthy: Stage, hostile: Stage, urls: Sequence[str]) -> Turn:
     """Of an empty frontier."""
     await fresh_frontier(healthy.redis, urls, rule=RULE)
     with running(*CRAWLER, folder=healthy.folder, **healthy.environment) as pid:
-        while healthy.served() < WARM_UP_PAGES:
+        while healthy.web.served() < WARM_UP_PAGES:
             await asyncio.sleep(0.1)
         pages, harm, spent_s, began = (
-            healthy.served(),
-            hostile.served(),
+            healthy.web.served(),
+            hostile.web.served(),
             cpu_s(pid),
             time.monotonic(),
         )
         await asyncio.sleep(MEASURED_S)
         took_s = time.monotonic() - began
         return Turn(
-            pages_per_s=(healthy.served() - pages) / took_s,
-            hostile_per_s=(hostile.served() - harm) / took_s,
+            pages_per_s=(healthy.web.served() - pages) / took_s,
+            hostile_per_s=(hostile.web.served() - harm) / took_s,
             cpu_share=(cpu_s(pid) - spent_s) / took_s,
             most_mib=_most_mib(pid),
         )
@@ -79,14 +80,16 @@ async def _crawl(healthy: Stage, hostile: Stage, urls: Sequence[str]) -> Turn:
 
 async def _turn(redis: Redis, kafka: str, folder: str, hostile_in_ten: int) -> Turn:
     port = free_block(2)
-    healthy, hostile = (Stage(redis, kafka, each, folder) for each in (port, port + 1))
+    healthy, hostile = (
+        Stage(redis, kafka, counting_web(each), folder) for each in (port, port + 1)
+    )
     program = (sys.executable, hostile_web.__file__)
     path = python_path("benchmarks")
     with ExitStack() as sites:
         for where, what in ((port, str(hostile_in_ten)), (port + 1, "hostile")):
             argv = (*program, str(where), what)
             sites.enter_context(running(*argv, folder=folder, PYTHONPATH=path))
-        while not await asyncio.to_thread(lambda: healthy.answers() and hostile.answers()):
+        while not await asyncio.to_thread(lambda: answers(healthy.web) and answers(hostile.web)):
             await asyncio.sleep(0.1)
         return await _crawl(healthy, hostile, hostile_web.front_pages(port, hostile_in_ten))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from latency import percentiles, request, serving
-from lib.crawlers import WARM_UP_PAGES, Web, seeds, stage
+from lib.crawlers import WARM_UP_PAGES, Web, stage
 from lib.harness import Benchmark, Figures, Line
 from lib.load import KEYS, WIDE_OPEN
 from lib.processes import CRAWLER, MONITOR, running
@@ -33,8 +33,8 @@ async def measure(redis: Redis) -> Figures:
         monitor = running(*MONITOR, folder=on.folder, **on.environment)
         with monitor, running(*CRAWLER, folder=on.folder, **on.environment):
             async with serving() as site, KafkaSink(Kafka([on.kafka])) as sink:
-                await sink.send([request(url, "backlog", maxdepth=100) for url in seeds(on.port)])
-                while on.served() < WARM_UP_PAGES:
+                await sink.send([request(url, "backlog", maxdepth=100) for url in on.web.seeds])
+                while on.web.served() < WARM_UP_PAGES:
                     await asyncio.sleep(0.1)
                 return percentiles(await site.delays_ms(sink, URGENT, priority=100))
 

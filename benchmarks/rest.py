@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 
 import orjson
 from lib.harness import Benchmark, Figures, Line
-from lib.processes import cpu_s, environment, own_kafka, running
+from lib.processes import SERVICE, cpu_s, environment, own_kafka, running
 from redis.asyncio import Redis
 
 from crawlstream.local.ports import free_block
@@ -26,7 +25,6 @@ from crawlstream.local.ports import free_block
 RATE, SECONDS = 1_000, 8
 CONNECTIONS, WAITING = 64, 200
 WAITED_S = 5.0
-SERVICE = (sys.executable, "-P", "-m", "rest_service")
 
 
 @dataclass(slots=True)

@@ -9,39 +9,36 @@ import asyncio
 import sys
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import psutil
-from lib import web
+from lib import mixed_web, web
 from lib.load import KEYS, WIDE_OPEN
 from lib.processes import environment, own_kafka, python_path, running
+from lib.webs import ServedWeb, Web, seeds, serving
 from redis.asyncio import Redis
 
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire.stored import encode_entry
 
+__all__ = ["CRAWL", "Speed", "Stage", "Web", "fresh_frontier", "seeds", "stage"]
+
 CRAWL = CrawlKey("link", "bench", "crawl")
-SEEDS = 50
 WARM_UP_PAGES = 300
 MEASURED_S = 10
 _ROLES = {"redis-server": "redis", "java": "kafka"}
-
-
-@dataclass(frozen=True, slots=True)
-class Web:
-    """What the pages look like."""
-
-    links: int = web.LINKS
-    size: int = web.PAGE_SIZE
+_ROLE_OF_MODULE = {
+    "kafka_monitor": "monitors",
+    "redis_monitor": "monitors",
+    "rest_service": "rest",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +56,9 @@ class Stage:
 
     redis: Redis
     kafka: str
-    port: int
-    """Of the web."""
+    web: ServedWeb
     folder: str
+    measured_s: float = MEASURED_S
     codec: str = "gzip"
     """How results are packed."""
 
@@ -73,7 +70,7 @@ class Stage:
 
     async def prepare(self, spider: str = "link") -> Frontier:
         """A frontier that has nothing but seeds of this web."""
-        return await fresh_frontier(self.redis, seeds(self.port), spider=spider)
+        return await fresh_frontier(self.redis, self.web.seeds, spider=spider, hosts=self.web.hosts)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -87,43 +84,30 @@ class Stage:
         self, argv: Sequence[str], *, count: int = 1, env: Mapping[str, str] | None = None
     ) -> Speed:
         """So many processes of a crawler, once all of them are at work."""
-        start = self.served()
+        served = self.web.served
+        start = served()
         with ExitStack() as crawlers:
             for _ in range(count):
                 crawlers.enter_context(running(*argv, folder=self.folder, **(env or {})))
-            while self.served() - start < WARM_UP_PAGES * count:
+            while served() - start < WARM_UP_PAGES * count:
                 await asyncio.sleep(0.1)
-            pages, began, spent = self.served(), time.monotonic(), _cpu_s()
-            await asyncio.sleep(MEASURED_S)
-            pages, took_s = self.served() - pages, time.monotonic() - began
+            pages, began, spent = served(), time.monotonic(), _cpu_s()
+            await asyncio.sleep(self.measured_s)
+            pages, took_s = served() - pages, time.monotonic() - began
             spent = _cpu_s() - spent
         cpu_ms = {role: seconds * 1000 / pages for role, seconds in spent.items()}
         return Speed(pages / took_s, cpu_ms)
 
-    def served(self) -> int:
-        """How many pages have been asked for so far."""
-        url = f"http://127.0.0.1:{self.port}/served"
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return int(answer.read())
-
-    def answers(self) -> bool:
-        """Whether the web is there."""
-        try:
-            self.served()
-        except OSError:
-            return False
-        return True
-
-
-def seeds(port: int, count: int = SEEDS) -> Sequence[str]:
-    """Of so many hosts; they lead everywhere."""
-    return [web.url(port, host, 0) for host in range(count)]
-
 
 async def fresh_frontier(
-    redis: Redis, urls: Sequence[str], *, rule: ThrottleRule = WIDE_OPEN, spider: str = "link"
+    redis: Redis,
+    urls: Sequence[str],
+    *,
+    rule: ThrottleRule = WIDE_OPEN,
+    spider: str = "link",
+    hosts: Sequence[str] | None = None,
 ) -> Frontier:
-    """A frontier under one rule that has nothing but these seeds."""
+    """A frontier under one rule that has nothing but these seeds; links may lead to these hosts."""
     await redis.flushall()
     frontier = Frontier(redis, KEYS)
     await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
@@ -137,7 +121,9 @@ async def fresh_frontier(
             priority=1,
             fingerprint=fingerprint(url),
             entry=encode_entry(Entry(url=url, origin=f"in-0-{offset}")),
-            profile=Profile(seed_url=url, maxdepth=100),
+            profile=Profile(
+                seed_url=url, maxdepth=100, allowed_domains=tuple(hosts) if hosts else None
+            ),
         )
         for offset, url in enumerate(urls)
     ]
@@ -152,20 +138,23 @@ def _cpu_s() -> Counter[str]:
     spent: Counter[str] = Counter()
     for process in psutil.Process().children():
         times = process.cpu_times()
-        role = "site" if web.__file__ in process.cmdline() else "crawler"
-        spent[_ROLES.get(process.name(), role)] += times.user + times.system  # type: ignore[assignment]
+        spent[_role(process)] += times.user + times.system  # type: ignore[assignment]
     return spent
 
 
+def _role(process: psutil.Process) -> str:
+    words = process.cmdline()
+    if words[0].startswith("nginx:") or {web.__file__, mixed_web.__file__} & {*words}:
+        return "site"
+    others = [word for word in _ROLE_OF_MODULE if word in words]
+    return _ROLE_OF_MODULE[others[0]] if others else _ROLES.get(process.name(), "crawler")
+
+
 @asynccontextmanager
-async def stage(redis: Redis, pages: Web) -> AsyncIterator[Stage]:
+async def stage(
+    redis: Redis, pages: Web, *, measured_s: float = MEASURED_S
+) -> AsyncIterator[Stage]:
     """Everything that crawlers need."""
-    port = free_block(1)
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as folder:
-        site = (sys.executable, web.__file__, str(port), str(pages.links), str(pages.size))
-        async with own_kafka(folder) as kafka:
-            with running(*site, folder=folder):
-                made = Stage(redis, kafka, port, folder)
-                while not await asyncio.to_thread(made.answers):
-                    await asyncio.sleep(0.05)
-                yield made
+        async with own_kafka(folder) as kafka, serving(pages, folder) as served_web:
+            yield Stage(redis, kafka, served_web, folder, measured_s)

@@ -22,6 +22,7 @@ from redis.asyncio import Redis
 from rich.console import Console
 from rich.table import Table
 
+from crawlstream.errors import SetupError
 from crawlstream.local import servers
 from crawlstream.local.ports import free_block
 from crawlstream.local.probes import PROBES
@@ -98,7 +99,10 @@ class Benchmark:
         parser.add_argument("--json", action="store_true", help="end with one line of JSON")
         parser.add_argument("-n", type=int, default=self.repetitions, help="repetitions")
         options = parser.parse_args(argv)
-        report = asyncio.run(self._run(options.n))
+        try:
+            report = asyncio.run(self._run(options.n))
+        except SetupError as error:
+            raise SystemExit(f"crawlstream bench {self.name}: {error}") from None
         self._print(report)
         if options.json:
             print(json.dumps(report))

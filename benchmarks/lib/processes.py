@@ -26,6 +26,8 @@ from crawlstream.local.probes import PROBES
 TOPICS = Topics("bench")
 CRAWLER = (sys.executable, "-P", "-m", "crawling", "link")
 MONITOR = (sys.executable, "-P", "-m", "kafka_monitor", "run")
+REDIS_MONITOR = (sys.executable, "-P", "-m", "redis_monitor")
+SERVICE = (sys.executable, "-P", "-m", "rest_service")
 SETTINGS = {
     "ROBOTSTXT_OBEY": "false",
     "LOG_LEVEL": "WARNING",

@@ -54,6 +54,7 @@ class Site(asyncio.Protocol):
     ) -> None:
         """``beginnings``: of links to each host, if they are others than this web's."""
         self._beginnings = beginnings or _beginnings(port)
+        self._port = port
         self._links = links
         self._size = size
         self._received = b""
@@ -94,12 +95,14 @@ class Site(asyncio.Protocol):
         ]
 
 
-async def serve(port: int, links: int = LINKS, size: int = PAGE_SIZE) -> None:
+async def serve(
+    port: int, links: int = LINKS, size: int = PAGE_SIZE, *, kind: type[Site] = Site
+) -> None:
     """Serve for ever."""
     loop = asyncio.get_running_loop()
     every_host = "0.0.0.0"  # noqa: S104  a thousand addresses of 127.0.0.0/8
     server = await loop.create_server(
-        lambda: Site(port, links, size), every_host, port, backlog=4096
+        lambda: kind(port, links, size), every_host, port, backlog=4096
     )
     await server.serve_forever()
 

@@ -100,22 +100,15 @@ class Hrefs:
             return href, href
         if len(href) > _LONGEST_HREF:
             return None
-        if (plain := self._plain.href.fullmatch(href)) and (clean := self._joined(*plain.groups())):
+        if (plain := self._plain.href.fullmatch(href)) and (clean := self._joined(plain)):
             fragment = plain[6]
             return (clean + fragment if fragment else clean), clean
         url = self._resolved_slowly(href)
         return (url, "") if url and url.startswith(_SCHEMES) else None
 
-    def _joined(  # noqa: PLR0917  the groups of a plain href
-        self,
-        place: str | None,
-        path: str | None,
-        up: str | None,
-        below: str | None,
-        query: str | None,
-        fragment: str | None,
-    ) -> str:
+    def _joined(self, plain: re.Match[str]) -> str:
         """The canonical URL of a plain reference; empty where the base is not plain enough."""
+        place, path, up, below, query, fragment = plain.groups()
         if path:
             origin = self._origin if place is None else self._with_scheme(place)
             clean = origin and origin + path

@@ -121,7 +121,22 @@ def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:
     done = machine.run("test", **hosts)
     assert done.returncode == 1
     assert "Chromium is missing, in which the dashboard is tested" in done.stderr
-    assert "Chromium" not in machine.run("bench", **hosts).stderr
+    assert "Chromium" not in machine.run("bench", "page", **hosts).stderr
+
+
+def test_the_real_web_of_a_benchmark_can_be_named(machine: Machine) -> None:
+    """A folder with an index.html serves as well as the documentation tree that is missing."""
+    machine.has_venv()
+    machine.has("nginx", "")
+    missing = "a documentation tree is missing"
+    (machine.checkout / "index.html").touch()
+    named = machine.run("bench", "crawl", BENCH_DOCS=str(machine.checkout)).stderr
+    assert missing not in named
+    assert missing not in machine.run("bench", "page", BENCH_DOCS="/nowhere").stderr
+    (machine.programs / "nginx").unlink()
+    if not Path("/usr/sbin/nginx").exists():
+        said = machine.run("bench", "crawl", BENCH_DOCS=str(machine.checkout)).stderr
+        assert "nginx is missing, which serves the real web of the benchmark" in said
 
 
 def test_jars_are_fetched_once(machine: Machine) -> None:
@@ -189,6 +204,22 @@ def test_a_venv_that_was_cut_short_is_made_anew(machine: Machine) -> None:
     done = machine.run("status")
     assert "-m venv --clear" in done.stderr
     assert done.returncode == 1
+
+
+_UNOPTIMISED = 'case "$*" in *CONFIG_ARGS*) exit 1;; "-m venv"*) echo "$0" >&2; exit 1;; esac'
+_OPTIMISED = 'case "$*" in "-m venv"*) echo "$0" >&2; exit 1;; esac'
+
+
+def test_an_optimised_python_is_preferred(machine: Machine) -> None:
+    """It makes .venv, though another one comes first; not where the user names that one."""
+    machine.has("python3", _UNOPTIMISED)
+    machine.has("python3.12", _OPTIMISED)
+    preferred = machine.run("status").stderr
+    assert "/python3.12\n" in preferred
+    assert "without optimisation" not in preferred
+    named = machine.run("status", CRAWLSTREAM_PYTHON="python3").stderr
+    assert "/python3\n" in named
+    assert "python3 was built without optimisation" in named
 
 
 def test_what_a_linked_venv_leads_to_is_left_alone(machine: Machine, tmp_path: Path) -> None:
