@@ -35,6 +35,13 @@ _FOR_EVER_S = 24 * 3600
 _BLANK = (b"\r\n", b"\n")
 
 
+class _Lent(socket.socket):
+    """A socket that libcurl takes a copy of: this one is closed when nobody has it any more."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Progress:
     """Counts what anything was made of, of all transfers together."""
 
@@ -122,7 +129,7 @@ class Transfer:
             self.error = AddressRefused(f"{where[0]} was not vetted")
             return pycurl.SOCKET_BAD
         try:
-            made = socket.socket(family, kind, protocol)
+            made = _Lent(family, kind, protocol)
             if self._bind:
                 made.bind(self._bind)
         except OSError as error:
@@ -201,6 +208,7 @@ def _set_up(transfer: Transfer) -> None:
     """What holds for all requests; what libcurl does by itself otherwise is left to no default."""
     setopt: Callable[[int, Any], None] = transfer.curl.setopt
     setopt(pycurl.NOSIGNAL, 1)
+    setopt(pycurl.USERAGENT, "")
     setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
     setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
     setopt(pycurl.HTTP09_ALLOWED, 0)
