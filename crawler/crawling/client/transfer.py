@@ -31,6 +31,8 @@ _BUFFER = 64 * 1024
 _IDLE_S = 240
 """A connection that was idle for longer is not used again: most servers have closed it."""
 _FOR_EVER_S = 24 * 3600
+_GO_ON: int = pycurl.PREREQFUNC_OK
+_ABORT: int = pycurl.PREREQFUNC_ABORT
 
 _BLANK = (b"\r\n", b"\n")
 
@@ -144,18 +146,18 @@ class Transfer:
         """
         page = self.page
         if page is None:
-            return pycurl.PREREQFUNC_ABORT
+            return _ABORT
         if self.is_paid:
             self.error = TransferFailed("connection_lost", "the kept connection was closed")
-            return pycurl.PREREQFUNC_ABORT
+            return _ABORT
         try:
             self._holds.depart(page)
         except GrantExpired as error:
             self.error = error
-            return pycurl.PREREQFUNC_ABORT
+            return _ABORT
         self.is_paid = True
         self._loop.call_soon(self._holds.departed, page)
-        return pycurl.PREREQFUNC_OK
+        return _GO_ON
 
     def on_head(self, line: bytes) -> int | None:
         """A line of a head, or of what may come behind a body in chunks."""
@@ -194,8 +196,11 @@ class Transfer:
             self.is_paused = True
             self.clock.turn_over()
             self.curl.pause(pycurl.PAUSE_RECV)
-            # Not at once: whoever gives way may be in one of libcurl's calls.
-            budget.wait(page, partial(self._loop.call_soon, self._go_on, page))
+            budget.wait(page, partial(self._go_on_soon, page))
+
+    def _go_on_soon(self, page: Page) -> None:
+        """Not at once: whoever makes room may be in one of libcurl's calls."""
+        self._loop.call_soon(self._go_on, page)
 
     def _go_on(self, page: Page) -> None:
         if self.page is page and self.is_paused and self.clock:

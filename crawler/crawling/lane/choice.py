@@ -75,6 +75,7 @@ def why_engine(crawler: Crawler) -> str:
 def _reasons(crawler: Crawler) -> Iterator[str]:
     if crawler.settings["CRAWLSTREAM"].fetch == "engine":
         yield "CRAWLSTREAM_FETCH=engine"
+    assert crawler.spider is not None, "it is open"
     spider = type(crawler.spider)
     if spider.start is not ClusterSpider.start:
         yield f"{spider.__name__} has a start() of its own"

@@ -104,7 +104,7 @@ class Lane:
     async def _fetch(self, request: Request, page: Page) -> Response:
         for name, values in self._defaults:
             dict.setdefault(request.headers, name, list(values))
-        response = await self._client.fetch(request, page)
+        response: Response = await self._client.fetch(request, page)
         if self._unpack and b"Content-Encoding" in response.headers:
             response = await self._unpack.process_response(request, response)
         return response

@@ -47,7 +47,7 @@ class Way:
     async def fetch(self, request: Request) -> Response:
         """Download something beside the spider's pages, by the grant of one; GrantExpired."""
         engine = self._crawler.engine
-        if engine is None or not engine.running:
+        if not engine.running:
             raise GrantExpired
         if lane := self.lane_for(request.meta[PAGE]):
             return await lane.fetch(request)
@@ -56,8 +56,7 @@ class Way:
     @property
     def has_room(self) -> bool:
         """Whether this process can take on anything more."""
-        engine = self._crawler.engine
-        if engine is None or engine.needs_backout():
+        if self._crawler.engine.needs_backout():
             return False
         return self._lane is None or not self._lane.is_full
 

@@ -15,6 +15,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from crawling.client import clock
+from crawling.lease.holds import GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
 from crawlstream.chaos.hostile_pages import Case, endless
@@ -22,6 +23,7 @@ from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, page, ser
 from support.crawler.visitor import Visitor, visiting
 
 OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture
@@ -44,13 +46,13 @@ RAW: dict[bytes, int | str] = {
     b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi": 200,
     b"HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n": 204,
     b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 201 OK\r\nContent-Length: 0\r\n\r\n": 201,
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nHTTP/1.1 500: x\r\n\r\n": 200,
+    CHUNKED + b"2\r\nhi\r\n0\r\nHTTP/1.1 500: x\r\n\r\n": 200,
     b"": "connection_lost",
     b"HTTP/1.1 200 OK\r\n": "connection_lost",
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n": "connection_lost",
     b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi": "connection_lost",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n": "connection_lost",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n": "connection_lost",
+    CHUNKED + b"5\r\nhello\r\n": "connection_lost",
+    CHUNKED + b"zz\r\n": "connection_lost",
     b"HTTP/1.1 101 Other\r\nUpgrade: h2c\r\n\r\n": "connection_lost",
     b"HTTP/1.1 99999 No\r\nContent-Length: 0\r\n\r\n": 99999,  # Told from a status later.
     b"HTTP/9.9 200 OK\r\nContent-Length: 0\r\n\r\n": "bad_response",
@@ -76,7 +78,9 @@ async def test_a_response_is_what_scrapys_own_client_makes_of_it(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
     """Class, headers without those of the connection, each as often as it came, the address."""
-    head = b"content-TYPE: text/html\r\nSet-Cookie: a\r\nset-cookie: b \r\nKeep-Alive: 5\r\nETag:\r\n"
+    head = (
+        b"content-TYPE: text/html\r\nSet-Cookie: a\r\nset-cookie: b \r\nKeep-Alive: 5\r\nETag:\r\n"
+    )
     site.pages["/?q=1"] = Answer(raw=OK + head + b"Content-Length: 2\r\n\r\nhi, and more")
     response = await visitor.fetch(site.url("/?q=1#fragment"))
     assert isinstance(response, HtmlResponse)
@@ -99,7 +103,11 @@ async def test_a_request_is_written_as_it_is_and_nothing_is_added(
     assert await visitor.outcome(site.url("").rstrip("/")) == 404
     assert site.paths() == [*paths, "/"]
     assert {frozenset(visit.headers) for visit in site.visits} == {frozenset({"host"})}
-    posted: dict[str, Any] = {"method": "POST", "body": b"x" * 2_000_000, "headers": {"X-Empty": ""}}
+    posted: dict[str, Any] = {
+        "method": "POST",
+        "body": b"x" * 2_000_000,
+        "headers": {"X-Empty": ""},
+    }
     site.pages["/post"] = page()
     assert await visitor.outcome(site.url("/post"), **posted) == 200
     assert site.visits[-1].method == "POST"
@@ -112,7 +120,7 @@ async def test_a_request_is_written_as_it_is_and_nothing_is_added(
 async def test_a_request_on_a_dead_connection_is_not_sent_twice(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """libcurl would, on a new connection: the site has one visit, and the page an attempt less."""
+    """As libcurl would, on a new connection: the site has one visit, the page an attempt less."""
     site.pages |= {"/": page(), "/dropped": Answer(raw=b"")}
     assert await visitor.outcome(site.url("/")) == 200
     assert await visitor.outcome(site.url("/dropped")) == "connection_lost"
@@ -126,14 +134,14 @@ async def test_a_grant_is_spent_once_the_connection_stands(
     """Not by one that cannot be made; and one that is too old sends nothing."""
     site.pages["/"] = page()
     lost = visitor.page("http://127.0.0.1:9/")
-    with pytest.raises(Exception, match="refused|connect"):
+    with pytest.raises(Exception, match=r"[Cc]onnect"):
         await visitor.client.fetch(_request(lost), lost)
     assert lost.phase is Phase.CONNECTING
     stale = visitor.page(site.url("/"))
     asked = asyncio.ensure_future(visitor.client.fetch(_request(stale), stale))
     await asyncio.sleep(0)
     visitor.holds.lose([stale.token])
-    with pytest.raises(Exception, match="^$"):
+    with pytest.raises(GrantExpired):
         await asked
     assert site.visits == []
 
@@ -145,11 +153,12 @@ def _request(page: Page) -> Request:
 @pytest.mark.parametrize("name", [*endless(), "/endless/trailers"])
 async def test_nothing_goes_on_for_ever(visitor: Visitor, site: CrawlerSite, name: str) -> None:
     """Body, head, informational answers, a chunk's extension, trailers: broken off long before."""
-    trailers = [OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"], itertools.repeat(b"X: y\r\n" * 999)
-    cases = endless() | {
+    trailers = [CHUNKED + b"0\r\n"], itertools.repeat(b"X: y\r\n" * 999)
+    cases = {
+        **endless(),
         "/endless/trailers": Case(
             lambda _visit: Answer(stream=itertools.chain(*trailers)), "connection_lost"
-        )
+        ),
     }
     site.pages[name] = cases[name].page
     began = time.process_time()
@@ -215,8 +224,15 @@ async def test_libcurl_connects_to_no_address_but_those_that_were_vetted(
 ) -> None:
     """Whatever host stands in the URL, in whatever way it is written."""
     site.pages["/"] = page()
-    visitor.resolver.known = lambda host, port: [ip_address("::1")]  # type: ignore[method-assign]
-    for host in ("127.0.0.1", "localhost", "127.1", "0x7f000001", "2130706433", "[::ffff:127.0.0.1]"):
+    visitor.resolver.known = lambda *_: [ip_address("::1")]  # type: ignore[method-assign]
+    for host in (
+        "127.0.0.1",
+        "localhost",
+        "127.1",
+        "0x7f000001",
+        "2130706433",
+        "[::ffff:127.0.0.1]",
+    ):
         url = f"http://{host}:{site.port}/"
         # A name leads to what was vetted, where nobody listens.
         assert await visitor.outcome(url) in {"address_refused", "refused", "dns"}, host
@@ -228,7 +244,7 @@ async def test_what_was_vetted_last_is_connected_to(visitor: Visitor, site: Craw
     site.pages["/"] = Answer(headers={**HTML, "Connection": "close"})
     for number in (1, 2, 3):
         address = ip_address(f"127.0.0.{number}")
-        visitor.resolver.known = lambda host, port, found=address: [found]  # type: ignore[method-assign, misc]
+        visitor.resolver.known = lambda *_, found=address: [found]  # type: ignore[method-assign, misc]
         assert (await visitor.fetch(f"http://shop.example:{site.port}/")).ip_address == address
 
 
@@ -238,7 +254,7 @@ async def test_the_next_address_is_tried_where_nobody_listens(
     """As browsers do; the grant is spent on the one that answers."""
     site.pages["/"] = page()
     both = [ip_address("::1"), ip_address("127.0.0.1")]
-    visitor.resolver.known = lambda host, port: both  # type: ignore[method-assign]
+    visitor.resolver.known = lambda *_: both  # type: ignore[method-assign]
     assert await visitor.outcome(f"http://shop.example:{site.port}/") == 200
 
 
