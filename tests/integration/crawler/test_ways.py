@@ -1,4 +1,4 @@
-"""The fetch lane and Scrapy's engine: which of them a spider's pages take, and that it is the same."""
+"""The fetch lane and Scrapy's engine: who takes which, and that they come to the same."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ async def cluster(
     kafka_server: RunningServer,
     fresh_name: str,
     tmp_path: Path,
+    *,
     way: str,
 ) -> CrawlerCluster:
     """A frontier without limits of rate, and topics of its own."""
