@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydispatch.dispatcher import getAllReceivers
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import signals
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.downloadtimeout import DownloadTimeoutMiddleware
@@ -83,7 +83,8 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
         if type(part) not in _KNOWN:
             yield f"{_name_of(part)} is enabled"
     for name in _SENT_BY_THE_ENGINE:
-        for listener in getAllReceivers(crawler.signals.sender, getattr(signals, name)):
+        signal = getattr(signals, name)
+        for listener in liveReceivers(getAllReceivers(crawler.signals.sender, signal)):
             owner = getattr(listener, "__self__", listener)
             if not isinstance(owner, Endings):
                 yield f"{_name_of(owner)} listens to the signal {name}"
