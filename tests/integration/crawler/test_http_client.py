@@ -244,7 +244,7 @@ async def test_what_was_vetted_last_is_connected_to(visitor: Visitor, site: Craw
     site.pages["/"] = Answer(headers={**HTML, "Connection": "close"})
     for number in (1, 2, 3):
         address = ip_address(f"127.0.0.{number}")
-        visitor.resolver.known = lambda *_, found=address: [found]  # type: ignore[method-assign, misc]
+        visitor.resolver.known = lambda *_, found=address: [found]  # type: ignore[method-assign]
         assert (await visitor.fetch(f"http://shop.example:{site.port}/")).ip_address == address
 
 
