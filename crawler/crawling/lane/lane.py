@@ -126,6 +126,7 @@ class Lane:
 
     async def _come(self, page: Page, request: Request) -> Response:
         """The response if it is for the spider."""
+        response: Response
         with self._parts.deadlines.stretch(page):
             response = await self._fetch(request, page)
             await self._turns.take()
