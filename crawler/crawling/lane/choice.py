@@ -16,13 +16,17 @@ from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.downloadtimeout import DownloadTimeoutMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.settings import default_settings
+from scrapy.utils.misc import load_object
 
+from crawling.engine.download_handler import GatedHandler
+from crawling.engine.downloader import GrantedDownloader
 from crawling.engine.middlewares import (
     OutcomeMiddleware,
     OutlinksMiddleware,
     ResultPipeline,
     WatchedCompression,
 )
+from crawling.engine.pipelines import BoundPipelines
 from crawling.publish.completion import Endings
 from crawling.spiders.base import ClusterSpider
 
@@ -31,8 +35,10 @@ if TYPE_CHECKING:
 
 _KNOWN = frozenset(
     {
+        BoundPipelines,
         DefaultHeadersMiddleware,
         DownloadTimeoutMiddleware,
+        GrantedDownloader,
         OutcomeMiddleware,
         OutlinksMiddleware,
         ResultPipeline,
@@ -64,7 +70,6 @@ _OF_TWISTED = (
     "DOWNLOAD_VERIFY_CERTIFICATES",
 )
 """Scrapy's settings that only its own HTTP client goes by."""
-_OURS = ("CONCURRENT_ITEMS", "DOWNLOADER", "ITEM_PROCESSOR")
 
 
 def why_engine(crawler: Crawler) -> str:
@@ -92,24 +97,22 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
 
 
 def _parts_of(crawler: Crawler) -> Iterator[Any]:
-    """Middlewares and pipelines as the engine has made them."""
+    """Downloader, middlewares and pipelines as the engine has made them."""
     engine = crawler.engine
     assert engine is not None, "it is made before the spider starts"
+    yield from (engine.downloader, engine.scraper.itemproc)
     yield from engine.downloader.middleware.middlewares
     yield from engine.scraper.spidermw.middlewares
     yield from engine.scraper.itemproc.middlewares
 
 
 def _settings_set(crawler: Crawler) -> Iterator[str]:
-    from crawling import settings as ours  # noqa: PLC0415  reads the environment
-
     usual = {name: getattr(default_settings, name) for name in _OF_TWISTED}
-    usual |= {name: getattr(ours, name) for name in _OURS}
-    for name, value in usual.items():
+    for name, value in {**usual, "CONCURRENT_ITEMS": 1}.items():
         if crawler.settings[name] != value:
             yield f"the setting {name} is changed"
     handlers = crawler.settings.getdict("DOWNLOAD_HANDLERS")
-    if any(handlers.get(each) != ours.DOWNLOAD_HANDLERS[each] for each in ("http", "https")):
+    if any(load_object(handlers[each]) is not GatedHandler for each in ("http", "https")):
         yield "the setting DOWNLOAD_HANDLERS is changed"
 
 

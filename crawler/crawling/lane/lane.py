@@ -93,6 +93,9 @@ class Lane:
         """Wait for all pages that are under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+    def close(self) -> None:
+        """End all connections; nothing may be under way."""
         self._client.close()
 
     async def fetch(self, request: Request) -> Response:

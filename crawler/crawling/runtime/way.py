@@ -64,3 +64,8 @@ class Way:
         """Wait for the pages in the lane."""
         if self._lane:
             await self._lane.finish()
+
+    def close(self) -> None:
+        """Let go of the lane's connections; nothing may be under way."""
+        if self._lane:
+            self._lane.close()

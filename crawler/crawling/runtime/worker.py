@@ -139,6 +139,7 @@ class Worker:
         if self._exchanging:
             await asyncio.wait([self._exchanging], timeout=_LAST_WORDS_S)
         await self._tasks.stop()
+        self._way.close()
         await self._clients.sleeper.stop()
         try:
             returned = await self._clients.session.retire()
