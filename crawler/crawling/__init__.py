@@ -4,7 +4,7 @@ The life of a page here, room by room:
 
 ``runtime``   ``lease_loop`` asks the frontier for as many holds as there is room for, and tells it
               all that happened since: one exchange, again and again; ``request_source`` hands the
-              pages to Scrapy
+              pages to the ``way`` that they take
 ``lease``     makes a ``page.page.Page`` of each hold; ``slots`` says how many there may be,
               ``cpu_fairness`` which domains rest because their pages are dear, ``word`` whether
               Redis has answered so lately that a request may leave
@@ -12,8 +12,11 @@ The life of a page here, room by room:
               (``store`` in the cluster, ``cache`` in this process)
 ``page``      ``request`` makes a request of it, the only one there will be for this grant;
               ``body_budget`` says which bodies wait because all together are too large
-``engine``    where Scrapy calls: ``download_handler`` is the last gate, ``downloader`` lets nobody
-              else send, ``middlewares`` and ``pipelines`` take what comes back
+``lane``      takes it through all that follows in one task, if nobody else has a part in it;
+              ``client`` is libcurl behind the gate
+``engine``    is the other way, where Scrapy calls: ``download_handler`` is the last gate,
+              ``downloader`` lets nobody else send, ``middlewares`` and ``pipelines`` take what
+              comes back, and ``gathering`` what a spider yields, on both ways
 ``net``       ``address_guard`` vets the address, the server is who it says where that matters
               (``trust``), ``connections`` are kept for the next page
 ``response``  decides whether what came is for the spider, another attempt, a redirect or a failure

@@ -77,6 +77,14 @@ class TooLarge(Exception):
     """The body is larger, decompressed, than this crawler accepts."""
 
 
+class TransferFailed(Exception):
+    """A download of the fetch lane came to nothing; it knows its reason code."""
+
+    def __init__(self, reason: str, words: str) -> None:
+        super().__init__(words)
+        self.reason = reason
+
+
 class PageTimeout(Exception):
     """Code of the user has kept the page for longer than a worker may."""
 
@@ -114,6 +122,9 @@ def reason_of(error: BaseException) -> str:
     causes = list(_causes(error))
     if any(map(is_untrusted, causes)):
         return "certificate"
+    for cause in causes:
+        if isinstance(cause, TransferFailed):
+            return cause.reason
     for kinds, reason in _REASONS:
         if any(isinstance(cause, kinds) for cause in causes):
             return reason

@@ -10,9 +10,9 @@ from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddlewa
 from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
 from scrapy.http import Response
 
+from crawling.engine.gathering import Gathering
 from crawling.failures import BadEncoding, TooLarge
 from crawling.lease.holds import Holds
-from crawling.links.children import Children, Outlinks
 from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
 from crawling.page.page import Page
@@ -29,9 +29,6 @@ from crawlstream.model.result import CrawlResult
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-_LINK = 200
-"""Bytes that a link of a result takes, about."""
 
 
 class OutcomeMiddleware:
@@ -120,31 +117,18 @@ class OutlinksMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass the items on; the page ends when they have left the pipelines."""
-        page = page_of(response)
-        children = Children(page, self._parts.traps)
+        page, recorder = page_of(response), self._parts.recorder
+        gathering = Gathering(page, response, self._parts, self._crawler.spider)
         try:
             steps = self._parts.deadlines.steps(page, result)
-            async for each in self._parts.recorder.watched(page, steps):
-                if isinstance(each, Outlinks):
-                    page.filtered.update(each.refused)
-                    with self._parts.recorder.noting(page):
-                        children.follow(each.urls, response)
-                elif isinstance(each, Request):
-                    self._take(each, response, children)
-                elif each is not None:
-                    page.items += 1
-                    self._weigh(page, each)
-                    yield each
+            async for each in recorder.watched(page, steps):
+                with recorder.noting(page):
+                    item = gathering.take(each)
+                if item is not None:
+                    yield item
         finally:
-            page.links = self._parts.blacklist.screen(page, children.groups)
-        failpoint("after_parse")
-        self._parts.endings.parsed(page)
-
-    def _weigh(self, page: Page, item: Any) -> None:
-        """A result that waits for Kafka is its body, and its links beside it."""
-        if isinstance(item, CrawlResult) and page.is_open:
-            size = len(item.body) + len(item.links) * _LINK
-            self._parts.body_budget.weigh(page, size)
+            gathering.stop()
+        gathering.complete()
 
     def process_spider_exception(self, response: Response, exception: Exception) -> None:
         """A page cannot end the process: others would meet it, and end as well."""
@@ -152,14 +136,6 @@ class OutlinksMiddleware:
             raise TypeError(
                 "CloseSpider is not supported: a cluster spider ends only with its process"
             ) from exception
-
-    def _take(self, request: Request, response: Response, children: Children) -> None:
-        hold = page_of(response).hold
-        bounded = getattr(self._crawler.spider, "obeys_maxdepth", True)
-        if bounded and hold.entry.depth >= hold.profile.maxdepth:
-            page_of(response).filtered["depth"] += 1
-        else:
-            children.request(request, response)
 
 
 class ResultPipeline:

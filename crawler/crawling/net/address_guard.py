@@ -43,7 +43,7 @@ _ANSWERS = 10_000
 
 
 @lru_cache(_ANSWERS)
-def _literal(host: str) -> Address | None:
+def literal(host: str) -> Address | None:
     """The address that a host is by itself; None for a name."""
     try:
         return ip_address(host)
@@ -91,8 +91,8 @@ class GuardedResolver:
         until, found = self._answers.get(host, (0.0, ()))
         if until > time.monotonic():
             return self._vet(host, found, port)
-        literal = _literal(host)
-        return self._vet(host, (literal,), port) if literal else None
+        address = literal(host)
+        return self._vet(host, (address,), port) if address else None
 
     def _vet(self, host: str, found: Sequence[Address], port: int) -> Sequence[Address]:
         if not found:

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy import Request
-from scrapy.http import Response
-
 from crawling.background import Tasks
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
 from crawling.metrics import Meter
@@ -28,6 +25,7 @@ from crawling.robots.store import RobotsBook
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_loop import LeaseLoop
 from crawling.runtime.request_source import RequestSource
+from crawling.runtime.way import Way
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import encode_id
 from crawlstream.model.process import Process
@@ -43,6 +41,7 @@ class Assembly:
 
     parts: Parts
     loop: LeaseLoop
+    way: Way
     begin_to_end: Callable[[], None]
     """Lease nothing more, and have Kafka take at once what waits for it."""
 
@@ -67,18 +66,18 @@ def assemble(
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
-    fetching, noting = _Fetching(crawler), recorder.noting
-    robots = Robots(book, outcomes, tasks, fetching, noting=noting, agent=agent)
+    way, noting = Way(crawler), recorder.noting
+    robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
         clients.session,
         holds,
         robots,
         clients.sleeper,
         meter=meter,
-        may_lease=lambda: not publisher.waits_for and not crawler.engine.needs_backout(),
+        may_lease=lambda: not publisher.waits_for and way.has_room,
     )
     ending = _Ending(loop, publisher)
-    source = RequestSource(crawler, loop.ready, outcomes, on_end=ending.begin)
+    source = RequestSource(crawler, loop.ready, outcomes, way=way, on_end=ending.begin)
     parts = Parts(
         holds=holds,
         body_budget=body_budget,
@@ -91,7 +90,7 @@ def assemble(
         blacklist=Blacklist(clients.rules, drops=not settings.scheduler_backlog_blacklist),
         requests=source.requests,
     )
-    return Assembly(parts=parts, loop=loop, begin_to_end=ending.begin)
+    return Assembly(parts=parts, loop=loop, way=way, begin_to_end=ending.begin)
 
 
 class _Ending:
@@ -120,15 +119,3 @@ class _Counting:
         self._tally.domains.count(page.hold.domain, status, latency_ms, reason=reason)
         self._tally.count_traffic(status, latency_ms)
         self._meter.response(status, latency_ms)
-
-
-class _Fetching:
-    """Downloads beside the spider's requests, while the engine runs."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
-    async def __call__(self, request: Request) -> Response:
-        if not self._crawler.engine.running:
-            raise GrantExpired
-        return await self._crawler.engine.download_async(request)

@@ -11,6 +11,7 @@ from scrapy import Request, Spider
 from crawling.page.page import Page, Phase
 from crawling.page.request import to_scrapy
 from crawling.response.outcome import Outcomes
+from crawling.runtime.way import Way
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -25,17 +26,20 @@ class RequestSource:
         ready: asyncio.Queue[Page],
         outcomes: Outcomes,
         *,
+        way: Way,
         on_end: Callable[[], None],
     ) -> None:
         """``ready`` has pages that robots.txt lets pass; ``on_end`` is called when Scrapy ends."""
         self._crawler = crawler
         self._ready = ready
         self._outcomes = outcomes
+        self._way = way
         self._on_end = on_end
 
     async def requests(self) -> AsyncIterator[Request]:
-        """Every page that may be fetched."""
+        """Every page that may be fetched and does not take the lane."""
         try:
+            self._way.choose()
             while True:
                 page = await self._ready.get()
                 if page.phase is not Phase.WAITING:
@@ -43,7 +47,12 @@ class RequestSource:
                 spider = self._crawler.spider
                 if spider is None:
                     raise RuntimeError("the spider is not open")
-                if request := request_of(page, spider, self._outcomes):
+                request = request_of(page, spider, self._outcomes)
+                if request is None:
+                    continue
+                if lane := self._way.lane_for(page):
+                    lane.start(page, request)
+                else:
                     yield request
         finally:
             self._on_end()

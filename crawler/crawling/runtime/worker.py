@@ -72,6 +72,7 @@ class Worker:
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
         self._parts, self._loop, self._begin_to_end = made.parts, made.loop, made.begin_to_end
+        self._way = made.way
         self._keeper = LeaseKeeper(self._clients.session, self._parts.holds, self._parts.deadlines)
         self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None
@@ -139,11 +140,13 @@ class Worker:
     async def _closed(self) -> None:
         """Tell what is left to tell, give back the rest."""
         self._begin_to_end()
+        await self._way.finish()
         await self._tasks.finish(_LAST_WORDS_S)
         self._loop.finish()
         if self._exchanging:
             await asyncio.wait([self._exchanging], timeout=_LAST_WORDS_S)
         await self._tasks.stop()
+        self._way.close()
         await self._clients.sleeper.stop()
         try:
             returned = await self._clients.session.retire()

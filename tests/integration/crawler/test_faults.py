@@ -14,6 +14,7 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.keys import FrontierKeys
 from support.crawler.cluster import CrawlerCluster, counted
+from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -88,6 +89,7 @@ class StuckSpider(ClusterSpider):
 """
 
 
+@both_ways
 async def test_a_page_that_kills_its_workers_is_given_up_and_no_other_is(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
 ) -> None:

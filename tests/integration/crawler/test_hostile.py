@@ -13,6 +13,7 @@ from crawlstream.chaos.hostile_pages import MIB, corpus
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.crawl import CrawlKey
 from support.crawler.cluster import CrawlerCluster
+from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -116,8 +117,9 @@ async def test_names_that_nobody_answers_for_hold_up_no_other_site(
     assert cluster.failures() == dict.fromkeys(dead, "dns")
 
 
+@both_ways
 async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
-    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
+    cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil, way: str
 ) -> None:
     """Each case ends as it must, in bounded memory; four slots serve others beside nine drips."""
     largest, patience_s = (4 * MIB, 30) if ROUNDS == 1 else (16 * MIB, 80)
@@ -126,7 +128,7 @@ async def test_every_hostile_server_ends_in_its_outcome_and_starves_nobody(
     site.pages |= {path: case.page for path, case in cases.items()}
     site.pages |= dict.fromkeys(healthy, page())
     expected = {
-        site.url(path, f"127.{9 + turn}.{copy}.{number}"): case.ends
+        site.url(path, f"127.{9 + turn}.{copy}.{number}"): case.ends_by(way)
         for turn in range(ROUNDS)
         for number, (path, case) in enumerate(cases.items(), 1)
         for copy in range(3 if path.startswith("/drip") else 1)

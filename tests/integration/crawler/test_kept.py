@@ -8,6 +8,7 @@ import psutil
 
 from crawlstream.chaos.scripted_site import CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster
+from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -25,6 +26,7 @@ def sockets_of(pid: int) -> int:
     return sum(each.status == psutil.CONN_ESTABLISHED for each in found)
 
 
+@both_ways
 async def test_connections_are_kept_and_no_more_than_a_process_can_bear(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path, wait_until: WaitUntil
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from crawlstream.chaos.hostile_pages import MIB, packed
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Page, page
 from support.crawler.cluster import CrawlerCluster
+from support.crawler.ways import both_ways
 
 pytest_plugins = ["support.crawler.fixtures"]
 
@@ -45,6 +46,7 @@ def hog() -> Page:
     return lambda _visit: Answer(stream=pieces())
 
 
+@both_ways
 async def test_many_large_bodies_at_once_come_in_one_after_the_other(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:

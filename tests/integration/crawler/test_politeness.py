@@ -16,6 +16,7 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
+from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -79,6 +80,7 @@ async def test_nobody_comes_before_a_site_wants_it(
     assert second >= 2 - STAMP_S
 
 
+@both_ways
 async def test_a_site_that_keeps_silent_is_tried_by_one_request_of_the_cluster(
     cluster: CrawlerCluster, site: CrawlerSite, redis: Redis, wait_until: WaitUntil
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from crawlstream.chaos.processes import Crawler
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster, counted
+from support.crawler.ways import both_ways
 from support.documented import write_example_project
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -102,6 +103,7 @@ class CarelessSpider(ClusterSpider):
 """
 
 
+@both_ways
 async def test_a_careless_spider_costs_its_own_page_only(
     cluster: CrawlerCluster, site: CrawlerSite, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.tls import TlsSite, make_certificate
+from support.crawler.ways import both_ways
 from support.windows import spaced
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -45,6 +46,7 @@ async def test_links_lead_into_tls_and_out_of_it(
     assert secret.handshakes < len(secret.visits)
 
 
+@both_ways
 async def test_slow_handshakes_bring_no_request_too_early(
     cluster: CrawlerCluster, secret: TlsSite
 ) -> None:
@@ -61,6 +63,7 @@ async def test_slow_handshakes_bring_no_request_too_early(
     assert min(later - earlier for earlier, later in pairwise(times)) >= 0.2 - STAMP_S
 
 
+@both_ways
 async def test_a_site_that_cannot_show_who_it_is_fails_by_name(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
@@ -74,6 +77,7 @@ async def test_a_site_that_cannot_show_who_it_is_fails_by_name(
     assert (state.done, state.failed) == (2, 1)
 
 
+@both_ways
 async def test_secrets_are_sent_to_no_server_that_cannot_prove_who_it_is(
     cluster: CrawlerCluster, secret: TlsSite
 ) -> None:
@@ -95,6 +99,7 @@ async def test_secrets_are_sent_to_no_server_that_cannot_prove_who_it_is(
     assert {visit.path for visit in secret.visits} == {"/open", "/language"}
 
 
+@both_ways
 async def test_a_certificate_that_holds_is_for_its_own_name(
     cluster: CrawlerCluster, secret: TlsSite, tmp_path: Path
 ) -> None:

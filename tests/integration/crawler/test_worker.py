@@ -12,6 +12,7 @@ from crawlstream.boot.failpoints import STEPS
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, Visit, page
 from crawlstream.model.throttle import ThrottleRule
 from support.crawler.cluster import CrawlerCluster, counted
+from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
 
 pytest_plugins = ["support.crawler.fixtures"]
@@ -119,6 +120,7 @@ async def test_a_death_at_any_step_loses_nothing(
     assert state.failed == 0
 
 
+@both_ways
 async def test_term_finishes_what_is_under_way_and_gives_back_the_rest(
     cluster: CrawlerCluster, site: CrawlerSite, wait_until: WaitUntil
 ) -> None:
@@ -165,6 +167,7 @@ async def test_a_worker_too_big_or_too_old_makes_room_for_another(
     assert {record["attempt"] for record in cluster.results()} == {1}
 
 
+@both_ways
 async def test_a_page_without_an_answer_fails_by_name(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
@@ -199,6 +202,7 @@ async def test_a_page_without_an_answer_fails_by_name(
     assert site.paths().count("/endless") == 1
 
 
+@both_ways
 async def test_a_moderated_domain_is_never_asked_too_early(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
@@ -220,6 +224,7 @@ async def test_a_moderated_domain_is_never_asked_too_early(
     assert sorted(gaps)[len(gaps) // 2] < 0.2
 
 
+@both_ways
 async def test_robots_txt_is_bought_once_by_the_first_grant(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
@@ -261,6 +266,7 @@ async def test_robots_txt_that_is_missing_allows_and_one_that_fails_waits(
     assert state.residual == 0
 
 
+@both_ways
 async def test_the_guard_stands_before_pages_redirects_and_robots(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:
@@ -279,6 +285,7 @@ async def test_the_guard_stands_before_pages_redirects_and_robots(
     assert cluster.failures() == dict.fromkeys([inside, site.url("/moved")], "address_refused")
 
 
+@both_ways
 async def test_redirects_end_where_they_must(cluster: CrawlerCluster, site: CrawlerSite) -> None:
     """Loops and endless chains fail by name; a page behind a cookie is reached."""
 
@@ -315,6 +322,7 @@ async def test_redirects_end_where_they_must(cluster: CrawlerCluster, site: Craw
     }
 
 
+@both_ways
 async def test_no_request_leaves_that_was_not_granted(
     cluster: CrawlerCluster, site: CrawlerSite
 ) -> None:

@@ -93,7 +93,7 @@ def test_events_of_the_log_are_listed() -> None:
     logged = {event for path in _sources() for event in _events(path)}
     assert logged <= hops | set(re.findall(r"`(\w+)`", aside)) | others
     assert others <= logged
-    assert hops - logged == {"to_scrapy", "fetch"}
+    assert hops - logged == {"to_scrapy"}
 
 
 def _sources() -> list[Path]:

@@ -25,6 +25,12 @@ class Case:
 
     page: Page
     ends: int | str
+    by_engine: int | str | None = None
+    """How it ends where Scrapy's engine fetches it, if that takes what libcurl refuses."""
+
+    def ends_by(self, way: str) -> int | str:
+        """The same by ``lane`` or ``engine``."""
+        return self.ends if way == "lane" or self.by_engine is None else self.by_engine
 
 
 def packed(body: bytes, encoding: str) -> Answer:
@@ -130,6 +136,16 @@ def _by_end(folder: str, ends: Mapping[int | str, Mapping[str, Page]]) -> Mappin
     }
 
 
+def oddities() -> Mapping[str, Case]:
+    """Heads that are taken by some clients only."""
+    empty = b"Connection: close\r\nContent-Length: 0\r\n\r\n"
+    pages = {
+        "/head/version": Answer(raw=b"HTTP/9.9 200 OK\r\n" + empty),
+        "/head/colonless": _raw(b"no colon here\r\nContent-Length: 7\r\n", b"<p>here"),
+    }
+    return {path: Case(page, "bad_response", 200) for path, page in pages.items()}
+
+
 def heads() -> Mapping[str, Case]:
     """Heads of answers that mean to confuse."""
     body = b"<p>here"
@@ -153,8 +169,6 @@ def heads() -> Mapping[str, Case]:
             },
             200: {
                 "smuggle": _raw(length + chunked, b"7\r\n" + body + b"\r\n0\r\n\r\n"),
-                "version": Answer(raw=b"HTTP/9.9 200 OK\r\n" + empty),
-                "colonless": _raw(b"no colon here\r\n" + length, body),
                 "many": _raw(many + length, body),
                 "cookies": _raw(cookies + length, body),
                 "policy": _raw(b"Referrer-Policy: sys.exit\r\n" + length, body),
@@ -207,5 +221,6 @@ def huge(largest: int) -> Mapping[str, Case]:
 def corpus(largest: int) -> dict[str, Case]:
     """Everything, by path, for crawlers that take so many bytes of a page."""
     return {
-        **bombs(), **endless(), **drips(), **refusals(), **heads(), **bodies(), **huge(largest),
+        **bombs(), **endless(), **drips(), **refusals(), **oddities(), **heads(), **bodies(),
+        **huge(largest),
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from crawlstream.boot.sections.section import Section, new
@@ -13,6 +15,9 @@ class CrawlerSettings(Section):
     concurrent_requests: int = Field(64, ge=1, le=1000)
     """Maximum number of concurrent downloads per crawler process. Slow downloads are counted
     separately: up to three times as many again."""
+    fetch: Literal["lane", "engine"] = Field("lane", validation_alias=new("FETCH"))
+    """How pages are fetched: lane (the fetch lane with libcurl; spiders that need Scrapy's engine
+    use that all the same) or engine (always Scrapy's engine and its HTTP client)."""
     memory_limit_mb: int = Field(
         1024,
         validation_alias=new("MEMORY_LIMIT_MB", "MEMUSAGE_LIMIT_MB"),

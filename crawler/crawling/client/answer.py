@@ -1,0 +1,95 @@
+"""From what came over the wire to Scrapy's response, as Scrapy's own handler makes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+
+from scrapy import Request
+from scrapy.http import Headers, Response
+from scrapy.responsetypes import responsetypes
+
+from crawling.failures import TransferFailed
+
+_OF_THE_CONNECTION = frozenset(
+    {
+        b"Connection", b"Content-Length", b"Keep-Alive", b"Proxy-Connection", b"Te", b"Trailers",
+        b"Transfer-Encoding", b"Upgrade",
+    }
+)  # fmt: skip
+"""Headers that say how the message is sent, and nothing of what is in it."""
+_BODILESS = frozenset({204, 304})
+_KINDS_REMEMBERED = 4096
+
+
+def response_of(
+    request: Request, head: Sequence[bytes], body: bytes, address: str, *, flags: list[str]
+) -> Response:
+    """The response; TransferFailed if its head is none."""
+    version, status = _status(head[0])
+    headers = _headers(request, status, head)
+    url = request.url.partition("#")[0]
+    return _kind(headers, url, body)(
+        url=url,
+        status=status,
+        headers=headers,
+        body=body,
+        flags=flags,
+        ip_address=_address(address),
+        protocol=version,
+    )
+
+
+def download_latency(page_left_at: float, head_at: float) -> float:
+    """Seconds from the request's leaving to the end of the head of its response."""
+    return max((head_at or time.monotonic()) - page_left_at, 0.0)
+
+
+@lru_cache(256)
+def _status(line: bytes) -> tuple[str, int]:
+    parts = line.split(None, 2)
+    if len(parts) < 2 or not parts[1].isdigit():
+        raise TransferFailed("bad_response", f"no status line: {line[:100]!r}")
+    return parts[0].decode("latin-1"), int(parts[1])
+
+
+def _headers(request: Request, status: int, head: Sequence[bytes]) -> Headers:
+    length, is_chunked = b"", False
+    kept: dict[bytes, list[bytes]] = {}
+    for line in head[1:]:
+        name, _, value = line.partition(b":")
+        name, value = name.title(), value.strip()
+        if name not in _OF_THE_CONNECTION:
+            kept.setdefault(name, []).append(value)
+        elif name == b"Content-Length":
+            length = value
+        elif name == b"Transfer-Encoding":
+            is_chunked = True
+    if status in _BODILESS or (request.method == "HEAD" and not length):
+        length = b"0"
+    headers = Headers()
+    # Past Scrapy's way in, which would make the same of them once more.
+    if length and not is_chunked:
+        dict.__setitem__(headers, b"Content-Length", [length])
+    dict.update(headers, kept)
+    return headers
+
+
+def _kind(headers: Headers, url: str, body: bytes) -> type[Response]:
+    """Its class, remembered by type: looking it up takes as long as making the response."""
+    said = dict.get(headers, b"Content-Type")
+    if said and b"Content-Encoding" not in headers:
+        kind = _kind_of_type(said[-1])
+        if kind is not Response:
+            return kind
+    return responsetypes.from_args(headers=headers, url=url, body=body)
+
+
+@lru_cache(_KINDS_REMEMBERED)
+def _kind_of_type(content_type: bytes) -> type[Response]:
+    return responsetypes.from_content_type(content_type)
+
+
+_address = lru_cache(_KINDS_REMEMBERED)(ip_address)

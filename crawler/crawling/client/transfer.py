@@ -1,0 +1,236 @@
+"""One request under way, as libcurl tells of it; its handle is used again for the next one.
+
+libcurl calls in the order of what happens: it asks for a socket to an address, says that the
+connection stands (with TLS: that the handshake is over) and the request is written next, and hands
+over what comes. Each is a place to refuse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+
+import pycurl
+from scrapy.exceptions import DownloadCancelledError
+
+from crawling.client.clock import Clock
+from crawling.failures import TransferFailed
+from crawling.lease.holds import GrantExpired, Holds
+from crawling.page.body_budget import LARGE
+from crawling.page.page import Page
+from crawlstream.boot.addresses import Address, AddressRefused
+
+LONGEST_HEAD = 256 * 1024
+"""Bytes of all heads of a response and of what comes behind its body, as browsers have it."""
+_BUFFER = 64 * 1024
+_IDLE_S = 240
+"""A connection that was idle for longer is not used again: most servers have closed it."""
+_FOR_EVER_S = 24 * 3600
+_GO_ON: int = pycurl.PREREQFUNC_OK
+_ABORT: int = pycurl.PREREQFUNC_ABORT
+
+_BLANK = (b"\r\n", b"\n")
+
+
+class _Lent(socket.socket):
+    """A socket that libcurl takes a copy of: this one is closed when nobody has it any more."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Progress:
+    """Counts what anything was made of, of all transfers together."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Transfer:
+    """A handle of libcurl, and the page that it works for."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        holds: Holds,
+        progress: Progress,
+        *,
+        bind: tuple[str, int] | None,
+    ) -> None:
+        """``bind``: the address that connections leave from, if it matters."""
+        self.curl = pycurl.Curl()
+        self._progress = progress
+        self._loop = loop
+        self._holds = holds
+        self._bind = bind
+        self._verifies = False
+        _set_up(self)
+
+    def begin(
+        self, page: Page, addresses: Collection[Address], *, most: int, is_literal: bool
+    ) -> asyncio.Future[None]:
+        """Work for a page, which may be connected to these addresses; tells when all has come.
+
+        ``most``: bytes of the body; 0: any number.
+        """
+        self.page: Page | None = page
+        self._addresses = addresses
+        self._most = most
+        self._is_literal = is_literal
+        self.error: BaseException | None = None
+        self.head: list[bytes] = []
+        self.body: list[bytes] = []
+        self.has_head = self.is_paid = self.is_paused = False
+        self._head_size = self.size = 0
+        self.head_at = 0.0
+        self.clock: Clock | None = None
+        self.done: asyncio.Future[None] = self._loop.create_future()
+        return self.done
+
+    def verify(self, verifies: bool) -> None:  # noqa: FBT001  a switch
+        """Whether the server must prove who it is; a connection made without is not used then."""
+        if verifies is not self._verifies:
+            self.curl.setopt(pycurl.SSL_VERIFYPEER, int(verifies))
+            self.curl.setopt(pycurl.SSL_VERIFYHOST, 2 if verifies else 0)
+            self._verifies = verifies
+
+    @property
+    def verifies(self) -> bool:
+        """Whether only a certificate that holds would do."""
+        return self._verifies
+
+    def end(self, error: BaseException | None = None) -> None:
+        """All has come, or nothing more will."""
+        self.page = None
+        if self.clock:
+            self.clock.stop()
+        if self.done.done():
+            return
+        if failure := self.error or error:
+            self.done.set_exception(failure)
+        else:
+            self.done.set_result(None)
+
+    # What libcurl calls: none of these may raise.
+
+    def on_lookup(self) -> int:
+        """A name is to be looked up: never; only an address in writing is no lookup."""
+        return 0 if self._is_literal else 1
+
+    def on_socket(self, _purpose: int, asked: Any) -> Any:
+        """A connection is to be made, to an address that the guard has vetted or to none."""
+        family, kind, protocol, where = asked
+        if ip_address(where[0].partition("%")[0]) not in self._addresses:
+            self.error = AddressRefused(f"{where[0]} was not vetted")
+            return pycurl.SOCKET_BAD
+        try:
+            made = _Lent(family, kind, protocol)
+            if self._bind:
+                made.bind(self._bind)
+        except OSError as error:
+            self.error = TransferFailed("unreachable", str(error))
+            return pycurl.SOCKET_BAD
+        return made
+
+    def on_request(self, *_: Any) -> int:
+        """The connection stands, and the request is written next: spend the grant on it.
+
+        libcurl would write it a second time, unpaid, when a kept connection turns out dead.
+        """
+        page = self.page
+        if page is None:
+            return _ABORT
+        if self.is_paid:
+            self.error = TransferFailed("connection_lost", "the kept connection was closed")
+            return _ABORT
+        try:
+            self._holds.depart(page)
+        except GrantExpired as error:
+            self.error = error
+            return _ABORT
+        self.is_paid = True
+        self._loop.call_soon(self._holds.departed, page)
+        return _GO_ON
+
+    def on_head(self, line: bytes) -> int | None:
+        """A line of a head, or of what may come behind a body in chunks."""
+        self._progress.count += 1
+        self._head_size += len(line)
+        if self._head_size > LONGEST_HEAD:
+            self.error = TransferFailed("connection_lost", f"a head over {LONGEST_HEAD} bytes")
+            return -1
+        if self.has_head:
+            return None
+        if line not in _BLANK:
+            self.head.append(line)
+        elif self.head[:1] and self.head[0].partition(b" ")[2].lstrip()[:1] == b"1":
+            self.head = []
+        else:
+            self.has_head, self.head_at = True, time.monotonic()
+        return None
+
+    def on_body(self, part: bytes) -> int | None:
+        """A part of the body, as it is on the wire but for chunks."""
+        self._progress.count += 1
+        self.body.append(part)
+        self.size += len(part)
+        if self._most and self.size > self._most:
+            self.body = []
+            self.error = DownloadCancelledError(f"a body over {self._most} bytes")
+            return -1
+        if self.size > LARGE and self.page is not None and self.page.is_open:
+            self._weigh(self.page)
+        return None
+
+    def _weigh(self, page: Page) -> None:
+        budget = self._holds.body_budget
+        budget.weigh(page, self.size)
+        if not self.is_paused and self.clock and not budget.may_grow(page):
+            self.is_paused = True
+            self.clock.turn_over()
+            self.curl.pause(pycurl.PAUSE_RECV)
+            budget.wait(page, partial(self._go_on_soon, page))
+
+    def _go_on_soon(self, page: Page) -> None:
+        """Not at once: whoever makes room may be in one of libcurl's calls."""
+        self._loop.call_soon(self._go_on, page)
+
+    def _go_on(self, page: Page) -> None:
+        if self.page is page and self.is_paused and self.clock:
+            self.is_paused = False
+            self.clock.turn_over()
+            self.curl.pause(pycurl.PAUSE_CONT)
+
+
+def _set_up(transfer: Transfer) -> None:
+    """What holds for all requests; what libcurl does by itself otherwise is left to no default."""
+    setopt: Callable[[int, Any], None] = transfer.curl.setopt
+    setopt(pycurl.NOSIGNAL, 1)
+    setopt(pycurl.USERAGENT, "")
+    setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+    setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+    setopt(pycurl.HTTP09_ALLOWED, 0)
+    setopt(pycurl.FOLLOWLOCATION, 0)
+    # Neither the environment nor a file of the user has a say in where a request goes.
+    setopt(pycurl.PROXY, "")
+    setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
+    setopt(pycurl.HSTS_CTRL, 0)
+    setopt(pycurl.PATH_AS_IS, 1)
+    setopt(pycurl.HTTP_CONTENT_DECODING, 0)
+    setopt(pycurl.SSL_VERIFYPEER, 0)
+    setopt(pycurl.SSL_VERIFYHOST, 0)
+    setopt(pycurl.BUFFERSIZE, _BUFFER)
+    setopt(pycurl.MAXAGE_CONN, _IDLE_S)
+    setopt(pycurl.CONNECTTIMEOUT, _FOR_EVER_S)  # The clock is ours.
+    setopt(pycurl.RESOLVER_START_FUNCTION, transfer.on_lookup)
+    setopt(pycurl.OPENSOCKETFUNCTION, transfer.on_socket)
+    setopt(pycurl.PREREQFUNCTION, transfer.on_request)
+    setopt(pycurl.HEADERFUNCTION, transfer.on_head)
+    setopt(pycurl.WRITEFUNCTION, transfer.on_body)

@@ -1,0 +1,71 @@
+"""The way of pages through this process: the fetch lane, or Scrapy's engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from scrapy import Request
+from scrapy.http import Response
+
+from crawling.lane.choice import why_engine
+from crawling.lane.lane import Lane
+from crawling.lease.holds import GrantExpired
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+log = structlog.get_logger()
+
+
+class Way:
+    """Chosen once, when the spider starts: by then every part of the user is known."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._lane: Lane | None = None
+
+    def choose(self) -> None:
+        """Look whether the lane will do, and say so."""
+        reason = why_engine(self._crawler)
+        if reason:
+            log.info("fetch", way="engine", reason=reason)
+        else:
+            self._lane = Lane(self._crawler)
+            log.info("fetch", way="lane")
+
+    def lane_for(self, page: Page) -> Lane | None:
+        """The lane if a page takes it.
+
+        Only for its first attempt: of servers that libcurl refuses Scrapy's client takes some
+        (a head with a line that is no header, TLS without secure renegotiation).
+        """
+        return None if page.hold.retries else self._lane
+
+    async def fetch(self, request: Request) -> Response:
+        """Download something beside the spider's pages, by the grant of one; GrantExpired."""
+        engine = self._crawler.engine
+        if not engine.running:
+            raise GrantExpired
+        if lane := self.lane_for(request.meta[PAGE]):
+            return await lane.fetch(request)
+        return await engine.download_async(request)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether this process can take on anything more."""
+        if self._crawler.engine.needs_backout():
+            return False
+        return self._lane is None or not self._lane.is_full
+
+    async def finish(self) -> None:
+        """Wait for the pages in the lane."""
+        if self._lane:
+            await self._lane.finish()
+
+    def close(self) -> None:
+        """Let go of the lane's connections; nothing may be under way."""
+        if self._lane:
+            self._lane.close()

@@ -1,0 +1,67 @@
+"""The fetch lane's HTTP client by itself: real sockets, real holds, no frontier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_network
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+
+from crawling.client.http_client import HttpClient
+from crawling.failures import reason_of
+from crawling.lease.holds import Holds
+from crawling.net.address_guard import GuardedResolver
+from crawling.page.body_budget import BodyBudget
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+from crawlstream.boot.addresses import Guard
+from crawlstream.model.crawl import Entry
+from support.crawler.holds import hold
+
+LOCAL = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+
+
+class Visitor:
+    """Fetches one page after the other, each by a grant of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.budget = BodyBudget()
+        self.holds = Holds(64, lambda: None, body_budget=self.budget)
+        self.resolver = GuardedResolver(Guard(LOCAL), None)
+        usual: dict[str, Any] = {"timeout_s": 5.0, "most_bytes": 1 << 20, "verifies": None}
+        self.client = HttpClient(self.holds, self.resolver, **usual | settings)
+        self._granted = 0
+
+    def page(self, url: str) -> Page:
+        """A page that has just been leased."""
+        self._granted += 1
+        now = time.monotonic()
+        self.holds.heard(now, 1)
+        return self.holds.admit(hold(self._granted, entry=Entry(url=url), issued_at=now))
+
+    async def fetch(self, url: str, **request: Any) -> Response:
+        """What comes back; raises what the client does."""
+        page = self.page(url)
+        asked = Request(url, meta={PAGE: page, **request.pop("meta", {})}, **request)
+        return await self.client.fetch(asked, page)
+
+    async def outcome(self, url: str, **request: Any) -> int | str:
+        """The status of a response, or the reason why there is none."""
+        try:
+            return (await self.fetch(url, **request)).status
+        except Exception as error:  # noqa: BLE001  named by its reason
+            return reason_of(error)
+
+
+@contextmanager
+def visiting(**settings: Any) -> Iterator[Visitor]:
+    """A client for the length of the block."""
+    visitor = Visitor(**settings)
+    try:
+        yield visitor
+    finally:
+        visitor.client.close()
