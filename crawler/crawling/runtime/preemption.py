@@ -25,7 +25,6 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from crawling.parts import Parts
 from crawling.runtime.worker import Worker
 from crawlstream.boot.settings import Settings
 from crawlstream.tasks import end
@@ -218,12 +217,9 @@ class Watcher:
         while not is_announced:
             await asyncio.sleep(LOOK_EVERY_S)
             is_announced = await self._is_announced()
-        holds, worker = Parts.of(self._crawler).holds, self._crawler.get_extension(Worker)
-        assert worker is not None, "it has made the parts"
-        worker.leave("notice")
-        await asyncio.sleep(max(0.0, self._notice_s - LOOK_EVERY_S - LAST_S))
-        log.warning("release", outcome="out_of_time", pages=len(holds))
-        holds.release_unsent(sent_too=True)
+        worker = self._crawler.get_extension(Worker)
+        assert worker is not None, "an add-on adds both"
+        worker.leave("notice", within_s=max(0.0, self._notice_s - LOOK_EVERY_S - LAST_S))
 
     async def _is_announced(self) -> bool:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING
@@ -177,11 +178,21 @@ class Worker:
             reason = self._lifetime.over()
         self.leave(reason)
 
-    def leave(self, reason: str) -> None:
-        """End as on SIGTERM: lease nothing more, finish what is under way, give back the rest."""
+    def leave(self, reason: str, *, within_s: float = math.inf) -> None:
+        """End as on SIGTERM: lease nothing more, finish what is under way, give back the rest.
+
+        What is still under way after ``within_s`` seconds is given back as well.
+        """
         log.info("stop", outcome="drains", reason=reason, resident_mb=resident_bytes() >> 20)
         self._begin_to_end()
+        if within_s < math.inf:
+            asyncio.get_running_loop().call_later(within_s, self._give_back)
         self._closing = asyncio.ensure_future(self._crawler.stop_async())
+
+    def _give_back(self) -> None:
+        holds = self._parts.holds
+        log.warning("release", outcome="out_of_time", pages=len(holds))
+        holds.release_unsent(sent_too=True)
 
     def _check(self) -> health.Health:
         holds, waiting_for = self._parts.holds, self._parts.publisher.waits_for
