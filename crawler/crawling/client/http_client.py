@@ -95,22 +95,28 @@ class HttpClient:
 
     async def _sent(self, request: Request, page: Page, addresses: Collection[Address]) -> Response:
         transfer = self._spare.pop() if self._spare else self._new()
+        is_plain = False
+        try:
+            is_plain = self._prepare(transfer, request, page, addresses)
+            self._start_clock(transfer, request)
+            is_lossy = await self._run(transfer, request)
+            return self._answer(transfer, request, page, is_lossy=is_lossy)
+        finally:
+            self._keep(transfer, is_plain=is_plain)
+
+    def _prepare(
+        self, transfer: Transfer, request: Request, page: Page, addresses: Collection[Address]
+    ) -> bool:
+        """Tell libcurl all of a request; whether its handle may be used again."""
         host, port = _place_of(request.url)
         most = request.meta.get("download_maxsize", self._most_bytes)
         is_literal = literal(host) is not None
         transfer.begin(page, addresses, most=most, is_literal=is_literal)
         transfer.verify(trust.must_prove(request, page.hold, self._verifies))
-        curl = transfer.curl
-        is_plain = _prepare(curl, request)
         pinned = [] if is_literal else [_pin(host, port, addresses)]
-        curl.setopt(pycurl.RESOLVE, pinned)
-        curl.setopt(pycurl.MAXFILESIZE_LARGE, most)
-        self._start_clock(transfer, request)
-        try:
-            is_lossy = await self._run(transfer, request)
-            return self._answer(transfer, request, page, is_lossy=is_lossy)
-        finally:
-            self._keep(transfer, is_plain=is_plain)
+        transfer.curl.setopt(pycurl.RESOLVE, pinned)
+        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)
+        return _write(transfer.curl, request)
 
     async def _run(self, transfer: Transfer, request: Request) -> bool:
         """Whether there was an end before the response was complete, and that is taken as well."""
@@ -165,8 +171,8 @@ class HttpClient:
         self._multi.close()
 
 
-def _prepare(curl: pycurl.Curl, request: Request) -> bool:
-    """Tell libcurl what to send; whether its handle may be used again."""
+def _write(curl: pycurl.Curl, request: Request) -> bool:
+    """Tell libcurl what to send; whether it is a plain GET."""
     scheme, _, rest = request.url.partition("://")
     netloc, target = _split(rest)
     # The target is written as it is: only scheme, host and port are libcurl's to read.
