@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -25,7 +22,8 @@ from crawlstream.formats.files import FORMATS, Crawl, format_of, make_writer
 from crawlstream.formats.output import whole_file
 from crawlstream.formats.parquet import SCHEMA
 from crawlstream.wire.delivered import decode
-from support.results import PAGE, page_id, record
+from support.pipelines.reading import pages_of
+from support.pipelines.results import PAGE, page_id, record
 
 CRAWL = Crawl("crawlstream/test", "bot (+https://example.com/)", "obey")
 RECORDS = [
@@ -50,28 +48,6 @@ def written(which: str, records: list[bytes]) -> bytes:
         writer.write(value, decode(value))
     writer.close()
     return file.getvalue()
-
-
-def pages_of(which: str, content: bytes) -> list[tuple[str, bytes]]:
-    """Id and body of each page in a file, as a reader of the format finds them."""
-    if which == "parquet":
-        rows = parquet.read_table(io.BytesIO(content)).to_pylist()
-        return [(row["id"], row["body"]) for row in rows]
-    if which == "warc.gz":
-        return list(_warc_pages(content))
-    lines = {"jsonl": bytes, "jsonl.gz": gzip.decompress, "jsonl.zst": _unzstd}[which](content)
-    return [(page.id, page.body) for page in map(decode, lines.splitlines())]
-
-
-def _unzstd(content: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(content).read()
-
-
-def _warc_pages(content: bytes) -> Iterator[tuple[str, bytes]]:
-    for each in ArchiveIterator(io.BytesIO(content), check_digests="raise"):
-        if each.rec_type in {"response", "revisit"}:
-            name = each.rec_headers.get_header("WARC-Record-ID")
-            yield name[10:-1].replace("-", ""), each.content_stream().read()
 
 
 @pytest.mark.parametrize("which", FORMATS)

@@ -101,7 +101,12 @@ def test_a_store_that_replaces_what_it_should_create_is_refused(
 ) -> None:
     """In a sentence that says what to do; a second writer would overwrite the first."""
     store = Store.at(url)
-    monkeypatch.setattr(store, "create", lambda name, data: store.put(name, data) or True)
+
+    def replace(name: str, data: bytes) -> bool:
+        store.put(name, data)
+        return True
+
+    monkeypatch.setattr(store, "create", replace)
     with pytest.raises(ConfigError, match="cannot create objects exclusively"):
         store.prove()
 

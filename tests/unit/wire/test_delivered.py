@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crawlstream.model.result import ResultLimits
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from crawlstream.wire.results import encode_result
-from support.results import PAGE, record
+from support.pipelines.results import PAGE, record
 
 quick = settings(deadline=None, max_examples=200)
 

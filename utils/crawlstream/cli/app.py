@@ -53,6 +53,7 @@ VERBS = {
     "crawls": Verb("crawls:crawls", "List current and recent crawls."),
     "runs": Verb("runs:runs", "List the runs of a crawl."),
     "compare": Verb("runs:compare", "Compare two runs: new, gone and changed pages."),
+    "pipeline": Verb("pipeline:pipeline", "Deliver results to files: run pipelines, show them."),
     "stats": Verb("stats:stats", "Show the cluster's statistics."),
     "cost": Verb("cost:cost", "Estimate the cost of a million pages."),
     "stop": Verb("steer:stop", "Stop a crawl and drop its queued pages."),

@@ -91,10 +91,10 @@ class Warc:
         )
         if page.status_code == HTTPStatus.NOT_MODIFIED:
             headers["WARC-Profile"] = _NOT_MODIFIED
-            self._add("revisit", page, headers, b"", http)
+            self._add("revisit", page, headers, b"", http=http)
         else:
             headers["WARC-Payload-Digest"] = f"sha1:{digest}"
-            self._add("response", page, headers, page.body, http)
+            self._add("response", page, headers, page.body, http=http)
 
     def _write_request(self, page: Delivered, headers: dict[str, str]) -> None:
         parts = urlsplit(_url(page.response_url))
@@ -104,7 +104,7 @@ class Warc:
         http = StatusAndHeaders(
             f"{_METHOD.sub('', page.method)} {target} HTTP/1.1", asked, is_http_request=True
         )
-        self._add("request", page, headers, b"", http)
+        self._add("request", page, headers, b"", http=http)
 
     def _add(
         self,
@@ -112,6 +112,7 @@ class Warc:
         page: Delivered | None,
         headers: Mapping[str, str],
         payload: bytes,
+        *,
         http: StatusAndHeaders | None = None,
     ) -> None:
         self._writer.write_record(

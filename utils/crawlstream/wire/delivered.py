@@ -18,7 +18,7 @@ from crawlstream.wire.results import NOT_CHARSETS
 
 _BIGGEST = 1 << 63
 _LONGEST_ID = 1_000
-"""Characters; it becomes part of a hash, never of a name."""
+"""Characters; of what others use as a name."""
 _LONGEST_CHARSET = 40
 T = TypeVar("T")
 
@@ -34,12 +34,12 @@ def decode(value: bytes | None) -> Delivered:
     record = _parsed(value)
     take = _Fields(record)
     page = {
-        **{name: take(name, _text) for name in ("appid", "crawlid", "url", "response_url")},
+        **{name: take(name, _name) for name in ("id", "appid", "crawlid")},
+        **{name: take(name, _text) for name in ("url", "response_url")},
         **{name: take(name, _whole) for name in ("run", "status_code")},
         **{name: take.maybe(name, _text) for name in _TEXTS},
         **{name: take.maybe(name, _flag) or False for name in _FLAGS},
-        "id": take("id", _name),
-        "spiderid": take.maybe("spiderid", _text) or "link",
+        "spiderid": take.maybe("spiderid", _name) or "link",
         "timestamp": take("timestamp", _time),
         "method": take.maybe("method", _text) or "GET",
         "depth": take.maybe("depth", _whole) or 0,
