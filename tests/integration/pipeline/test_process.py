@@ -117,7 +117,8 @@ async def test_whoever_dies_each_page_is_stored_once(
         await wait_until(lambda: cluster.stored("jsonl.zst") == once(range(pages)), timeout_s=90)
         for process in processes:
             process.signal(signal.SIGTERM)
-        assert [process.wait() for process in processes] == [0, 0]
+        # One that has just been started may not be listening yet.
+        assert {process.wait() for process in processes} <= {0, -signal.SIGTERM}
     finally:
         for process in processes:
             process.kill()
