@@ -87,4 +87,4 @@ def _codes(text: str, where: str) -> range:
         return range(int(text), int(text) + 1)
     if text in ("1xx", "2xx", "3xx", "4xx", "5xx"):
         return range(int(text[0]) * 100, int(text[0]) * 100 + 100)
-    raise ConfigError(f'{where}: {text!r} is no status: expected one such as "404" or "2xx"')
+    raise ConfigError(f'{where}: {text!r} is not a status: expected one such as "404" or "2xx"')

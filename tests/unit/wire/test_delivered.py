@@ -87,7 +87,7 @@ def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> Non
         (b"\xff", "the record is not JSON"),
         (b"[" * 100_000, "the record is not JSON"),
         (b"[]", "the record is not a JSON object"),
-        (b"{}", r"\$.appid: missing"),
+        (b"{}", r"\$.id: missing"),
         (changed(id="absent"), r"\$.id: missing"),
         (changed(id=""), r"\$.id: expected 1 to 1000 characters"),
         (changed(id=5), r"\$.id: expected text"),
