@@ -44,8 +44,8 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
         if reason := pipeline.where.refuses(page):
             return Judged(record, run=run_of(page), filtered=reason)
         value = record.value or b""
-        if not pipeline.keep_secrets and (bare := without_secrets(value)) is not value:
-            page, value = decode(bare), bare
+        if not pipeline.keep_secrets:
+            value, page = without_secrets(value, page)
         return Judged(record, page, value, run_of(page))
     except NotAResult as error:
         return Judged(record, problem=str(error))

@@ -30,6 +30,7 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import ReadLimits
 from crawlstream.bus.tail import end_offsets, offsets_since
 from crawlstream.bus.topics import ensure_topics
+from crawlstream.errors import CrawlstreamError
 from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
@@ -94,7 +95,13 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
             ]
             async with (
                 beside(*helpers),
-                serve(settings.metrics_port, partial(_health, flows), host=settings.metrics_host),
+                serve(
+                    settings.metrics_port,
+                    partial(_health, flows),
+                    host=settings.metrics_host,
+                    # Started by hand beside a cluster, it takes whatever port is free.
+                    or_any_port="SUPERVISOR_ENABLED" not in os.environ,
+                ),
             ):
                 collect_seldom()
                 log.info("start", pipelines=[each.name for each in pipelines])
@@ -188,14 +195,21 @@ def _topic_of_first(flow: Flow) -> str | None:
 
 
 async def _watch_lag(kafka: Kafka, flow: Flow, settings: Settings) -> None:
-    """Tell how far the store is behind the source, of the partitions that we read."""
+    """Tell how far the store is behind the source, of each partition that we have had.
+
+    The store is asked, for a partition may be another process' by now.
+    """
     topic = flow.pipeline.topic(settings.topics)
     while True:
-        with contextlib.suppress(Exception):
+        try:
             ends = await end_offsets(kafka, topic)
-            for number, part in flow.sink.parts.items():
-                lag = max(ends.get(number, 0) - (part.durable or 0), 0)
-                LAG_RECORDS.labels(flow.pipeline.name, number).set(lag)
+            for number, part in list(flow.sink.parts.items()):
+                if part.chain is not None:
+                    stored = (await asyncio.to_thread(part.chain.end)).position
+                    lag = max(ends.get(number, 0) - (stored or 0), 0)
+                    LAG_RECORDS.labels(flow.pipeline.name, number).set(lag)
+        except CrawlstreamError as error:
+            log.debug("read", outcome="lag_unknown", error=str(error))
         await asyncio.sleep(LAG_EVERY_S)
 
 

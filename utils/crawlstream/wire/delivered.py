@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 
@@ -63,7 +63,17 @@ def _parsed(value: bytes) -> dict[str, Any]:
         raise NotAResult(f"the record is not JSON: {error}") from error
     if not isinstance(record, dict):
         raise NotAResult("the record is not a JSON object")
-    return record
+    return _exact(value, record)
+
+
+def _exact(value: bytes, record: dict[str, Any]) -> dict[str, Any]:
+    """The same with numbers beyond 64 bits as they are: clients may have such in ``attrs``."""
+    if record.get("attrs") is None or not jsontext.has_long_number(value):
+        return record
+    try:
+        return cast("dict[str, Any]", jsontext.loads(value))
+    except RecursionError:
+        return record
 
 
 _TEXTS = ("body_ref", "digest", "seed_url", "parent_url", "uuid", "ip")
@@ -181,18 +191,18 @@ _SECRETS = {
     "request_headers": frozenset({"authorization", "cookie", "proxy-authorization"}),
     "response_headers": frozenset({"set-cookie", "set-cookie2"}),
 }
-_SECRET = re.compile(rb'"(?:(?:proxy-)?authorization|(?:set-)?cookie2?)"\s*:', re.IGNORECASE)
 
 
-def without_secrets(value: bytes) -> bytes:
-    """A result's record without the headers by which somebody is let in; itself if it has none.
+def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
+    """A result without the headers by which somebody is let in: its record, and the same decoded.
 
-    NotAResult where it is no JSON object.
+    Both are the very ones that were given if there are none.
     """
-    if not _SECRET.search(value):
-        return value
-    record = _parsed(value)
-    for field, names in _SECRETS.items():
-        if isinstance(headers := record.get(field), dict):
-            record[field] = {n: headers[n] for n in headers if n.lower() not in names}
-    return jsontext.dumps(record)
+    kept = {field: _without(getattr(page, field), names) for field, names in _SECRETS.items()}
+    if all(len(kept[field]) == len(getattr(page, field)) for field in kept):
+        return value, page
+    return jsontext.dumps(_parsed(value) | kept), replace(page, **kept)
+
+
+def _without(headers: TextHeaders, names: Collection[str]) -> dict[str, Sequence[str]]:
+    return {name: headers[name] for name in headers if name.lower() not in names}
