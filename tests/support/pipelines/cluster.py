@@ -22,7 +22,7 @@ from crawlstream.keys import Topics
 from crawlstream.store.store import Store
 from support.pipelines.reading import pages_in
 
-_TIMEOUT_S = 60
+_TIMEOUT_S = 180
 
 
 class PipelineCluster:
