@@ -201,7 +201,12 @@ def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
     kept = {field: _without(getattr(page, field), names) for field, names in _SECRETS.items()}
     if all(len(kept[field]) == len(getattr(page, field)) for field in kept):
         return value, page
-    return jsontext.dumps(_parsed(value) | kept), replace(page, **kept)
+    bare = replace(
+        page,
+        request_headers=kept["request_headers"],
+        response_headers=kept["response_headers"],
+    )
+    return jsontext.dumps(_parsed(value) | kept), bare
 
 
 def _without(headers: TextHeaders, names: Collection[str]) -> dict[str, Sequence[str]]:
