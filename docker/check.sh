@@ -23,7 +23,7 @@ for values in helm/crawlstream/ci/*.yaml; do
         kubeconform -strict -summary -kubernetes-version "$version" "$@"
 done
 if docker compose version >/dev/null 2>&1; then
-    for profile in '' tools wandering; do
+    for profile in '' tools wandering pipeline; do
         CRAWLSTREAM_API_KEYS=x REDIS_PASSWORD=x docker compose ${profile:+--profile $profile} config --quiet
     done
     echo "compose.yaml: as it should be"

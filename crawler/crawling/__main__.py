@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from scrapy.crawler import AsyncCrawlerProcess
 
 from crawling.project import settings_of
-from crawling.publish.bodies import BodyStore
 from crawlstream.boot import log
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
+from crawlstream.store.bodies import BodyStore
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings

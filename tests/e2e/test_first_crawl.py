@@ -13,6 +13,9 @@ import sys
 import termios
 from pathlib import Path
 
+from pyarrow import parquet
+from warcio.archiveiterator import ArchiveIterator
+
 from crawlstream.chaos.witness import Witness
 from crawlstream.local.ports import free_block
 from e2e.cluster import Cluster
@@ -122,7 +125,10 @@ async def test_a_closed_terminal_stops_the_crawl(
 async def test_a_crawl_can_be_left_and_followed_again(
     serve: Serve, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """``--detach`` gives its id; ``--attach`` has all its pages, and leaves it if interrupted."""
+    """``--detach`` gives its id; ``--attach`` has all its pages, and leaves it if interrupted.
+
+    In whichever format the name of the file asks for.
+    """
     file = tmp_path / "pages.jsonl"
     async with serve(hosts=1, pages=4, slow_pages=0) as served, asyncio.timeout(120):
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "60")
@@ -140,7 +146,17 @@ async def test_a_crawl_can_be_left_and_followed_again(
         await cluster.throttle("set", served.web.hosts[0], "--hits", "1", "--window", "1")
         done = await cluster.run("crawl", "--attach", crawlid, "-o", str(file))
         assert done.status == 0, done.err
+        for other in ("warc.gz", "parquet"):
+            another = ("crawl", "--attach", crawlid, "-o", str(tmp_path / f"pages.{other}"))
+            done = await cluster.run(*another)
+            assert done.status == 0, done.err
         truth = served.truth(maxdepth=9)
+    rows = parquet.read_table(tmp_path / "pages.parquet").to_pylist()
+    assert sorted(row["url"] for row in rows) == sorted(truth.delivered)
+    with (tmp_path / "pages.warc.gz").open("rb") as archive:
+        answers = [each for each in ArchiveIterator(archive) if each.rec_type == "response"]
+        urls = sorted(each.rec_headers.get_header("WARC-Target-URI") for each in answers)
+    assert urls == sorted(truth.delivered)
     pages = [json.loads(line) for line in file.read_text().splitlines()]
     assert {page["url"]: page["status_code"] for page in pages} == truth.delivered
     assert len(pages) == len(truth.delivered)

@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from crawlstream.boot.variables import environment_without_settings
+from crawlstream.demo.files import stored_pages
 from crawlstream.demo.visits import read_visits
 
 _TIMEOUT_S = 300
 
 
 def test_the_demo_crawls_its_site_within_the_rules(tmp_path: Path) -> None:
-    """``crawlstream demo`` ends with 0: every page came, none twice, no rate was exceeded."""
+    """``crawlstream demo`` ends with 0: each page came once, in files too, within the rates."""
     environment = {
         **environment_without_settings(os.environ),
         "CRAWLSTREAM_HOME": str(tmp_path),
@@ -34,6 +36,8 @@ def test_the_demo_crawls_its_site_within_the_rules(tmp_path: Path) -> None:
     results = [json.loads(line) for line in Path(summary["results"]).read_text().splitlines()]
     assert summary["pages"] == len({result["url"] for result in results}) > 100
     assert summary["failed"] == 0
+    assert "Every page is in the files once." in done.stdout
+    assert stored_pages(Path(summary["files"])) == Counter(result["id"] for result in results)
     (log,) = tmp_path.rglob("site-visits.jsonl")
     visits = read_visits(log)
     # Stamps of arrival, not of a loop that does not know it.

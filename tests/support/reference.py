@@ -36,6 +36,7 @@ METRICS = {
     "kafka-monitor": "kafka_monitor.metrics",
     "redis-monitor": "redis_monitor.metrics",
     "rest": "rest_service.metrics",
+    "pipeline": "pipeline_service.metrics",
 }
 """Where the metrics of each process are born."""
 

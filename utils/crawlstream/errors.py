@@ -10,10 +10,11 @@ CrawlstreamError
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   │   └── NotReached       (bus.connect)
-│   ├── StoreUnavailable      (crawling.publish.bodies)
+│   ├── StoreUnavailable      (store.store)
 │   ├── GivenUp               (crawling.publish.publisher) leave the page open: it goes back
 │   └── ZooKeeperUnavailable
 ├── RecordTooLarge        (bus.records) cut it or reject it; to repeat it is useless
+├── NotAResult            (wire.delivered) undelivered: publish it, whole, and move on
 ├── FrontierFull          pause intake, try again in place
 ├── PositionGap           seek back to the frontier's position, read again
 ├── Conflict              somebody else wrote first: read again, then retry

@@ -168,6 +168,11 @@ class Topics:
         return f"{self.prefix}.rejected"
 
     @property
+    def undelivered(self) -> str:
+        """What a pipeline could not deliver, with its reason."""
+        return f"{self.prefix}.undelivered"
+
+    @property
     def runs(self) -> str:
         """The latest state of every run, for a Redis that was lost; compacted."""
         return f"{self.prefix}.runs"
@@ -196,5 +201,5 @@ class Topics:
         """The topics that exist before the first record."""
         return (
             *(self.incoming, self.crawled, self.outbound, self.events, self.rejected),
-            *(self.runs, self.overflow),
+            *(self.runs, self.overflow, self.undelivered),
         )

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import structlog
 
-from crawling.publish.bodies import BodyStore
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
@@ -17,6 +16,7 @@ from crawlstream.errors import Unavailable
 from crawlstream.model.event import PageFailed
 from crawlstream.model.result import CrawlResult, ResultLimits
 from crawlstream.retry import Backoff, until_available
+from crawlstream.store.bodies import BodyStore
 from crawlstream.wire import events
 from crawlstream.wire.results import encode_and_tell
 

@@ -15,8 +15,7 @@ from kafka.structs import TopicPartition
 
 from crawlstream.bus import session as session_module
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.reader import QUEUED_POLLS
-from crawlstream.bus.records import Batch, Out, Record
+from crawlstream.bus.records import Batch, Out, ReadLimits, Record
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import ensure_topics
@@ -140,9 +139,9 @@ async def test_a_slow_caller_is_not_flooded(pipe: Pipe, wait_until: WaitUntil) -
     """Only a few polls wait to be taken, and all records come in the end."""
     await pipe.send(range(9000))
     async with pipe.source() as source:
-        await wait_until(lambda: len(source._polls) == QUEUED_POLLS)
+        await wait_until(lambda: len(source._polls) == ReadLimits().polls)
         await asyncio.sleep(0.5)
-        assert len(source._polls) == QUEUED_POLLS
+        assert len(source._polls) == ReadLimits().polls
         await pipe.apply_until(source, 9000)
     pipe.ledger.assert_each_once()
 

@@ -98,8 +98,12 @@ def test_what_cannot_be_meant_is_said_before_anything_is_fed(wishes: Wishes, sen
         (["--attach", "job", "--depth", "2"], "--attach follows a crawl as it is: leave out URLs"),
         (["--attach", "job", "--detach"], "--attach follows a crawl as it is: leave out URLs"),
         ([SEED, "--detach", "-o", "a.jsonl"], "--detach writes no results: leave out --output"),
+        (
+            [SEED, "-o", "a.csv"],
+            "--output a.csv: expected a file name that ends in .jsonl, .jsonl.gz",
+        ),
     ],
-    ids=["nothing", "attached URL", "attached depth", "both", "detached output"],
+    ids=["nothing", "attached URL", "attached depth", "both", "detached output", "unknown format"],
 )
 def test_options_that_contradict_each_other_are_refused(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest")
+HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest", "pipeline")
 
 FILE_LINES = 400
 TEST_FILE_LINES = 550

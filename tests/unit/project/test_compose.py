@@ -45,7 +45,7 @@ def default_of(value: str) -> str:
 
 def test_our_services_are_named_as_we_are() -> None:
     """Every kind of process is there, and one to run commands in."""
-    processes = {"kafka-monitor", "redis-monitor", "crawler", "wanderer", "rest"}
+    processes = {"kafka-monitor", "redis-monitor", "crawler", "wanderer", "rest", "pipeline"}
     assert processes | {"crawlstream"} == OURS
 
 
@@ -64,7 +64,7 @@ def test_every_command_is_one(name: str) -> None:
 
 def test_the_entrypoint_names_modules_that_are_there() -> None:
     """Each process is a module that can be run."""
-    assert set(PROCESSES) >= {"kafka-monitor", "redis-monitor", "crawler", "rest"}
+    assert set(PROCESSES) >= {"kafka-monitor", "redis-monitor", "crawler", "rest", "pipelines"}
     for module in PROCESSES.values():
         assert find_spec(f"{module}.__main__")
 

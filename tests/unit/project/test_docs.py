@@ -18,7 +18,7 @@ from crawlstream.cli.app import VERBS
 from support.reference import DOCS, METRICS, PAGES, exported, load, metrics_of, renewed
 
 ROOT = DOCS.parent
-HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest")
+HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest", "pipeline")
 PROSE = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 PROSE.remove(DOCS / "cli.md")  # Its lines are patterns, and made from the commands.
 UPDATE = os.environ.get("UPDATE_DOCS") == "1"

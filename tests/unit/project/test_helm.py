@@ -126,8 +126,20 @@ def test_the_arguments_are_processes_of_the_image() -> None:
         for text in TEMPLATES.values()
         for word in re.findall(r'"args" \(list "([a-z-]+)"', text)
     }
-    assert told == {"kafka-monitor", "redis-monitor", "crawler", "rest"}
+    assert told == {"kafka-monitor", "redis-monitor", "crawler", "rest", "pipelines"}
     assert all(f"    {word}) " in entrypoint for word in told)
+
+
+def test_pipelines_have_their_file_and_their_spool() -> None:
+    """What it is told is where the volumes are; its grace is no shorter than supervisor's."""
+    text = TEMPLATES["pipelines.yaml"]
+    for name, folder in re.findall(r'"name" "(\w+)" "mountPath" "([\w/]+)"', text):
+        assert f"value: {folder}" in text
+        assert f'"name" "{name}" "configMap"' in text or f'"name" "{name}" "emptyDir"' in text
+    supervisor = configparser.RawConfigParser()
+    supervisor.read(ROOT / "supervisord.conf")
+    (grace_s,) = re.findall(r'"grace" (\d+)', text)
+    assert int(grace_s) >= supervisor.getint("program:pipeline", "stopwaitsecs")
 
 
 async def test_the_probes_ask_what_is_answered() -> None:

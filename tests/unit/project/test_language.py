@@ -12,7 +12,7 @@ import yaml
 from support.reference import DOCS, PAGES
 
 ROOT = DOCS.parent
-HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest")
+HOUSES = ("utils", "kafka-monitor", "redis-monitor", "crawler", "rest", "pipeline")
 
 BETTER: Mapping[str, str] = {
     r"(?<!there )\b(is|are) no (?!longer\b|more\b)\w+": "is not a …",

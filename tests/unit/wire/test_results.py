@@ -45,6 +45,7 @@ ALWAYS = {
     "latency_ms": int,
     "ip": str,
     "body_size": int,
+    "digest": str,
 }
 """What every record has beside them."""
 

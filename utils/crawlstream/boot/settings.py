@@ -16,6 +16,7 @@ from crawlstream.boot.sections.kafka import KafkaSettings
 from crawlstream.boot.sections.limits import CrawlSettings, LimitSettings
 from crawlstream.boot.sections.notify import NotifySettings
 from crawlstream.boot.sections.observability import ObservabilitySettings
+from crawlstream.boot.sections.pipeline import PipelineSettings
 from crawlstream.boot.sections.redis import RedisSettings
 from crawlstream.boot.sections.rest import RestSettings
 from crawlstream.boot.sections.throttle import (
@@ -39,6 +40,7 @@ class Settings(
     CrawlerSettings,
     RestSettings,
     NotifySettings,
+    PipelineSettings,
     ObservabilitySettings,
     Access,
 ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.protocols import Decide, Locate, Sink, Source
+from crawlstream.bus.records import DEFAULT_LIMITS, ReadLimits
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.writer import LINGER_MS
@@ -19,7 +20,15 @@ def make_sink(kafka: Kafka, *, linger_ms: int = LINGER_MS) -> Sink:
 
 
 def make_source(
-    kafka: Kafka, topic: str, *, group: str, locate: Locate, on_out_of_range: Decide
+    kafka: Kafka,
+    topic: str,
+    *,
+    group: str,
+    locate: Locate,
+    on_out_of_range: Decide,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Source:
     """A source of one topic, as a member of ``group``."""
-    return KafkaSource(kafka, topic, group=group, locate=locate, on_out_of_range=on_out_of_range)
+    return KafkaSource(
+        kafka, topic, group=group, locate=locate, on_out_of_range=on_out_of_range, limits=limits
+    )

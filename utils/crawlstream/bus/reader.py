@@ -15,9 +15,6 @@ from crawlstream.bus.session import BatchesRead, Session
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.retry import Backoff
 
-QUEUED_POLLS = 4
-"""Polls that may wait to be taken, so that reading and working overlap."""
-
 POLL_MS = 100
 """Longest wait inside Kafka's client, and so for a command to be obeyed."""
 
@@ -40,13 +37,18 @@ class Reader(threading.Thread):
     """
 
     def __init__(
-        self, open_session: Callable[[], Session], tell: Callable[[BatchesRead], None]
+        self,
+        open_session: Callable[[], Session],
+        tell: Callable[[BatchesRead], None],
+        *,
+        polls: int,
     ) -> None:
+        """``polls`` may wait to be taken."""
         super().__init__(name="kafka-reader", daemon=True)
         self._open_session = open_session
         self._tell = tell
         self._inbox: SimpleQueue[Command] = SimpleQueue()
-        self._room = threading.Semaphore(QUEUED_POLLS)
+        self._room = threading.Semaphore(polls)
         self._has_room = False
         self._stopping = threading.Event()
         self._is_paused = False

@@ -19,14 +19,17 @@ from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from crawlstream.bus.connect import Kafka, open_client
-from crawlstream.bus.records import Batch, OutOfRange, Record, name_of_topic
+from crawlstream.bus.records import (
+    DEFAULT_LIMITS,
+    Batch,
+    OutOfRange,
+    ReadLimits,
+    Record,
+    name_of_topic,
+)
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
 
-MAX_RECORDS = 1_000
-"""Records of one poll: small enough to be taken back unused, large enough for 80 000 a second."""
-
-FETCH_BYTES = 16 * 1024 * 1024
 PARTITION_FETCH_BYTES = 2 * 1024 * 1024
 """Compressed; a larger record comes all the same, alone."""
 
@@ -318,6 +321,7 @@ def open_session(
     group: str,
     tell: Tell,
     next_epoch: Callable[[], int],
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Session:
     """Connect and subscribe; KafkaUnavailable if Kafka does not answer."""
     consumer, network = open_client(
@@ -328,8 +332,8 @@ def open_session(
         enable_auto_commit=False,
         auto_offset_reset="none",
         allow_auto_create_topics=False,
-        max_poll_records=MAX_RECORDS,
-        fetch_max_bytes=FETCH_BYTES,
+        max_poll_records=limits.records,
+        fetch_max_bytes=limits.fetch_bytes,
         max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
         fetch_max_wait_ms=FETCH_WAIT_MS,
         session_timeout_ms=SESSION_TIMEOUT_MS,

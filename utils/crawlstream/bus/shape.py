@@ -32,7 +32,12 @@ class TopicShape:
     """Topics under one prefix; where there are so many, an application gets none of its own."""
 
     def options(
-        self, *, is_incoming: bool = False, is_compacted: bool = False, is_kept: bool = False
+        self,
+        *,
+        is_incoming: bool = False,
+        is_compacted: bool = False,
+        is_kept: bool = False,
+        is_undelivered: bool = False,
     ) -> Mapping[str, Any]:
         """The shape as kafka-python takes it."""
         largest = str(self.max_record_bytes + ENVELOPE_BYTES)
@@ -40,6 +45,7 @@ class TopicShape:
         if is_incoming:
             # Whether a seed came before a stop is told by the broker's clock, not by clients'.
             configs["message.timestamp.type"] = "LogAppendTime"
+        if is_incoming or is_undelivered:
             configs["retention.ms"] = str(INCOMING_RETENTION_MS)
         if is_compacted:
             # A run is of no use any more when its seeds are gone.

@@ -15,7 +15,7 @@ import structlog
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.protocols import Decide, Locate
 from crawlstream.bus.reader import Reader
-from crawlstream.bus.records import Batch, LostRecords, OutOfRange
+from crawlstream.bus.records import DEFAULT_LIMITS, Batch, LostRecords, OutOfRange, ReadLimits
 from crawlstream.bus.session import (
     BatchesRead,
     Event,
@@ -51,7 +51,9 @@ class KafkaSource:
         group: str,
         locate: Locate,
         on_out_of_range: Decide,
+        limits: ReadLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._polls_ahead = limits.polls
         self._locate = locate
         self._decide = on_out_of_range
         self._next_epoch = count(1).__next__
@@ -61,6 +63,7 @@ class KafkaSource:
             topic,
             group=group,
             next_epoch=self._next_epoch,
+            limits=limits,
         )
         self._reader: Reader | None = None
         self._epochs: dict[int, int] = {}
@@ -84,7 +87,8 @@ class KafkaSource:
             with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
                 loop.call_soon_threadsafe(self._hear, event)
 
-        self._reader = Reader(partial(self._open_session, tell=tell), tell)
+        opening = partial(self._open_session, tell=tell)
+        self._reader = Reader(opening, tell, polls=self._polls_ahead)
         self._reader.start()
 
     async def stop(self) -> None:

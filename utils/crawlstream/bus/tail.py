@@ -14,7 +14,7 @@ from kafka.errors import KafkaError, RetriableError
 from kafka.structs import TopicPartition
 
 from crawlstream.bus.connect import Kafka, open_client
-from crawlstream.bus.records import Record
+from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.unpack import read_quickly
 from crawlstream.errors import KafkaUnavailable
 
@@ -34,6 +34,18 @@ async def end_offsets(kafka: Kafka, topic: str) -> Mapping[int, int]:
 async def offsets_since(kafka: Kafka, topic: str, at_ms: int) -> Mapping[int, int]:
     """Offset of the first record with a time from ``at_ms`` on, by partition; errors as above."""
     return await asyncio.to_thread(_asked, kafka, topic, lambda tail: tail.since(at_ms))
+
+
+async def topic_id_of(kafka: Kafka, topic: str) -> str:
+    """What tells a topic from another of its name, as in a `Batch`; errors as above."""
+    names: list[str] = []
+
+    def ask(tail: _Tail) -> Mapping[int, int]:
+        names.append(tail.topic_id())
+        return {}
+
+    await asyncio.to_thread(_asked, kafka, topic, ask)
+    return names[0]
 
 
 async def read_topic(
@@ -78,10 +90,11 @@ class _Tail:
         self._kafka = kafka
         self._topic = topic
         self._consumer: Any = None
+        self._network: Any = None
         self._ends: Mapping[TopicPartition, int] = {}
 
     def begin(self, *, from_beginning: bool, offsets: Mapping[int, int] | None) -> None:
-        self._consumer, _ = open_client(
+        self._consumer, self._network = open_client(
             KafkaConsumer,
             **self._kafka.named("crawlstream-tail").options(),
             group_id=None,
@@ -111,6 +124,9 @@ class _Tail:
 
     def ends(self) -> Mapping[int, int]:
         return {key.partition: end for key, end in self._ends.items()}
+
+    def topic_id(self) -> str:
+        return name_of_topic(self._network.cluster.topic_id(self._topic), self._topic)
 
     def end_at(self, until: Mapping[int, int]) -> None:
         """End earlier than the topic does."""

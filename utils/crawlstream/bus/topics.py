@@ -50,6 +50,7 @@ async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
             is_incoming=name == topics.incoming,
             is_compacted=name == topics.runs,
             is_kept=name == topics.overflow,
+            is_undelivered=name == topics.undelivered,
         )
         for name in topics.all()
     }

@@ -66,6 +66,9 @@ VERBS = {
     "dump": Verb("dump:dump", "Show the records of a Kafka topic.", _LOOK),
     "runs": Verb("runs:runs", "List the runs of a crawl that was fed several times.", _LOOK),
     "compare": Verb("runs:compare", "Compare two runs: new, gone and changed pages.", _LOOK),
+    "pipeline": Verb(
+        "pipeline:pipeline", "Deliver results to files: run pipelines, show them.", _LOOK
+    ),
     "stats": Verb("stats:stats", "Count requests and responses over time.", _LOOK),
     "throttle": Verb("throttle:throttle", "Show and change the rate limits of sites.", _KEEP),
     "cost": Verb("cost:cost", "Estimate the cost of a million pages.", _KEEP),

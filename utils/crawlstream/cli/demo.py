@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -28,6 +29,7 @@ from crawlstream.cli.crawl.interruption import INTERRUPTED
 from crawlstream.cli.crawl.requests import seed
 from crawlstream.cli.crawl.results import describe, open_results
 from crawlstream.cli.throttle import show_table
+from crawlstream.demo.files import differences, stored_pages
 from crawlstream.demo.site import check_addresses
 from crawlstream.demo.truth import Rules, expected_pages
 from crawlstream.demo.verdict import Verdict
@@ -48,6 +50,11 @@ HITS, SLOW_HITS = 20, 5
 """Requests a second to each host, and to the one that wants it slower."""
 _SAMPLES = 6
 _SITE_START_S = 10.0
+_FILES_WITHIN_S = 30.0
+_PIPELINES = """\
+[pipeline.demo]
+sink = {{kind = "files", format = "jsonl", path = "{path}", max_age = "2s"}}
+"""
 
 
 def demo(
@@ -58,12 +65,13 @@ def demo(
     """Crawl the bundled site, from Kafka to Kafka, and check every page.
 
     Starts a website on 127.0.0.x and a complete cluster in its own directory and on its own ports,
-    sets rate limits through ZooKeeper, feeds one crawl request, and compares the results with the
-    pages and the access log of the site. Exit code 0 only if every page was delivered, none was
-    fetched twice and no rate limit was exceeded. Ctrl-C stops everything.
+    sets rate limits through ZooKeeper, feeds one crawl request, and compares the results, and the
+    files that a pipeline makes of them, with the pages and the access log of the site. Exit code 0
+    only if every page was delivered, none was fetched twice, no rate limit was exceeded and every
+    page is in the files once. Ctrl-C stops everything.
 
     The last line is JSON: number of delivered pages, number of missing pages (0 on success),
-    duration of the demo in seconds, path of the results.
+    duration of the demo in seconds, paths of the results and of the pipeline's files.
     """
     try:
         is_right = _Demo(keep=keep).run()
@@ -84,12 +92,15 @@ class _Demo:
         self._log = self._home / "logs" / "site-visits.jsonl"
         self._web = Web(free_block(1))
         self._truth = expected_pages(self._web, Rules(maxdepth=DEPTH))
+        self._files = self._home / "results" / "files"
         self._delivered: dict[str, int] = {}
+        self._ids: set[str] = set()
         self._samples: list[Mapping[str, Any]] = []
         environment = environment_without_settings(os.environ)
         environment |= {
             "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
             "CRAWLSTREAM_FINISH_GRACE": "1",
+            "CRAWLSTREAM_PIPELINES": str(self._home / "pipelines.toml"),
             # The demo ends before the JVM's better compiler would pay.
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         }
@@ -101,9 +112,11 @@ class _Demo:
         with self._cluster_up() as settings, self._site_up():
             self._set_rates(settings)
             finished = asyncio.run(self._crawl(settings))
+            stored = self._await_files(finished)
             verdict = self._verdict()
             problems = [*([] if finished else ["the crawl did not finish"]), *verdict.problems()]
-            self._tell(verdict, problems)
+            problems += differences(self._ids, stored)
+            self._tell(verdict, problems, stored.total())
             if self._keep:
                 self._say_how_to_use_it()
         summary = {
@@ -111,6 +124,7 @@ class _Demo:
             "failed": len(verdict.missing),
             "seconds": round(time.monotonic() - self._began, 1),
             "results": str(self._results),
+            "files": str(self._files),
         }
         say(orjson.dumps(summary).decode())
         return not problems
@@ -123,9 +137,11 @@ class _Demo:
                 f"a demo is still running: stop it with CRAWLSTREAM_HOME={self._home}"
                 " ./crawlstream down"
             )
-        shutil.rmtree(self._home / "data", ignore_errors=True)
+        for folder in (self._home / "data", self._files):
+            shutil.rmtree(folder, ignore_errors=True)
         self._log.unlink(missing_ok=True)
         self._home.mkdir(parents=True, exist_ok=True)
+        (self._home / "pipelines.toml").write_text(_PIPELINES.format(path=self._files))
         # Away from a .env, whose settings are not the demo's.
         os.chdir(self._home)
 
@@ -211,6 +227,7 @@ class _Demo:
             def keep(record: bytes, result: Mapping[str, Any]) -> None:
                 file.write(record + b"\n")
                 self._delivered[result["url"]] = result["status_code"]
+                self._ids.add(result["id"])
                 if len(self._samples) < _SAMPLES:
                     self._samples.append(result)
 
@@ -251,7 +268,16 @@ class _Demo:
             hits={**dict.fromkeys(hosts, HITS), hosts[-1]: SLOW_HITS},
         )
 
-    def _tell(self, verdict: Verdict, problems: list[str]) -> None:
+    def _await_files(self, finished: bool) -> Counter[str]:
+        """How often each page is in the files of the pipeline, once it has written all of them."""
+        deadline = time.monotonic() + (_FILES_WITHIN_S if finished else 0)
+        while (stored := stored_pages(self._files)).total() < len(self._ids):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        return stored
+
+    def _tell(self, verdict: Verdict, problems: list[str], stored: int) -> None:
         """What came, and what the site says of it."""
         console, slow = self._console, self._web.hosts[-1]
         console.print("[bold]4[/] Some of the results")
@@ -261,6 +287,7 @@ class _Demo:
         facts = {
             "pages that the crawl must deliver": len(self._truth.delivered),
             "pages delivered on the result topic": len(self._delivered),
+            "pages in the files of the pipeline": stored,
             "pages that robots.txt disallows": len(self._truth.forbidden),
             f"busiest second at {slow}, whose rule is {SLOW_HITS}": verdict.busiest.get(slow, 0),
         }
@@ -271,7 +298,7 @@ class _Demo:
         if not problems:
             console.print(
                 "  [green]Every page was delivered, none was fetched twice, no rate limit was"
-                " exceeded."
+                " exceeded.\n  [green]Every page is in the files once."
             )
 
     def _say_how_to_use_it(self) -> None:

@@ -4,6 +4,7 @@
 ``render``  what a visitor gets: the bytes of each page
 ``truth``   what a crawl of given rules must fetch and deliver, by walking the model
 ``visits``  who came when: the access log, which is the referee of every test
+``files``   what a pipeline has made of the results: each page once?
 ``site``    the HTTP server that ties them together
 
 The life of a page here: a number in the model, a reply rendered once, a line in the log for

@@ -47,7 +47,12 @@ class LocalCluster:
     ) -> None:
         given = _with_absolute_path(os.environ if env is None else env)
         self.home = Home(home.resolve()) if home else default_home()
-        self._layout = Layout(home=self.home, ports=ports or Ports.given(given), given=given)
+        self._layout = Layout(
+            home=self.home,
+            ports=ports or Ports.given(given),
+            given=given,
+            pipelines=find_pipelines(self.home, given),
+        )
         self._supervisor = Supervisor(self.home)
 
     def environment(self) -> dict[str, str]:
@@ -204,6 +209,15 @@ class LocalCluster:
             servers.zookeeper(folder, port=ports.zookeeper, jars=find_jars(self.home))
         if "kafka" in local:
             servers.format_kafka(servers.kafka(folder, port=ports.kafka, jars=find_jars(self.home)))
+
+
+def find_pipelines(home: Home, given: Mapping[str, str]) -> Path | None:
+    """The file of the pipelines that run with a cluster: the one that is named, or is there."""
+    if named := given.get("CRAWLSTREAM_PIPELINES"):
+        return Path(named).absolute()
+    here = (Path(), home.path)
+    found = (folder / "pipelines.toml" for folder in here)
+    return next((file.absolute() for file in found if file.is_file()), None)
 
 
 def adopt_running_cluster() -> None:

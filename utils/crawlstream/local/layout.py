@@ -44,6 +44,8 @@ class Layout:
     given: Mapping[str, str]
     crawlers: Sequence[Crawler] = ()
     """Those that are to be started."""
+    pipelines: Path | None = None
+    """The file of the pipelines; None: none are run."""
 
     @property
     def local(self) -> frozenset[str]:
@@ -80,6 +82,8 @@ class Layout:
         if "redis" in self.local:
             found |= {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(self.ports.redis)}
         names = (*_NAMED_BY.values(), "REDIS_PORT")
+        if self.pipelines is not None:
+            found["CRAWLSTREAM_PIPELINES"] = str(self.pipelines)
         return {name: self.given[name] for name in names if name in self.given} | found
 
     def names(self) -> dict[str, str]:
@@ -144,6 +148,8 @@ class Layout:
             yield self.ports.redis, ("Redis", "CRAWLSTREAM_REDIS_PORT")
         yield self.ports.rest, ("REST", "CRAWLSTREAM_REST_PORT")
         for name, offset in OFFSETS.items():
+            if name == "pipeline" and self.pipelines is None:
+                continue
             yield self.ports.metrics + offset, _metrics_of(name)
 
     def note(self, crawlers: Sequence[Crawler]) -> None:
@@ -162,6 +168,7 @@ class Layout:
         return {
             **counts,
             "CRAWLSTREAM_SOCKET": str(self.home.socket),
+            "CRAWLSTREAM_LOCAL_PIPELINE": str(int(self.pipelines is not None)),
             "CRAWLSTREAM_CRAWLERS": include_pattern(self.home),
             "PATH": self._path(),
             # The home's folders must not pass for packages.

@@ -16,7 +16,7 @@ _RANGE = range(20_000, 32_000)
 
 _METRICS_BLOCK = 40
 
-OFFSETS = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2}
+OFFSETS = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2, "pipeline": 3}
 """Places in the row of metrics ports, as supervisord.conf writes them."""
 
 
@@ -30,7 +30,7 @@ class Ports:
     redis: int = 6379
     rest: int = 5343
     metrics: int = 5400
-    """The first of a row: kafka-monitor +0, redis-monitor +1, rest +2, crawlers +11…"""
+    """The first of a row: kafka-monitor +0, redis-monitor, rest, pipeline +3, crawlers +11…"""
 
     @classmethod
     def given(cls, environment: Mapping[str, str]) -> Ports:

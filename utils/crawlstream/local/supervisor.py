@@ -24,7 +24,7 @@ from crawlstream.local.tether import die_with_parent
 
 MARK = "CRAWLSTREAM_CLUSTER"
 _SERVERS = ("redis", "zookeeper", "kafka")
-_KINDS = (*_SERVERS, "kafka-monitor", "redis-monitor", "crawler", "rest")
+_KINDS = (*_SERVERS, "kafka-monitor", "redis-monitor", "crawler", "pipeline", "rest")
 _SETTLED_S = 2.0
 _LOOK_EVERY_S = 0.1
 _SHUTDOWN_STATE = 6

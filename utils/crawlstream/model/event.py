@@ -50,7 +50,36 @@ class CrawlEvent:
     """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
 
 
-Event = PageFailed | CrawlEvent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDelivered:
+    """The account of a run that has ended, by a pipeline that has read all of its results."""
+
+    crawl: CrawlKey
+    run: int
+    server_time: int
+    """Epoch seconds."""
+    pipeline: str
+    edition: int
+    done: int
+    """Pages that are done, as the run's ending counts them."""
+    read: int
+    repeats: int
+    delivered: int
+    filtered: Mapping[str, int]
+    undelivered: int
+
+    @property
+    def silent(self) -> int:
+        """Pages that are done, of which no result was there to be read."""
+        return max(self.done - (self.read - self.repeats), 0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every page that is done was read."""
+        return self.done == self.read - self.repeats
+
+
+Event = PageFailed | CrawlEvent | RunDelivered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +97,20 @@ class Rejection:
     offset: int | None = None
     timestamp_ms: int | None = None
     """The record's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A record that a pipeline could not deliver: whole, and whose trouble it was."""
+
+    pipeline: str
+    edition: int
+    rejection: Rejection
+    """Why, and the record with its place in the source."""
+
+    @property
+    def name(self) -> str:
+        """Its key on the topic: the same however often it is told."""
+        place = self.rejection
+        where = f"{place.topic}-{place.partition}-{place.offset}"
+        return f"{self.pipeline}:{self.edition}:{where}"

@@ -47,6 +47,7 @@ class CrawlResult:
     uuid: str | None = None
     recovered: bool = False
     """Whether the crawl began anew from its seeds after Redis was lost."""
+    method: str = "GET"
     body_ref: str | None = None
     """URL of the whole body, where the record has only its beginning."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.event import CrawlEvent, Event, PageFailed
+from crawlstream.model.event import CrawlEvent, Event, PageFailed, RunDelivered
 from crawlstream.wire import jsontext
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
@@ -19,15 +19,41 @@ _OF_CRAWLS = frozenset({"crawl_started", "crawl_finished", "crawl_stopped", "cra
 def encode(event: Event) -> bytes:
     """An event as UTF-8 JSON."""
     record: dict[str, Any] = {
-        "event": "page_failed" if isinstance(event, PageFailed) else event.event,
+        "event": _name(event),
         "appid": event.crawl.appid,
         "crawlid": event.crawl.crawlid,
         "spiderid": event.crawl.spiderid,
         "run": event.run,
         "server_time": event.server_time,
     }
-    more = _page(event) if isinstance(event, PageFailed) else _ending(event)
-    return jsontext.dumps(record | more)
+    return jsontext.dumps(record | _more(event))
+
+
+def _name(event: Event) -> str:
+    if isinstance(event, CrawlEvent):
+        return event.event
+    return "page_failed" if isinstance(event, PageFailed) else "run_delivered"
+
+
+def _more(event: Event) -> dict[str, Any]:
+    if isinstance(event, PageFailed):
+        return _page(event)
+    return _ending(event) if isinstance(event, CrawlEvent) else _account(event)
+
+
+def _account(event: RunDelivered) -> dict[str, Any]:
+    return {
+        "pipeline": event.pipeline,
+        "edition": event.edition,
+        "complete": event.is_complete,
+        "done": event.done,
+        "read": event.read,
+        "repeats": event.repeats,
+        "silent": event.silent,
+        "delivered": event.delivered,
+        "filtered": dict(event.filtered),
+        "undelivered": event.undelivered,
+    }
 
 
 def _page(event: PageFailed) -> dict[str, Any]:

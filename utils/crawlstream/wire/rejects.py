@@ -18,6 +18,11 @@ MAX_RAW_BYTES = 5 * 1024 * 1024
 
 def encode(rejection: Rejection) -> bytes:
     """A rejection as UTF-8 JSON; ``raw`` is base64, or null where there was no value."""
+    return jsontext.dumps(as_record(rejection))
+
+
+def as_record(rejection: Rejection) -> dict[str, Any]:
+    """The same as an object of JSON."""
     raw = rejection.raw
     record: dict[str, Any] = {
         "reason": rejection.reason,
@@ -31,7 +36,7 @@ def encode(rejection: Rejection) -> bytes:
     }
     if raw and len(raw) > MAX_RAW_BYTES:
         record |= {"raw_truncated": True, "raw_size": len(raw)}
-    return jsontext.dumps(record)
+    return record
 
 
 def decode(value: bytes) -> Rejection:
@@ -39,7 +44,11 @@ def decode(value: bytes) -> Rejection:
 
     ``raw`` is None where the record was empty or is not whole: it cannot be fed again.
     """
-    record: Any = jsontext.loads(value)
+    return of_record(jsontext.loads(value))
+
+
+def of_record(record: Any) -> Rejection:
+    """The same of an object of JSON."""
     try:
         raw = record["raw"]
         return Rejection(
@@ -52,4 +61,4 @@ def decode(value: bytes) -> Rejection:
             timestamp_ms=record["timestamp"],
         )
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not a rejected record: {value[:40]!r}") from error
+        raise ValueError(f"not a rejected record: {record!r:.40}") from error

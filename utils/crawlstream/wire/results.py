@@ -1,13 +1,15 @@
 """A fetched page as the JSON record that clients read; whatever the page holds, there is one.
 
-Text stays text. What is not text, or not what its charset says, is base64 and marked so. What is
-too large for its record is cut and marked so: links that take more than a quarter of it, then the
-body, then what is left of the links, then headers.
+Text stays text if it encodes back to the very bytes that came; all else is base64 and marked so. So
+a reader has the page byte for byte (:mod:`crawlstream.wire.delivered`). What is too large for its
+record is cut and marked so: links that take more than a quarter of it, then the body, then what is
+left of the links, then headers.
 """
 
 from __future__ import annotations
 
 import codecs
+import hashlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from crawlstream.wire import jsontext
 
 _DEFAULT_LIMITS = ResultLimits()
 
-_NOT_CHARSETS = frozenset(
+NOT_CHARSETS = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 )
 """Python decodes them on request, a page never means them; punycode takes quadratic time."""
@@ -71,6 +73,7 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "redirect_urls": list(result.redirect_urls),
         "uuid": result.uuid,
         "recovered": result.recovered,
+        "method": "" if result.method == "GET" else result.method,
     }
     return record | {name: value for name, value in occasional.items() if value}
 
@@ -102,6 +105,7 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
         "body": b64encode(kept).decode("ascii") if text is None else text,
         "encoding": result.encoding or _BINARY,
         "body_size": len(result.body),
+        "digest": f"sha256:{hashlib.sha256(result.body).hexdigest()}",
     }
     if text is None:
         fields["body_encoding"] = "base64"
@@ -113,11 +117,16 @@ def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:
 
 
 def _text(body: bytes, encoding: str, *, is_cut: bool) -> str | None:
-    """The body as text if every byte of it is; a character that was cut in two is left out."""
+    """The body as text that is the same bytes again; a character that was cut in two is left out.
+
+    Some codecs read what they would not write: a byte order mark that they do not expect, two ways
+    to say one character, escapes that change nothing.
+    """
     try:
-        if codecs.lookup(encoding).name in _NOT_CHARSETS:
+        if codecs.lookup(encoding).name in NOT_CHARSETS:
             return None
-        return body.decode(encoding)
+        text = body.decode(encoding)
+        return text if text.encode(encoding) == body else None
     except UnicodeDecodeError as error:
         if not is_cut or error.start < len(body) - _LONGEST_CHARACTER:
             return None

@@ -60,7 +60,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{/*
 A Deployment of one process. Takes a dict: root, component, args, replicas (null: somebody scales
 it), grace (seconds), env (list, as YAML), preStop (a command), ports (list), options (resources,
-nodeSelector, tolerations, affinity, priorityClassName), surge (of an upgrade).
+nodeSelector, tolerations, affinity, priorityClassName), surge (of an upgrade); and, where there are
+any, image, volumes and mounts (lists).
 */}}
 {{- define "crawlstream.deployment" -}}
 {{- $root := .root -}}
@@ -130,7 +131,7 @@ spec:
         seccompProfile: {type: RuntimeDefault}
       containers:
         - name: {{ .role }}
-          image: {{ include "crawlstream.image" $root }}
+          image: {{ .image | default (include "crawlstream.image" $root) }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           args: {{ toJson .args }}
           envFrom:
@@ -173,6 +174,9 @@ spec:
             # killed the one before.
             - {name: home, mountPath: /var/lib/crawlstream}
             - {name: tmp, mountPath: /tmp}
+            {{- range .mounts }}
+            - {{ toJson . }}
+            {{- end }}
             {{- range $server := list "kafka" "redis" "zookeeper" }}
             {{- if (index $root.Values $server).caSecret }}
             - {name: {{ $server }}-ca, mountPath: /etc/crawlstream/{{ $server }}, readOnly: true}
@@ -183,6 +187,9 @@ spec:
           emptyDir: {sizeLimit: 64Mi}
         - name: tmp
           emptyDir: {sizeLimit: 256Mi}
+        {{- range .volumes }}
+        - {{ toJson . }}
+        {{- end }}
         {{- range $server := list "kafka" "redis" "zookeeper" }}
         {{- with (index $root.Values $server).caSecret }}
         - name: {{ $server }}-ca

@@ -15,6 +15,7 @@ from crawlstream.cli.common.console import stderr_console
 from crawlstream.cli.crawl.ending import exit_code, tell, tell_json
 from crawlstream.cli.crawl.interruption import until_signal
 from crawlstream.cli.crawl.requests import Wishes, has_wishes, hosts_of, seed
+from crawlstream.cli.crawl.results import check_output
 from crawlstream.cli.crawl.session import Session, find_crawl
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
@@ -22,7 +23,10 @@ from crawlstream.model.crawl import CrawlKey
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", help="File for the results, one JSON object per line; - for stdout."
+        "--output",
+        "-o",
+        help="File for the results: .jsonl, .jsonl.gz, .jsonl.zst, .warc.gz or .parquet, by its"
+        " name; - for JSON lines on stdout.",
     ),
 ]
 
@@ -55,8 +59,9 @@ def crawl(
     """Crawl from one or more URLs and wait for the end.
 
     Follows links to the hosts of the seeds only, unless --scope says otherwise. Lists pages as they
-    arrive, or writes the records of the result topic to a file, each once. Ctrl-C, SIGTERM and a
-    closed terminal also stop the crawl in the cluster, unless it was only attached to.
+    arrive, or writes the records of the result topic to a file, each once. The file gets its name
+    when it is complete, or when the command is interrupted. Ctrl-C, SIGTERM and a closed terminal
+    also stop the crawl in the cluster, unless it was only attached to.
 
     Exit code 0: the crawl finished and fetched a page (--detach: its seeds were fed); 1: it fetched
     none, did not finish, or a seed was rejected; 2: the command is wrong; 130, 143, 129: stopped by
@@ -66,6 +71,7 @@ def crawl(
     """
     settings, wishes = load_settings(), Wishes(**wished)
     _check_use(urls, attach, is_plain=wishes == Wishes() and not detach)
+    check_output(output)
     if attach is not None:
         run = asyncio.run(find_crawl(settings, attach, appid=appid, spider=spider))
         session = Session(settings, run.crawl, output=output)

@@ -15,19 +15,30 @@ from crawlstream.boot.printable import printable
 from crawlstream.cli.common.console import say
 from crawlstream.cli.common.follow import OnResult
 from crawlstream.cli.common.words import counted
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.formats.files import FORMATS, Crawl, format_of
+from crawlstream.formats.output import whole_file
+from crawlstream.wire.delivered import decode
+
+
+def check_output(output: Path | None) -> None:
+    """ConfigError where nobody knows in which format to write."""
+    if output is None or str(output) == "-" or format_of(output.name) or _is_special(output):
+        return
+    endings = ", ".join(f".{each}" for each in FORMATS)
+    raise ConfigError(f"--output {output}: expected a file name that ends in {endings}; or -")
 
 
 @contextmanager
-def results_to(output: Path | None, console: Console) -> Iterator[OnResult]:
+def results_to(output: Path | None, console: Console, crawl: Crawl) -> Iterator[OnResult]:
     """Where each result goes: a line for people, or the record itself for programs."""
     if output is None:
         yield lambda _, result: console.print(describe(result), soft_wrap=True)
     elif str(output) == "-":
-        yield _say_record if sys.stdout.isatty() else _writer(sys.stdout.buffer)
+        yield _say_record if sys.stdout.isatty() else _print_record
     else:
-        with open_results(output) as file:
-            yield _writer(file)
+        with whole_file(output, format_of(output.name) or "jsonl", crawl) as writer:
+            yield lambda record, _: writer.write(record, decode(record))
 
 
 def open_results(path: Path) -> BinaryIO:
@@ -39,12 +50,14 @@ def open_results(path: Path) -> BinaryIO:
         raise CrawlstreamError(f"cannot write results to {path}: {error.strerror}") from error
 
 
-def _writer(file: BinaryIO) -> OnResult:
-    def write(record: bytes, _: Mapping[str, Any]) -> None:
-        file.write(record + b"\n")
-        file.flush()
+def _is_special(path: Path) -> bool:
+    """Whether it is a device or a pipe, whose name says nothing."""
+    return path.exists() and not path.is_file()
 
-    return write
+
+def _print_record(record: bytes, _: Mapping[str, Any]) -> None:
+    sys.stdout.buffer.write(record + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _say_record(record: bytes, _: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from crawlstream import __version__
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.common.ask import APPID, ask, refusal
@@ -25,6 +26,7 @@ from crawlstream.cli.crawl.results import results_to
 from crawlstream.cli.crawl.watch import Watch, rules_told
 from crawlstream.cli.crawls import read_crawls
 from crawlstream.errors import CrawlstreamError
+from crawlstream.formats.files import Crawl
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
@@ -118,7 +120,12 @@ class Session:
     @asynccontextmanager
     async def _followed(self, requests: Requests) -> AsyncIterator[Follower]:
         console = self._console
-        with results_to(self._output, console) as on_result:
+        source = Crawl(
+            f"crawlstream/{__version__}",
+            user_agent=self._settings.user_agent,
+            robots="obey" if self._settings.robotstxt_obey else "ignore",
+        )
+        with results_to(self._output, console, source) as on_result:
             follower = Follower(self._settings, self._crawl, requests, on_result=on_result)
             watch = Watch(
                 self._settings,

@@ -34,6 +34,7 @@ class Name(StrEnum):
     REST = "rest"
     BROAD = "broad"
     HOSTILE = "hostile"
+    SINK = "sink"
 
 
 def bench(

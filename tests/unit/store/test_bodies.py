@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,14 @@ import orjson
 import pytest
 
 from crawling.publish import publisher as publish
-from crawling.publish.bodies import BodyStore, StoreUnavailable
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Out
 from crawlstream.errors import ConfigError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.result import CrawlResult
+from crawlstream.store.bodies import BodyStore
+from crawlstream.store.store import StoreUnavailable
 from support.waiting import WaitUntil
 
 LONG = b"<p>" + b"x" * 5000
@@ -156,13 +158,16 @@ async def test_what_a_store_raises_is_taken_for_a_fault_that_passes(
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("an error of its own")
 
-    monkeypatch.setattr(store._filesystem, "pipe_file", refuse)
+    monkeypatch.setattr(store._store._filesystem, "pipe_file", refuse)
     with pytest.raises(StoreUnavailable, match="an error of its own"):
         await store.keep(LONG)
 
 
 @pytest.mark.parametrize("url", ["nowhere://x/", "s3://bucket/folder"])
-def test_a_store_that_nobody_can_write_to_is_refused_at_once(url: str) -> None:
+def test_a_store_that_nobody_can_write_to_is_refused_at_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An unknown scheme, or one whose package is not installed, is an error of configuration."""
+    monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(ConfigError, match="CRAWLSTREAM_BODY_STORE"):
         BodyStore.at(url)

@@ -1,0 +1,13 @@
+"""The pipelines: what is on a result topic, into stores, each page once, with an account.
+
+``read``     a batch of consecutive records of one partition of the source (`flow`)
+``decode``   bytes become a `Page`, or a record on `<prefix>.undelivered` (`judging`)
+``where``    pages that the pipeline does not want are counted as filtered, by reason (`where`)
+``write``    a page that is no repeat enters the open segment of its partition (`segments`)
+``claim``    an object that can be created once only says whose the segment is (`claims`)
+``put``      the segment's files appear under their names, whole (`sinks.files`)
+``finish``   the account of the segment is written beside its claim; Kafka is told, as a hint
+
+Durable in the store, then the position in the store, then Kafka's commit: a death between any two
+repeats work, and neither loses a page nor has it twice.
+"""

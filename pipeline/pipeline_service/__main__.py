@@ -1,0 +1,102 @@
+"""The command ``python -m pipeline_service``: runs pipelines, and looks at them.
+
+People call it as ``crawlstream pipeline``, which has the help of each command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
+from crawlstream.boot.printable import printable
+from crawlstream.errors import ConfigError, CrawlstreamError
+from pipeline_service import process
+from pipeline_service.commands import check, inspect, preview, second_chances
+
+EXIT_FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code says how it went."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = settings_of(options)
+        if options.command == "run":
+            asyncio.run(process.run(settings, options.names))
+            return 0
+        return int(asyncio.run(options.does(settings, options)))
+    except ConfigError as error:
+        return _refuse(error, EXIT_CONFIG)
+    except CrawlstreamError as error:
+        return _refuse(error, EXIT_FAILED)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _refuse(error: CrawlstreamError, status: int) -> int:
+    sys.stderr.write(f"pipeline: {printable(' '.join(str(error).split()))}\n")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pipeline", description="Deliver results to files, each page once."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    common = [common_options()]
+    running = commands.add_parser("run", parents=common, help="run until stopped")
+    running.add_argument("names", nargs="*", metavar="NAME", help="default: all of the file")
+    for name, does, about in (
+        ("list", inspect.list_pipelines, "how far each pipeline is"),
+        ("report", inspect.report, "the account of a pipeline, by run"),
+        ("check", check.check, "whether a pipeline can run"),
+        ("preview", preview.preview, "the latest records as a pipeline would write them"),
+        ("undelivered", second_chances.undelivered, "what could not be delivered"),
+    ):
+        command = commands.add_parser(name, parents=common, help=about)
+        command.set_defaults(does=does)
+        _ARGUMENTS[name](command)
+    return parser
+
+
+def _for_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true")
+
+
+def _for_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--crawlid")
+    parser.add_argument("--json", action="store_true")
+
+
+def _for_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME")
+
+
+def _for_preview(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("-n", dest="count", type=int, default=5)
+
+
+def _for_undelivered(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("verb", choices=("list", "show", "replay"))
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("--reason")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--json", action="store_true")
+
+
+_ARGUMENTS = {
+    "list": _for_list,
+    "report": _for_report,
+    "check": _for_check,
+    "preview": _for_preview,
+    "undelivered": _for_undelivered,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

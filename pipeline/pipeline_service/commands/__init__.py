@@ -1,0 +1,1 @@
+"""What a person asks of pipelines; each command prints and answers its exit code."""

@@ -1,0 +1,147 @@
+"""``list`` and ``report``: how far pipelines are, and what became of what they have read."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.tail import end_offsets, topic_id_of
+from crawlstream.store.store import Store
+from crawlstream.wire import jsontext
+from pipeline_service.account import Account, Tally, summed
+from pipeline_service.claims import Chain, End
+from pipeline_service.commands.printing import say, say_json, say_table
+from pipeline_service.config import Pipeline
+from pipeline_service.process import load_pipelines, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A pipeline as its store has it."""
+
+    ends: Mapping[int, int]
+    """Offset after the last record of the source, by partition."""
+    chains: Mapping[int, End]
+    """By partition."""
+
+    @property
+    def account(self) -> Account:
+        """Of all partitions."""
+        return summed(end.account for end in self.chains.values())
+
+    @property
+    def lag(self) -> int:
+        """Records that are not stored yet."""
+        stored = {number: end.position or 0 for number, end in self.chains.items()}
+        return sum(max(end - stored[number], 0) for number, end in self.ends.items())
+
+
+async def find(settings: Settings, pipeline: Pipeline) -> Found:
+    """Look into the store. KafkaUnavailable, StoreUnavailable, BrokenChain."""
+    kafka, store = kafka_of(settings), open_store(pipeline)
+    topic = pipeline.topic(settings.topics)
+    ends = await end_offsets(kafka, topic)
+    name = await topic_id_of(kafka, topic)
+    chains = {n: await asyncio.to_thread(Chain(store, name, n).end) for n in sorted(ends)}
+    return Found(ends, chains)
+
+
+async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int:
+    """A line for each pipeline: what is delivered, and how much is left."""
+    rows = []
+    for pipeline in load_pipelines(settings, ()):
+        found = await find(settings, pipeline)
+        total = found.account.total
+        told = {
+            "pipeline": pipeline.name,
+            "edition": pipeline.edition,
+            "source": pipeline.topic(settings.topics),
+            "path": open_store(pipeline).url(""),
+            "lag": found.lag,
+            **_numbers(total),
+            "closed": total.is_closed,
+        }
+        rows.append(told)
+    if options.json:
+        for told in rows:
+            say_json(told)
+        return 0
+    names = ("pipeline", "edition", "source", "lag", *_COLUMNS, "path")
+    say_table(names, [[_cell(told[name]) for name in names] for told in rows])
+    return 0
+
+
+async def report(settings: Settings, options: argparse.Namespace) -> int:
+    """The account of each run of a pipeline; 1 if an account does not close."""
+    (pipeline,) = load_pipelines(settings, [options.name])
+    account = (await find(settings, pipeline)).account
+    told_ends = await asyncio.to_thread(_reported, open_store(pipeline))
+    rows = []
+    for name, tally in account.runs.items():
+        appid, crawlid, spiderid, run = name.split("\t")
+        if options.crawlid in (None, crawlid):
+            told = {"appid": appid, "crawlid": crawlid, "spiderid": spiderid, "run": int(run)}
+            end = told_ends.get(name, {})
+            ending = {"done": end.get("done"), "complete": end.get("complete")}
+            rows.append({**told, **_numbers(tally), **ending, "closed": tally.is_closed})
+    if options.json:
+        for told in rows:
+            say_json(told)
+    elif rows:
+        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete")
+        say_table(names, [[_cell(told[name]) for name in names] for told in rows])
+    else:
+        say("No run has been read yet.")
+    if not options.json:
+        _tell_rest(account.total)
+    return 0 if account.total.is_closed and all(told["closed"] for told in rows) else 1
+
+
+_COLUMNS = ("read", "delivered", "repeats", "filtered", "undelivered")
+
+
+def _numbers(tally: Tally) -> dict[str, Any]:
+    numbers: dict[str, Any] = {name: getattr(tally, name) for name in ("read", "delivered")}
+    reasons = {"filtered": dict(tally.filtered), "undelivered": dict(tally.undelivered)}
+    return numbers | {"repeats": tally.repeats} | reasons | {"lost": tally.lost}
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return _cell(sum(value.values()))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _reported(store: Store) -> Mapping[str, Mapping[str, Any]]:
+    """What was told of runs that have ended, by the run's name."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in store.list("_log/runs"):
+        told: Any = jsontext.loads(store.get(name) or b"{}")
+        key = ("appid", "crawlid", "spiderid", "run")
+        found["\t".join(str(told.get(each)) for each in key)] = told
+    return found
+
+
+def _tell_rest(total: Tally) -> None:
+    """Why records were not delivered, and what Kafka had deleted."""
+    for word, reasons in (("filtered", total.filtered), ("undelivered", total.undelivered)):
+        if reasons:
+            say(f"{word}: {_by_reason(reasons)}")
+    if total.lost:
+        say(f"deleted by Kafka before they were read: {total.lost:,} offsets")
+    if not total.is_closed:
+        say("The account does not close: read is not delivered + repeats + filtered + undelivered.")
+
+
+def _by_reason(reasons: Counter[str]) -> str:
+    return ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())

@@ -1,0 +1,36 @@
+"""How commands print: tables for people, lines of JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from crawlstream.boot.printable import printable
+from crawlstream.wire import jsontext
+
+
+def say(text: str) -> None:
+    """One line on standard output."""
+    sys.stdout.write(f"{printable(text)}\n")
+
+
+def say_json(value: object) -> None:
+    """A value as one line of JSON."""
+    sys.stdout.write(jsontext.dumps(value).decode() + "\n")
+
+
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; numbers are on the right."""
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for number, name in enumerate(columns):
+        are_numbers = rows and all(row[number].replace(",", "").isdigit() for row in rows)
+        table.add_column(name, justify="right" if are_numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200).print(
+        table
+    )

@@ -1,0 +1,239 @@
+"""The file of the pipelines: TOML in, frozen values out, or a sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from crawlstream.formats.files import FORMATS
+from crawlstream.keys import Topics
+from pipeline_service.quantities import read_bytes, read_seconds
+from pipeline_service.where import Where
+
+PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_OLDEST, _LEAST_BYTES = 3_600.0, 1024
+_YOUNGEST = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSink:
+    """Where a pipeline's files are, and when one is complete."""
+
+    path: str
+    """URL of the folder, as fsspec has it; variables are filled in."""
+    format: str = "jsonl.zst"
+    partition_by: Sequence[str] = ("date",)
+    max_bytes: int = 256 * 1024 * 1024
+    """Of a file, compressed."""
+    max_records: int = 200_000
+    max_age: float = 900.0
+    """Seconds after the first record of a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Source, filter and sink, under a name."""
+
+    name: str
+    sink: FilesSink
+    source: str = "crawled"
+    start: str | datetime = "earliest"
+    """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
+    where: Where = field(default_factory=Where)
+    edition: int = 1
+    repeats: int = 250_000
+    """Ids of a partition that are remembered, to tell a repeat."""
+    keep_secrets: bool = False
+    stop_after_undelivered: int = 1_000
+    """Records in a row for one reason; 0: go on whatever comes."""
+
+    def topic(self, topics: Topics) -> str:
+        """The whole name of its source."""
+        if self.source == "crawled":
+            return topics.crawled
+        return f"{topics.prefix}.{self.source}"
+
+    def group(self, topics: Topics) -> str:
+        """The group whose members share its partitions."""
+        return f"{topics.prefix}.pipeline.{self.name}.{self.edition}"
+
+    @property
+    def digest(self) -> str:
+        """What its processes must have in common, in short; secrets cannot be told from it."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+
+def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
+    """The pipelines of a file, by name; ConfigError."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the file of the pipelines {file} cannot be read ({error.strerror}): set"
+            " CRAWLSTREAM_PIPELINES to its path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not UTF-8: {error}") from error
+    try:
+        return read(text, environment)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def read(text: str, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
+    """The pipelines of a text; ConfigError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not TOML: {error}") from error
+    known(document, ("pipeline",), "the file")
+    tables = _table(document.get("pipeline", {}), "pipeline")
+    if not tables:
+        raise ConfigError("it has no pipeline: write a table [pipeline.NAME] for each")
+    return {name: _pipeline(name, tables[name], environment) for name in tables}
+
+
+def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
+    """Those of the names, all where there are none; ConfigError for one that is unknown."""
+    for name in names:
+        if name not in pipelines:
+            raise ConfigError(f"there is no pipeline {name!r}; known: {', '.join(pipelines)}")
+    return [pipelines[name] for name in names or pipelines]
+
+
+def known(table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """ConfigError for a key that nobody would read."""
+    for key in table:
+        if key not in names:
+            raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(names)}")
+
+
+def _pipeline(name: str, value: Any, environment: Mapping[str, str]) -> Pipeline:
+    where = f"pipeline.{name}"
+    if not _NAME.match(name):
+        raise ConfigError(
+            f"{where}: a name has 1 to 40 characters of a-z, 0-9, '-' and '_', and begins with a"
+            " letter or a digit"
+        )
+    table = dict(_table(_filled(value, where, environment), where))
+    known(table, [each.name for each in fields(Pipeline) if each.name != "name"], where)
+    if "sink" not in table:
+        raise ConfigError(f'{where}: missing: sink = {{kind = "files", path = "…"}}')
+    made = {key: _READ[key](table[key], f"{where}.{key}") for key in table}
+    return Pipeline(name=name, **made)
+
+
+def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+    """A value in which every ``${NAME}`` is that variable's value."""
+    if isinstance(value, dict):
+        return {key: _filled(value[key], f"{where}.{key}", environment) for key in value}
+    if isinstance(value, list):
+        return [_filled(each, where, environment) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in environment:
+            raise ConfigError(f"{where}: the environment variable {found[1]} is not set")
+        return environment[found[1]]
+
+    return _VARIABLE.sub(variable, value)
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: expected a table")
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{where}: expected text")
+    return value
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where}: expected true or false")
+    return value
+
+
+def _whole(least: int, most: int) -> Callable[[Any, str], int]:
+    def read_whole(value: Any, where: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ConfigError(f"{where}: expected an integer from {least} to {most}")
+        return value
+
+    return read_whole
+
+
+def _source(value: Any, where: str) -> str:
+    if not re.fullmatch(r"crawled(_[A-Za-z0-9._-]{1,200})?", _text(value, where)):
+        raise ConfigError(f'{where}: expected "crawled", or "crawled_" and an appid')
+    return str(value)
+
+
+def _start(value: Any, where: str) -> str | datetime:
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date) or value not in ("earliest", "latest"):
+        raise ConfigError(f'{where}: expected "earliest", "latest" or a time: 2026-11-01T00:00:00Z')
+    return str(value)
+
+
+def _where(value: Any, where: str) -> Where:
+    return Where.read(_table(value, where), where)
+
+
+def _sink(value: Any, where: str) -> FilesSink:
+    table = dict(_table(value, where))
+    if table.pop("kind", None) != "files":
+        raise ConfigError(f'{where}.kind: expected "files"')
+    known(table, [each.name for each in fields(FilesSink)], where)
+    if "path" not in table:
+        raise ConfigError(
+            f'{where}: missing: path = "/folder" or a URL such as "s3://bucket/folder"'
+        )
+    return FilesSink(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
+
+
+def _format(value: Any, where: str) -> str:
+    if value not in FORMATS:
+        raise ConfigError(f"{where}: expected one of {', '.join(FORMATS)}")
+    return str(value)
+
+
+def _partitions(value: Any, where: str) -> Sequence[str]:
+    is_list = isinstance(value, list) and len(set(map(str, value))) == len(value)
+    if not is_list or not all(each in PARTITIONED_BY for each in value):
+        raise ConfigError(f"{where}: expected a list of {', '.join(PARTITIONED_BY)}")
+    return tuple(value)
+
+
+_READ: Mapping[str, Callable[[Any, str], Any]] = {
+    "source": _source,
+    "start": _start,
+    "where": _where,
+    "sink": _sink,
+    "edition": _whole(1, 1_000_000),
+    "repeats": _whole(0, 10_000_000),
+    "keep_secrets": _flag,
+    "stop_after_undelivered": _whole(0, 1_000_000_000),
+}
+_READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
+    "path": _text,
+    "format": _format,
+    "partition_by": _partitions,
+    "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
+    "max_records": _whole(1, 10_000_000),
+    "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
+}

@@ -1,0 +1,163 @@
+"""The loop of one pipeline: read, decode, where, write; and what its process tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.protocols import Source
+from crawlstream.bus.records import Batch, OutOfRange
+from crawlstream.errors import Unavailable
+from pipeline_service.claims import BrokenChain
+from pipeline_service.config import Pipeline
+from pipeline_service.files_sink import FilesSink
+from pipeline_service.judging import Judged, judge
+from pipeline_service.metrics import BROKEN, LAG_SECONDS
+from pipeline_service.undelivered import UndeliveredPublisher
+
+POLL_S = 0.5
+"""Longest wait for records, and so for the notice of a stop."""
+RECORDS, BYTES = 200, 8 * 1024 * 1024
+"""Of one step, and so of what is lost on the CPU when a stop comes."""
+
+log = structlog.get_logger()
+
+
+class Flow:
+    """Carries records from the source to the sink, partition by partition, in their order."""
+
+    def __init__(
+        self, pipeline: Pipeline, sink: FilesSink, undelivered: UndeliveredPublisher
+    ) -> None:
+        self.pipeline = pipeline
+        self.sink = sink
+        self.broken = ""
+        """Why nothing is done until an operator has helped; empty: all is well."""
+        self.source: Source | None = None
+        self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
+        self._undelivered = undelivered
+        self._in_a_row = 0
+        self._trouble = ""
+
+    @property
+    def waiting_for(self) -> str:
+        """What holds it up; empty: nothing."""
+        is_without_kafka = self.source is not None and self.source.is_waiting
+        waiting = self.liveness.waiting_for or self.sink.trouble or self._trouble
+        return waiting or ("kafka" if is_without_kafka else "")
+
+    async def locate(self, topic_id: str, partition: int) -> int | None:
+        """Where a partition is to be read from; asked again while it raises."""
+        try:
+            position = await self.sink.position(topic_id, partition)
+        except BrokenChain as error:
+            self._break(str(error))
+            raise
+        except Unavailable as error:
+            self._trouble = str(error)
+            raise
+        self._trouble = ""
+        return position
+
+    async def decide(self, where: OutOfRange) -> int | None:
+        """Go on behind what Kafka has deleted; stay where it has lost what is stored already."""
+        if where.has_lost_records:
+            self._break(
+                f"partition {where.partition} ends at offset {where.log_end}, but records up to"
+                f" {where.position} are stored: Kafka has lost records. Begin a new edition of the"
+                " pipeline"
+            )
+            return None
+        await self._undelivered.mark(where)
+        log.error("read", outcome="out_of_range", partition=where.partition)
+        return await self.sink.skip(where, self.liveness)
+
+    async def run(self, source: Source, stop: asyncio.Event) -> None:
+        """Work until told to stop, then finish what is open."""
+        self.source = source
+        BROKEN.labels(self.pipeline.name).set(0)
+        try:
+            while not stop.is_set() and not self.broken:
+                await self._step(source)
+                self.liveness.beat()
+        except Exception as error:
+            log.exception("write", pipeline=self.pipeline.name, outcome="failed")
+            self._break(f"unexpected {type(error).__name__}: {error}")
+        if self.broken:
+            source.pause()
+            await self._rest(stop)
+        else:
+            await self.sink.end(self.liveness)
+            await self._commit(source)
+
+    async def _step(self, source: Source) -> None:
+        for batch in await source.poll(POLL_S):
+            for part in batch.chunks(RECORDS, BYTES):
+                if not await self._take(source, part):
+                    break
+        for partition, position in (await self.sink.tick(self.liveness)).items():
+            source.seek(partition, position)
+        await self._commit(source)
+        self._tell()
+
+    async def _take(self, source: Source, batch: Batch) -> bool:
+        """Write a batch; False if its partition is read on from elsewhere, or not at all."""
+        judged = await asyncio.to_thread(judge, self.pipeline, batch)
+        if self._is_flooded(judged):
+            return False
+        await self.liveness.retry(partial(self._undelivered.publish, judged))
+        elsewhere = await self.sink.write(batch, judged, self.liveness)
+        self.liveness.beat()
+        if elsewhere is not None:
+            source.seek(batch.partition, elsewhere)
+        return elsewhere is None
+
+    def _is_flooded(self, judged: Sequence[Judged]) -> bool:
+        """Whether so many records in a row are no pages that the fault is not theirs."""
+        most = self.pipeline.stop_after_undelivered
+        for each in judged:
+            self._in_a_row = self._in_a_row + 1 if each.problem else 0
+            if most and self._in_a_row >= most:
+                self._break(
+                    f"{most} records in a row are undelivered, the last one because {each.problem}:"
+                    " does the source hold results? If it does, raise stop_after_undelivered"
+                )
+                return True
+        return False
+
+    async def _commit(self, source: Source) -> None:
+        """Tell lag tools how far the store is."""
+        durable = {n: p.durable for n, p in self.sink.parts.items() if p.durable is not None}
+        if durable:
+            await source.commit(durable)
+
+    async def _rest(self, stop: asyncio.Event) -> None:
+        """Stay a member that reads nothing, so that an operator finds it."""
+        while not stop.is_set():
+            self.liveness.beat()
+            await asyncio.sleep(POLL_S)
+
+    def _break(self, why: str) -> None:
+        if not self.broken:
+            log.error("broken", pipeline=self.pipeline.name, error=why)
+        self.broken = why
+        BROKEN.labels(self.pipeline.name).set(1)
+
+    def _tell(self) -> None:
+        segments = [p.segment for p in self.sink.parts.values() if p.segment]
+        first_ms = min((s.first_ms for s in segments if s.first_ms), default=0)
+        age_s = max(time.time() - first_ms / 1000, 0) if first_ms else 0
+        LAG_SECONDS.labels(self.pipeline.name).set(age_s)
+
+    def _pause(self) -> None:
+        if self.source is not None:
+            self.source.pause()
+
+    def _resume(self) -> None:
+        if self.source is not None:
+            self.source.resume()

@@ -1,0 +1,200 @@
+"""When all pages of a run that has ended are in the store: the account of the run, as an event.
+
+Whoever reads partition 0 of the source follows `<prefix>.events`. At an ending it notes where the
+source ends: every result of the run is before that, for results are acknowledged before their page
+is done. When the store has come past it in all partitions, their accounts are added up, told on
+`<prefix>.events`, and kept as ``_log/runs/<run>.json``. That is done at least once: two processes
+may do it, and write the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+import structlog
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.protocols import Sink
+from crawlstream.bus.records import Out, Record
+from crawlstream.bus.tail import end_offsets, read_topic
+from crawlstream.errors import CrawlstreamError
+from crawlstream.keys import Topics
+from crawlstream.model.event import CrawlEvent, RunDelivered
+from crawlstream.store.store import Store
+from crawlstream.wire import events, jsontext
+from pipeline_service.account import Account, Tally, run_name, summed
+from pipeline_service.claims import Chain
+from pipeline_service.config import Pipeline
+
+LOOK_EVERY_S = 2.0
+_AGAIN_S = 5.0
+_ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
+_MOST_WAITING = 10_000
+"""More, and endings are read no faster than one in a few seconds."""
+_PLACE = "_log/events.json"
+_PLACE_EVERY_S = 30.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An ending whose pages may not all be in the store yet."""
+
+    ending: CrawlEvent
+    record: Record
+    ends: Mapping[int, int]
+    """Where the source ended when the ending was read, by partition."""
+
+
+class RunReporter:
+    """Follows the endings of runs for one pipeline."""
+
+    def __init__(
+        self, pipeline: Pipeline, store: Store, sink: Sink, *, kafka: Kafka, topics: Topics
+    ) -> None:
+        self._pipeline = pipeline
+        self._store = store
+        self._sink = sink
+        self._kafka = kafka
+        self._topics = topics
+        self._source = pipeline.topic(topics)
+        self._waiting: list[Waiting] = []
+        self._next: dict[int, int] = {}
+        self._kept_at = 0.0
+
+    async def run(self, topic_id: Callable[[], str | None]) -> None:
+        """Follow for ever, while ``topic_id`` names the source: it is None without partition 0."""
+        while True:
+            try:
+                if (name := topic_id()) is not None:
+                    await self._follow(name, topic_id)
+            except CrawlstreamError as error:
+                log.info("report", outcome="waiting", error=str(error))
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _follow(self, name: str, topic_id: Callable[[], str | None]) -> None:
+        self._waiting.clear()
+        self._next = dict(await self._begin())
+        reading = asyncio.create_task(self._read())
+        try:
+            while topic_id() == name and not reading.done():
+                await self._settle(name)
+                await asyncio.sleep(LOOK_EVERY_S)
+            if reading.done():
+                reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+
+    async def _begin(self) -> Mapping[int, int]:
+        """Where the one before has come to; else the beginning, or the end, as the pipeline."""
+        raw = await asyncio.to_thread(self._store.get, _PLACE)
+        if raw is not None:
+            try:
+                told = jsontext.loads(raw)
+                if isinstance(told, dict):
+                    return {int(number): int(told[number]) for number in told}
+            except (TypeError, ValueError):
+                log.warning("report", outcome="place_unreadable")
+        if self._pipeline.start == "earliest":
+            return {}
+        return await end_offsets(self._kafka, self._topics.events)
+
+    async def _read(self) -> None:
+        records = read_topic(self._kafka, self._topics.events, offsets=dict(self._next))
+        async with aclosing(records) as reading:
+            async for record in reading:
+                ending = events.decode_crawl_event(record.value or b"")
+                if ending and ending.event in _ENDINGS and self._is_ours(ending):
+                    ends = await end_offsets(self._kafka, self._source)
+                    self._waiting.append(Waiting(ending, record, ends))
+                self._next[record.partition] = record.offset + 1
+                if len(self._waiting) >= _MOST_WAITING:
+                    await asyncio.sleep(LOOK_EVERY_S)
+
+    def _is_ours(self, ending: CrawlEvent) -> bool:
+        """Whether the pipeline may have read pages of a run."""
+        own = self._pipeline.source.removeprefix("crawled").removeprefix("_")
+        return (not own or own == ending.crawl.appid) and self._pipeline.where.is_about(
+            ending.crawl
+        )
+
+    async def _settle(self, topic_id: str) -> None:
+        """Report every run of which all is in the store, and note how far that is."""
+        if self._waiting:
+            numbers = {number for each in self._waiting for number in each.ends}
+            chains = {number: Chain(self._store, topic_id, number) for number in numbers}
+            found = {n: await asyncio.to_thread(chain.end) for n, chain in chains.items()}
+            whole = summed(end.account for end in found.values())
+            done = {n: end.position or 0 for n, end in found.items()}
+            for each in list(self._waiting):
+                if all(done[number] >= end for number, end in each.ends.items()):
+                    await self._report(each.ending, whole)
+                    self._waiting.remove(each)
+        if time.monotonic() - self._kept_at > _PLACE_EVERY_S:
+            self._kept_at = time.monotonic()
+            await self._keep_place()
+
+    async def _keep_place(self) -> None:
+        place = dict(self._next)
+        for each in self._waiting:
+            number = each.record.partition
+            place[number] = min(place.get(number, each.record.offset), each.record.offset)
+        await asyncio.to_thread(self._store.put, _PLACE, jsontext.dumps(place_record(place)))
+
+    async def _report(self, ending: CrawlEvent, whole: Account) -> None:
+        name = run_name(ending.crawl, ending.run)
+        kept = f"_log/runs/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"
+        told = delivered(self._pipeline, ending, whole.runs.get(name, Tally()))
+        former = await asyncio.to_thread(self._store.get, kept)
+        value = events.encode(told)
+        if former is not None and former == events.encode(
+            replace(told, server_time=_time_of(former))
+        ):
+            return
+        key = f"{self._pipeline.name}:{self._pipeline.edition}:{name}".encode()
+        await self._sink.send([Out(self._topics.events, value, key)])
+        await asyncio.to_thread(self._store.put, kept, value)
+        log.info(
+            "report",
+            pipeline=self._pipeline.name,
+            crawlid=ending.crawl.crawlid,
+            run=ending.run,
+            complete=told.is_complete,
+        )
+
+
+def delivered(pipeline: Pipeline, ending: CrawlEvent, tally: Tally) -> RunDelivered:
+    """The account of a run."""
+    return RunDelivered(
+        crawl=ending.crawl,
+        run=ending.run,
+        server_time=int(time.time()),
+        pipeline=pipeline.name,
+        edition=pipeline.edition,
+        done=ending.counters.get("done", 0),
+        read=tally.read,
+        repeats=tally.repeats,
+        delivered=tally.delivered,
+        filtered=dict(tally.filtered),
+        undelivered=tally.undelivered.total(),
+    )
+
+
+def place_record(place: Mapping[int, int]) -> Mapping[str, int]:
+    """Offsets by partition, as an object of JSON."""
+    return {str(number): place[number] for number in sorted(place)}
+
+
+def _time_of(value: bytes) -> int:
+    try:
+        told = jsontext.loads(value)
+        return int(told["server_time"]) if isinstance(told, dict) else 0
+    except (KeyError, TypeError, ValueError):
+        return 0

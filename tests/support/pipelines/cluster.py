@@ -1,0 +1,113 @@
+"""A topic of results on a real Kafka, and pipeline processes that read it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import TopicPartition
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.shape import TopicShape
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.chaos.processes import Program, RunningServer
+from crawlstream.keys import Topics
+from crawlstream.store.store import Store
+from support.pipelines.reading import pages_in
+
+_TIMEOUT_S = 180
+
+
+class PipelineCluster:
+    """Topics under a prefix of its own, a file of pipelines, and a folder for what they write."""
+
+    def __init__(
+        self, kafka: RunningServer, redis: RunningServer, *, prefix: str, home: Path
+    ) -> None:
+        self.hosts = f"127.0.0.1:{kafka.port}"
+        self.topics = Topics(prefix)
+        self.home = home
+        self.file = home / "pipelines.toml"
+        self.out = home / "out"
+        self.env = {
+            **os.environ,
+            "KAFKA_HOSTS": self.hosts,
+            "KAFKA_TOPIC_PREFIX": prefix,
+            "REDIS_HOST": "127.0.0.1",
+            "REDIS_PORT": str(redis.port),
+            "CRAWLSTREAM_NAMESPACE": prefix,
+            "CRAWLSTREAM_PIPELINES": str(self.file),
+            "CRAWLSTREAM_SPOOL": str(home / "spool"),
+            "LOG_JSON": "true",
+        }
+
+    async def make_topics(self, partitions: int = 2) -> None:
+        """Create the topics."""
+        await ensure_topics(
+            Kafka([self.hosts], shape=TopicShape(partitions=partitions)), self.topics
+        )
+
+    def describe(self, *, which: str = "jsonl", more: str = "", sink: str = "") -> None:
+        """Write the file of the pipelines: one, called ``archive``."""
+        self.file.write_text(
+            f'[pipeline.archive]\n{more}\n[pipeline.archive.sink]\nkind = "files"\n'
+            f'path = "{self.out}"\nformat = "{which}"\nmax_age = "1s"\n{sink}\n'
+        )
+
+    def process(self, name: str = "p", **env: str) -> Program:
+        """A pipeline process, not started yet."""
+        argv = (sys.executable, "-m", "pipeline_service", "run")
+        return Program(*argv, env={**self.env, **env}, log=self.home / f"{name}.log")
+
+    def command(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run ``crawlstream pipeline …`` to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "crawlstream.cli", "pipeline", *arguments],
+            env={**self.env, **env},
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+
+    def feed(
+        self, values: Iterable[bytes | None], *, topic: str = "", key: bytes | None = None
+    ) -> None:
+        """Write records to the topic of results; each goes where its id leads, as crawlers do."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.hosts, max_request_size=16 << 20, compression_type="gzip"
+        )
+        for value in values:
+            place = key or (orjson.loads(value)["id"].encode() if value and not key else None)
+            producer.send(topic or self.topics.crawled, value, key=place)
+        producer.flush(_TIMEOUT_S)
+        producer.close()
+
+    def stored(self, which: str = "jsonl") -> Counter[str]:
+        """How often each page is in the files."""
+        store = Store.at(str(self.out / "archive" / "edition=1"))
+        return Counter(page.id for page in pages_in(store, which))
+
+    def records(self, topic: str) -> Sequence[Mapping[str, Any]]:
+        """Every record of a topic, as JSON."""
+        consumer = KafkaConsumer(bootstrap_servers=self.hosts, enable_auto_commit=False)
+        try:
+            numbers = consumer.partitions_for_topic(topic) or ()
+            partitions = [TopicPartition(topic, number) for number in numbers]
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(*partitions)
+            ends, values = consumer.end_offsets(partitions), []
+            while any(consumer.position(one) < ends[one] for one in partitions):
+                polled = consumer.poll(timeout_ms=200)
+                values += [record.value for records in polled.values() for record in records]
+            return [orjson.loads(value) for value in values]
+        finally:
+            consumer.close()

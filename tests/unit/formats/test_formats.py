@@ -1,0 +1,215 @@
+"""Files of pages: whole, the same each time, and read by others' tools."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from warcio.archiveiterator import ArchiveIterator
+
+from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.formats.columns import COLUMNS
+from crawlstream.formats.files import FORMATS, Crawl, format_of, make_writer
+from crawlstream.formats.output import whole_file
+from crawlstream.formats.parquet import SCHEMA
+from crawlstream.wire.delivered import decode
+from support.pipelines.reading import pages_of
+from support.pipelines.results import PAGE, page_id, record
+
+CRAWL = Crawl("crawlstream/test", "bot (+https://example.com/)", "obey")
+RECORDS = [
+    record(0),
+    record(1, body=b"\x89PNG\0", encoding=None, response_headers={}),
+    record(2, body=b"", status_code=304),
+    record(3, body="é".encode("utf-16"), encoding="utf-16"),
+    record(4, status_code=799, ip=None, attrs=None, links=[]),
+    record(5, url="http://h/\r\nWARC-Type: evil", response_url="http://h/a b\r\nX: y"),
+    record(
+        6, response_headers={b"A\r\nB": [b"c\r\n\r\nbody", b"\0"], b"": [b""], b"x:y": [b"\xff"]}
+    ),
+]
+"""Text, binary, empty, another charset, strange, and hostile."""
+
+
+def written(which: str, records: list[bytes]) -> bytes:
+    """A file of records."""
+    file = io.BytesIO()
+    writer = make_writer(which, file, CRAWL)
+    for value in records:
+        writer.write(value, decode(value))
+    writer.close()
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("which", FORMATS)
+def test_every_page_is_in_the_file_with_its_bytes(which: str) -> None:
+    """In order, whatever a body holds."""
+    found = pages_of(which, written(which, RECORDS))
+    assert found == [(decode(value).id, decode(value).body) for value in RECORDS]
+
+
+@pytest.mark.parametrize("which", FORMATS)
+def test_the_same_pages_make_the_same_file(which: str) -> None:
+    """So that a file that is made again replaces itself."""
+    assert written(which, RECORDS) == written(which, RECORDS)
+
+
+@pytest.mark.parametrize("which", FORMATS)
+def test_a_file_without_pages_can_be_read(which: str) -> None:
+    """As one that has none."""
+    assert pages_of(which, written(which, [])) == []
+
+
+def test_json_lines_are_the_records_as_they_are() -> None:
+    """One a line, also where somebody has laid one out over several."""
+    laid_out = orjson.dumps(orjson.loads(RECORDS[0]), option=orjson.OPT_INDENT_2)
+    lines = written("jsonl", [RECORDS[1], laid_out]).splitlines()
+    assert lines == [RECORDS[1], RECORDS[0]]
+
+
+def test_a_warc_says_what_was_asked_and_answered(tmp_path: Path) -> None:
+    """By others' checker it is in order; codings that were undone are not claimed any more."""
+    file = tmp_path / "pages.warc.gz"
+    file.write_bytes(written("warc.gz", RECORDS))
+    checked = subprocess.run(
+        [sys.executable, "-m", "warcio.cli", "check", "-v", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    records = [
+        (each.rec_type, each.rec_headers, each.http_headers, each.content_stream().read())
+        for each in ArchiveIterator(io.BytesIO(file.read_bytes()))
+    ]
+    kinds = [kind for kind, *_ in records]
+    answers = ["response"] * 2 + ["revisit"] + ["response"] * 4
+    assert kinds == ["warcinfo"] + [k for a in answers for k in (a, "request", "metadata")]
+    assert b"software: crawlstream/test" in records[0][3]
+    _, about, http, body = records[1]
+    assert about.get_header("WARC-Target-URI") == PAGE.response_url
+    assert about.get_header("WARC-Date") == "2026-11-21T08:52:34.786542Z"
+    assert about.get_header("WARC-IP-Address") == PAGE.ip
+    assert about.protocol == "WARC/1.1"
+    assert http.statusline == "200 OK"
+    assert http.get_header("X-Crawler-Content-Encoding") == "gzip"
+    assert http.get_header("Content-Encoding") is None
+    assert body == PAGE.body
+    asked = records[2][2]
+    assert (asked.protocol, asked.statusline) == ("GET", "/a?b=c HTTP/1.1")
+    assert asked.get_header("Host") == "127.0.0.7:8080"
+    place = orjson.loads(records[3][3])
+    assert (place["crawlid"], place["links"][0]["text"]) == ("job", "Bee")
+
+
+def test_hostile_text_makes_no_record_of_its_own() -> None:
+    """Neither a URL nor a header ends the line that it stands in."""
+    for each in ArchiveIterator(io.BytesIO(written("warc.gz", RECORDS[5:]))):
+        assert each.rec_headers.get_header("WARC-Type") == each.rec_type != "evil"
+        assert each.rec_headers.get_header("X") is None
+
+
+def test_a_parquet_file_has_the_columns_of_the_table() -> None:
+    """Each with the type that it is said to have."""
+    table = parquet.read_table(io.BytesIO(written("parquet", RECORDS)))
+    assert table.schema.equals(SCHEMA)
+    assert table.column_names == [column.name for column in COLUMNS]
+    row: dict[str, Any] = table.to_pylist()[0]
+    assert row["status_code"] == 200
+    assert row["timestamp"].timestamp() == PAGE.timestamp
+    assert dict(row["response_headers"])["X-Two"] == ["1", "2"]
+    assert row["links"] == [{"url": "http://127.0.0.7:8080/b", "text": "Bee"}]
+    assert orjson.loads(row["attrs"]) == {"k": [1, None]}
+    assert table.to_pylist()[4]["attrs"] is None
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda each: (
+        st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=9), each, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(sorted(orjson.loads(record(1)))), json)
+def test_whatever_is_decoded_can_be_written(field: str, value: Any) -> None:
+    """In every format: a record that a writer would choke on is none."""
+    try:
+        encoded = orjson.dumps(orjson.loads(record(1)) | {field: value, "new": value})
+        page = decode(encoded)
+    except (TypeError, CrawlstreamError):
+        return
+    for which in FORMATS:
+        assert pages_of(which, written(which, [encoded, encoded])) == [
+            (page.id, page.body)
+        ] * 2 or (field == "id")
+
+
+def test_a_format_is_known_by_the_end_of_a_name() -> None:
+    """The longest that fits; others are none."""
+    assert format_of("a.jsonl") == "jsonl"
+    assert format_of("A.JSONL.ZST") == "jsonl.zst"
+    assert format_of("a.b.warc.gz") == "warc.gz"
+    assert format_of("a.warc") is format_of("jsonl") is format_of("a.csv") is None
+
+
+def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what has it."""
+    monkeypatch.delitem(sys.modules, "crawlstream.formats.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match=r"need pyarrow.* extra \[pipeline\]"):
+        make_writer("parquet", io.BytesIO(), CRAWL)
+
+
+@pytest.mark.parametrize("which", FORMATS)
+def test_a_file_has_its_name_when_it_is_whole(which: str, tmp_path: Path) -> None:
+    """Before, there is none, or the former one; an interrupted file is whole, too."""
+    path = tmp_path / "new" / f"pages.{which}"
+
+    def interrupted() -> None:
+        with whole_file(path, which, CRAWL) as writer:
+            writer.write(RECORDS[0], decode(RECORDS[0]))
+            assert not path.exists()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert pages_of(which, path.read_bytes()) == [(page_id(0), PAGE.body)]
+    with whole_file(path, which, CRAWL):
+        assert pages_of(which, path.read_bytes()) == [(page_id(0), PAGE.body)]
+    assert pages_of(which, path.read_bytes()) == []
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_write_that_fails_leaves_the_former_file(tmp_path: Path) -> None:
+    """And is told with the reason."""
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"before")
+    page = decode(RECORDS[0])
+
+    def fill() -> None:
+        with Path("/dev/full").open("wb", 0) as full, whole_file(path, "jsonl", CRAWL) as writer:
+            writer._writer._file = full  # type: ignore[attr-defined]
+            writer.write(RECORDS[0], page)
+
+    with pytest.raises(CrawlstreamError, match=r"cannot write results to .*: No space left"):
+        fill()
+    assert path.read_bytes() == b"before"
+
+
+def test_a_device_is_written_to_as_it_is() -> None:
+    """It has no place beside it."""
+    with whole_file(Path("/dev/null"), "jsonl", CRAWL) as writer:
+        writer.write(RECORDS[0], replace(decode(RECORDS[0]), run=2))
+    assert not Path("/dev/null").is_file()

@@ -1,0 +1,183 @@
+"""The file of the pipelines: what is meant is read, what cannot be meant is said in a sentence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from crawlstream.errors import ConfigError
+from crawlstream.keys import Topics
+from pipeline_service.config import FilesSink, Pipeline, chosen, load, read
+from pipeline_service.where import Where
+
+PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+SINK = 'sink = {kind = "files", path = "/x"}'
+
+
+def one(text: str) -> Pipeline:
+    """The pipeline of a text that has one, called a."""
+    return read(f"[pipeline.a]\n{text}", {"BUCKET": "b"})["a"]
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    """A name, a folder: that is enough."""
+    pipeline = one(SINK)
+    assert pipeline == Pipeline(name="a", sink=FilesSink(path="/x"))
+    assert pipeline.topic(Topics("p")) == "p.crawled_firehose"
+    assert pipeline.group(Topics("p")) == "p.pipeline.a.1"
+
+
+def test_everything_that_can_be_said_is_read() -> None:
+    """With units, and the values of variables."""
+    pipeline = one(
+        """
+        source = "crawled_shop"
+        start = 2026-11-01T00:00:00Z
+        edition = 3
+        repeats = 0
+        keep_secrets = true
+        stop_after_undelivered = 5
+        [pipeline.a.where]
+        appid = ["a"]
+        status = ["2xx", "404"]
+        mime = ["Text/HTML"]
+        max_depth = 2
+        url = "/p/"
+        [pipeline.a.sink]
+        kind = "files"
+        path = "s3://${BUCKET}/c"
+        format = "warc.gz"
+        partition_by = ["date", "appid"]
+        max_bytes = "1 GiB"
+        max_records = 10
+        max_age = "1.5m"
+        """
+    )
+    assert pipeline.topic(Topics("p")) == "p.crawled_shop"
+    assert pipeline.start == datetime(2026, 11, 1, tzinfo=UTC)
+    assert pipeline.sink == FilesSink(
+        path="s3://b/c",
+        format="warc.gz",
+        partition_by=("date", "appid"),
+        max_bytes=1 << 30,
+        max_records=10,
+        max_age=90,
+    )
+    assert pipeline.where == Where(
+        appid=frozenset({"a"}),
+        status=frozenset({*range(200, 300), 404}),
+        mime=frozenset({"text/html"}),
+        max_depth=2,
+        url="/p/",
+    )
+    assert (pipeline.edition, pipeline.repeats, pipeline.keep_secrets) == (3, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x = 1", "the file: unknown key 'x'; known: pipeline"),
+        ("", "it has no pipeline"),
+        ("[pipeline.a", "not TOML: "),
+        ("[pipeline.A]\n" + SINK, "pipeline.A: a name has 1 to 40 characters of a-z"),
+        ("pipeline = 1", "pipeline: expected a table"),
+        ("[pipeline.a]", r"pipeline.a: missing: sink = \{kind"),
+        ("[pipeline.a]\nsink = 1", "pipeline.a.sink: expected a table"),
+        ('[pipeline.a]\nsink = {kind = "sql"}', 'pipeline.a.sink.kind: expected "files"'),
+        ('[pipeline.a]\nsink = {kind = "files"}', "pipeline.a.sink: missing: path = "),
+        ('[pipeline.a]\nsink = {kind = "files", path = ""}', "sink.path: expected text"),
+        ('[pipeline.a]\nsink = {kind = "files", path = "${NO}"}', "variable NO is not set"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        read(text, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('source = "incoming"', 'source: expected "crawled", or "crawled_" and an appid'),
+        ('start = "yesterday"', 'start: expected "earliest", "latest" or a time'),
+        ("start = 2026-11-01", 'start: expected "earliest", "latest" or a time'),
+        ("edition = 0", "edition: expected an integer from 1"),
+        ("edition = true", "edition: expected an integer from 1"),
+        ("repeats = -1", "repeats: expected an integer from 0"),
+        ('keep_secrets = "yes"', "keep_secrets: expected true or false"),
+        ("where = {colour = 1}", "where: unknown key 'colour'; known: appid"),
+        ('where = {appid = "a"}', "where.appid: expected a list of texts"),
+        ("where = {appid = []}", "where.appid: expected a list of texts"),
+        ('where = {status = ["6xx"]}', "where.status: '6xx' is not a status"),
+        ('where = {status = ["²00"]}', "where.status: '²00' is not a status"),
+        ('where = {url = "("}', "where.url: not an expression of RE2"),
+        ("where = {max_depth = -1}", "where.max_depth: expected an integer from 0"),
+        ('stage = "x"', "unknown key 'stage'; known: sink, source"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
+    """By its key."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f"{line}\n{SINK}")
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ('format = "csv"', "sink.format: expected one of jsonl, jsonl.gz"),
+        ('partition_by = ["url"]', "sink.partition_by: expected a list of date, appid"),
+        ('partition_by = ["date", "date"]', "sink.partition_by: expected a list of"),
+        ('max_age = "0s"', "sink.max_age: expected a duration from 1 to 3600 seconds"),
+        ('max_age = "2h"', "sink.max_age: expected a duration from 1 to 3600 seconds"),
+        ('max_age = "5 parsec"', "sink.max_age: expected a duration"),
+        ("max_bytes = 10", "sink.max_bytes: expected a size from 1024 bytes on"),
+        ("max_records = 0", "sink.max_records: expected an integer from 1"),
+        ("colour = 1", "sink: unknown key 'colour'; known: path, format"),
+    ],
+)
+def test_a_sink_that_cannot_be_meant_is_refused(option: str, sentence: str) -> None:
+    """Before anything is written."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f'sink = {{kind = "files", path = "/x", {option}}}')
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With the setting that leads elsewhere; so is one that is no text."""
+    with pytest.raises(ConfigError, match=r"cannot be read .* set CRAWLSTREAM_PIPELINES"):
+        load(tmp_path / "none.toml", {})
+    (tmp_path / "x.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        load(tmp_path / "x.toml", {})
+
+
+def test_pipelines_are_chosen_by_name() -> None:
+    """All where none is named; an unknown name is told with those that are known."""
+    known = read(f"[pipeline.a]\n{SINK}\n[pipeline.b]\n{SINK}", {})
+    assert [each.name for each in chosen(known, ())] == ["a", "b"]
+    assert [each.name for each in chosen(known, ["b"])] == ["b"]
+    with pytest.raises(ConfigError, match="no pipeline 'c'; known: a, b"):
+        chosen(known, ["c"])
+
+
+def test_processes_tell_another_file_from_theirs() -> None:
+    """By a digest that says nothing of what is in it."""
+    assert one(SINK).digest == one(SINK).digest
+    assert one(SINK).digest != one(f"edition = 2\n{SINK}").digest
+    assert re.fullmatch(r"[0-9a-f]{16}", one(SINK).digest)
+
+
+def test_the_page_has_every_key() -> None:
+    """And the file that it shows is one."""
+    text = PAGE.read_text(encoding="utf-8")
+    keys = [each.name for each in fields(Pipeline) if each.name not in {"name", "sink"}]
+    keys += [f"sink.{each.name}" for each in fields(FilesSink)]
+    for key in keys:
+        assert f"| `{key}` |" in text, key
+    for each in fields(Where):
+        assert f"`{each.name}`" in text, each.name
+    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert read(block, {"BUCKET": "b"})["archive"].sink.format == "parquet"

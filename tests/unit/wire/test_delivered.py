@@ -1,0 +1,160 @@
+"""Results read back: whatever a page holds comes back, and nothing else passes for one."""
+
+from __future__ import annotations
+
+import encodings.aliases
+import hashlib
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlstream.model.result import ResultLimits
+from crawlstream.wire.delivered import NotAResult, decode, without_secrets
+from crawlstream.wire.results import encode_result
+from support.pipelines.results import PAGE, record
+
+quick = settings(deadline=None, max_examples=200)
+
+WINDOWS = {"mbcs", "oem"}
+CHARSETS = sorted({*encodings.aliases.aliases.values()} - WINDOWS)
+
+HOSTILE: list[tuple[bytes, bytes, str]] = [
+    (b"\xfe\xff\x00a\x00b", b"utf-16 of the other byte order", "utf-16"),
+    (b"\xff\xfea\x00b\x00", b"utf-16 of this one", "utf-16"),
+    (b"no mark", b"a codec that would add one", "utf-8-sig"),
+    (b"\xfaJ", b"two ways to say a character", "cp932"),
+    (b"\x1b$B\x1b(Bplain", b"escapes that change nothing", "iso2022_jp"),
+    (b"~{~}plain", b"the same in Chinese", "hz"),
+]
+
+
+def changed(**fields: Any) -> bytes:
+    """A record with some fields as somebody else may have written them."""
+    value = orjson.loads(record(1)) | fields
+    return orjson.dumps({name: value[name] for name in value if value[name] != "absent"})
+
+
+def test_every_field_comes_back() -> None:
+    """Typed, with what is not known here beside it."""
+    page = decode(
+        changed(shiny="new", uuid="u", parent_url="http://p/", redirect_urls=["http://r/"])
+    )
+    assert (page.appid, page.crawlid, page.spiderid, page.run) == ("app", "job", "link", 1)
+    assert (page.url, page.status_code, page.attrs) == (PAGE.url, 200, {"k": [1, None]})
+    assert page.timestamp.timestamp() == PAGE.timestamp
+    assert page.body == PAGE.body
+    assert page.digest == f"sha256:{hashlib.sha256(PAGE.body).hexdigest()}"
+    assert page.links == [("http://127.0.0.7:8080/b", "Bee")]
+    assert page.response_headers["X-Two"] == ["1", "2"]
+    assert (page.uuid, page.parent_url, page.redirect_urls) == ("u", "http://p/", ["http://r/"])
+    assert page.mime == "text/html"
+    assert page.extra == {"shiny": "new"}
+
+
+@pytest.mark.parametrize("case", HOSTILE, ids=lambda case: case[1].decode())
+def test_a_body_is_the_page_byte_for_byte(case: tuple[bytes, bytes, str]) -> None:
+    """Text that would not encode back to its bytes is base64."""
+    body, _, encoding = case
+    value = encode_result(replace(PAGE, body=body, encoding=encoding))
+    assert decode(value).body == body
+
+
+@quick
+@given(st.binary(max_size=40), st.sampled_from(CHARSETS), st.sampled_from([5, 1 << 20]))
+def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> None:
+    """Whatever codec Python has; what is cut is the page's beginning."""
+    value = encode_result(
+        replace(PAGE, body=body, encoding=encoding), ResultLimits(max_body_bytes=most)
+    )
+    page = decode(value)
+    assert page.body_size == len(body)
+    assert page.digest == f"sha256:{hashlib.sha256(body).hexdigest()}"
+    assert body.startswith(page.body)
+    assert page.body == body or page.body_truncated
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (None, "the record is empty"),
+        (b"", "the record is empty"),
+        (b"{", "the record is not JSON"),
+        (b"\xff", "the record is not JSON"),
+        (b"[" * 100_000, "the record is not JSON"),
+        (b"[]", "the record is not a JSON object"),
+        (b"{}", r"\$.id: missing"),
+        (changed(id="absent"), r"\$.id: missing"),
+        (changed(id=""), r"\$.id: expected 1 to 1000 characters"),
+        (changed(id=5), r"\$.id: expected text"),
+        (changed(run="1"), r"\$.run: expected an integer"),
+        (changed(run=True), r"\$.run: expected an integer"),
+        (changed(run=1 << 63), r"\$.run: expected an integer of 64 bits"),
+        (changed(status_code=None), r"\$.status_code: missing"),
+        (changed(timestamp="yesterday"), r"\$.timestamp: "),
+        (changed(timestamp="0001-01-01T00:00:00+14:00"), r"\$.timestamp: "),
+        (changed(timestamp="9999-01-01T00:00:00"), r"\$.timestamp: expected a year"),
+        (changed(links=[1]), r"\$.links: expected an object"),
+        (changed(links=[{}]), r"\$.links: "),
+        (changed(response_headers={"a": "b"}), r"\$.response_headers: expected a list"),
+        (changed(attrs=[]), r"\$.attrs: expected an object"),
+        (changed(recovered="no"), r"\$.recovered: expected true or false"),
+        (changed(body=7), r"\$.body: expected text"),
+        (changed(body="é", body_encoding="base64"), r"\$.body: is not base64"),
+    ],
+)
+def test_what_is_no_result_is_refused_by_the_field(value: bytes | None, sentence: str) -> None:
+    """In a sentence for whoever looks at what was not delivered."""
+    with pytest.raises(NotAResult, match=sentence):
+        decode(value)
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda each: (
+        st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=9), each, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@quick
+@given(st.sampled_from(sorted(orjson.loads(record(1)))), json)
+def test_any_value_of_any_field_is_a_page_or_a_sentence(field: str, value: Any) -> None:
+    """Nothing else happens."""
+    try:
+        encoded = orjson.dumps(orjson.loads(record(1)) | {field: value})
+    except TypeError:
+        return
+    with suppress(NotAResult):
+        assert decode(encoded).id
+
+
+@pytest.mark.parametrize("charset", ["\0", "x" * 99, "undefined", "idna", "rot13", "nonsense", "é"])
+def test_a_charset_that_is_none_leaves_the_text(charset: str) -> None:
+    """As UTF-8: nobody knows any better."""
+    assert decode(changed(body="é", encoding=charset)).body == "é".encode()
+
+
+def test_long_numbers_come_back_exactly() -> None:
+    """Clients may have such in attrs; what goes beyond 64 bits elsewhere is no result."""
+    page = decode(record(1, attrs={"n": 10**40}))
+    assert page.attrs == {"n": 10**40}
+    bare, _ = without_secrets(record(1, attrs={"n": 10**40}), page)
+    assert decode(bare).attrs == {"n": 10**40}
+    with pytest.raises(NotAResult, match=r"\$.run: expected an integer of 64 bits"):
+        decode(record(1, run=10**40))
+
+
+def test_secrets_are_left_out_on_request() -> None:
+    """What a client or a site authenticates by; all else stays as it was."""
+    value, page = without_secrets(record(1), decode(record(1)))
+    assert decode(value) == page
+    assert page.request_headers == {"User-Agent": ["bot"]}
+    assert "secret" not in value.decode()
+    assert set(page.response_headers) == {"Content-Type", "Content-Encoding", "X-Two"}
+    assert without_secrets(value, page) == (value, page)

@@ -1,0 +1,116 @@
+"""``crawlstream pipeline``: what the pipeline process does, in place of this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+pipeline = typer.Typer(
+    no_args_is_help=True,
+    help="Deliver results to files, each page once.\n\nPipelines are described in a TOML file:"
+    " CRAWLSTREAM_PIPELINES, by default pipelines.toml in the current directory.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pipeline.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME...", help="Names of pipelines. [default: all]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@pipeline.command()
+def run(names: Names = None) -> None:
+    """Run pipelines until stopped; what is open then is stored first.
+
+    Several processes of one pipeline share the partitions of its source.
+
+    Example: crawlstream pipeline run archive
+    """
+    _hand_over("run", *(names or ()))
+
+
+@pipeline.command("list")
+def list_pipelines(as_json: AsJson = False) -> None:
+    """List the pipelines: what each has delivered, and how many records are left.
+
+    Example: crawlstream pipeline list
+    """
+    _hand_over("list", *_flag("--json", as_json))
+
+
+@pipeline.command()
+def report(
+    name: Name,
+    crawlid: Annotated[str | None, typer.Option(help="Only runs of this crawl.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of the records of each run.
+
+    Exit code 1 if an account does not close: read = delivered + repeats + filtered + undelivered.
+
+    Example: crawlstream pipeline report archive --crawlid spring
+    """
+    _hand_over("report", name, *_option("--crawlid", crawlid), *_flag("--json", as_json))
+
+
+@pipeline.command()
+def check(names: Names = None) -> None:
+    """Check the file, the stores and the sources of pipelines.
+
+    Exit code 2 if a pipeline is described wrongly or its store cannot be used safely.
+
+    Example: crawlstream pipeline check
+    """
+    _hand_over("check", *(names or ()))
+
+
+@pipeline.command()
+def preview(
+    name: Name,
+    count: Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of records.")] = 5,
+) -> None:
+    """Show the latest records as the pipeline would store them; nothing is stored.
+
+    Example: crawlstream pipeline preview archive -n 3
+    """
+    _hand_over("preview", name, "-n", str(count))
+
+
+@pipeline.command()
+def undelivered(
+    verb: Annotated[str, typer.Argument(metavar="list|show|replay", help="What to do.")],
+    name: Name,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID...", help="Ids, as `list` shows them.")
+    ] = None,
+    *,
+    reason: Annotated[str | None, typer.Option(help="Only records with this reason.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All records.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List, show or replay the records that a pipeline could not deliver.
+
+    A replayed record is stored in a file of its own, under the same name however often it is
+    replayed. Exit code 1 if a record still cannot be delivered.
+
+    Example: crawlstream pipeline undelivered replay archive --all
+    """
+    flags = (*_flag("--all", everything), *_flag("--json", as_json))
+    _hand_over("undelivered", verb, name, *(ids or ()), *_option("--reason", reason), *flags)
+
+
+def _flag(name: str, wanted: bool) -> tuple[str, ...]:
+    return (name,) if wanted else ()
+
+
+def _option(name: str, value: str | None) -> tuple[str, ...]:
+    return () if value is None else (f"{name}={value}",)
+
+
+def _hand_over(*arguments: str) -> None:
+    """Become the pipeline process, which is no part of the core."""
+    argv = (sys.executable, "-P", "-m", "pipeline_service", *arguments)
+    os.execv(sys.executable, argv)  # noqa: S606  no shell

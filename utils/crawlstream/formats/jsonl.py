@@ -1,0 +1,54 @@
+"""JSON lines: the records as they are, one a line."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any, BinaryIO
+
+import zstandard
+
+from crawlstream.formats.files import Crawl
+from crawlstream.model.delivered import Delivered
+from crawlstream.wire import jsontext
+
+_GZIP_LEVEL = 6
+_ZSTD_LEVEL = 3
+
+
+class Plain:
+    """JSON lines without compression."""
+
+    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+        self._file: Any = file
+
+    def write(self, value: bytes, _: Delivered) -> None:
+        """Add a record; one that its writer has laid out over several lines becomes one."""
+        line = jsontext.dumps(jsontext.loads(value)) if b"\n" in value else value
+        self._file.write(line + b"\n")
+
+    def close(self) -> None:
+        """Nothing is left to be written."""
+
+
+class Gzip(Plain):
+    """JSON lines in gzip."""
+
+    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+        # Neither name nor time, so that the same pages make the same file.
+        self._file = gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0)
+
+    def close(self) -> None:
+        """End the compressed stream."""
+        self._file.close()
+
+
+class Zstd(Plain):
+    """JSON lines in zstd."""
+
+    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+        compressor = zstandard.ZstdCompressor(_ZSTD_LEVEL, write_checksum=True)
+        self._file = compressor.stream_writer(file, closefd=False)
+
+    def close(self) -> None:
+        """End the compressed stream."""
+        self._file.close()

@@ -1,0 +1,163 @@
+"""WARC 1.1: what was asked and answered, page by page, as archives keep it.
+
+A page is a ``response``, its ``request`` and a ``metadata`` record, which has the page's place in
+its crawl as JSON. A 304 is a ``revisit`` without a body. Ids follow from the page's own and times
+are the page's, so the same pages make the same file.
+
+A body is kept as it is after content decoding, and so what its headers say of its coding and length
+is not true of it any more: these are renamed ``X-Crawler-…``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b32encode
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from crawlstream.formats.files import Crawl
+from crawlstream.model.delivered import Delivered, TextHeaders
+from crawlstream.wire import jsontext
+
+_VERSION = "1.1"
+_CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+_OF_THE_CODED_BODY = frozenset({"content-encoding", "transfer-encoding", "content-length"})
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+_PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "parent_url")
+_ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
+_METHOD = re.compile(r"[^A-Za-z-]+")
+_HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
+
+
+class Warc:
+    """A file of gzip members, one a record."""
+
+    def __init__(self, file: BinaryIO, crawl: Crawl) -> None:
+        self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
+        self._crawl = crawl
+        self._is_begun = False
+
+    def write(self, _: bytes, page: Delivered) -> None:
+        """Add the records of a page."""
+        if not self._is_begun:
+            self._is_begun = True
+            self._write_info(page)
+        name = _uuid_of(page.id)
+        common = {"WARC-Date": page.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        self._write_answer(page, {**common, "WARC-Record-ID": _urn(name)})
+        beside = {**common, "WARC-Concurrent-To": _urn(name)}
+        self._write_request(page, {**beside, "WARC-Record-ID": _urn(uuid5(name, "request"))})
+        place = {**beside, "WARC-Record-ID": _urn(uuid5(name, "metadata"))}
+        place["Content-Type"] = "application/json"
+        known = {field: getattr(page, field) for field in (*_PLACE, *_ROUTE)}
+        known["links"] = [{"url": url, "text": text} for url, text in page.links]
+        self._add("metadata", page, place, jsontext.dumps(known))
+
+    def close(self) -> None:
+        """Nothing is left to be written."""
+
+    def _write_info(self, first: Delivered) -> None:
+        told = {
+            "software": self._crawl.software,
+            "format": "WARC File Format 1.1",
+            "conformsTo": _CONFORMS_TO,
+            "http-header-user-agent": self._crawl.user_agent,
+            "robots": self._crawl.robots,
+        }
+        lines = (f"{name}: {_line(value)}\r\n" for name, value in told.items() if value)
+        headers = {
+            "WARC-Date": first.timestamp.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "WARC-Record-ID": _urn(uuid5(_uuid_of(first.id), "warcinfo")),
+        }
+        self._add("warcinfo", None, headers, "".join(lines).encode())
+
+    def _write_answer(self, page: Delivered, headers: dict[str, str]) -> None:
+        digest = b32encode(hashlib.sha1(page.body, usedforsecurity=False).digest()).decode()
+        if page.ip:
+            headers["WARC-IP-Address"] = _line(page.ip)
+        if page.body_truncated:
+            headers["WARC-Truncated"] = "length"
+        http = StatusAndHeaders(
+            _status_line(page.status_code), list(_answered(page.response_headers)), "HTTP/1.1"
+        )
+        if page.status_code == HTTPStatus.NOT_MODIFIED:
+            headers["WARC-Profile"] = _NOT_MODIFIED
+            self._add("revisit", page, headers, b"", http=http)
+        else:
+            headers["WARC-Payload-Digest"] = f"sha1:{digest}"
+            self._add("response", page, headers, page.body, http=http)
+
+    def _write_request(self, page: Delivered, headers: dict[str, str]) -> None:
+        parts = urlsplit(_url(page.response_url))
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        asked = [("Host", parts.netloc.rpartition("@")[2])]
+        asked += [pair for pair in _pairs(page.request_headers) if pair[0].lower() != "host"]
+        http = StatusAndHeaders(
+            f"{_METHOD.sub('', page.method)} {target} HTTP/1.1", asked, is_http_request=True
+        )
+        self._add("request", page, headers, b"", http=http)
+
+    def _add(
+        self,
+        kind: str,
+        page: Delivered | None,
+        headers: Mapping[str, str],
+        payload: bytes,
+        *,
+        http: StatusAndHeaders | None = None,
+    ) -> None:
+        self._writer.write_record(
+            self._writer.create_warc_record(
+                _url(page.response_url) if page else "",
+                kind,
+                payload=BytesIO(payload),
+                length=len(payload),
+                warc_headers_dict=headers,
+                http_headers=http,
+            )
+        )
+
+
+def _answered(headers: TextHeaders) -> Iterator[tuple[str, str]]:
+    for name, value in _pairs(headers):
+        yield (f"X-Crawler-{name}" if name.lower() in _OF_THE_CODED_BODY else name), value
+
+
+def _pairs(headers: TextHeaders) -> Iterator[tuple[str, str]]:
+    for name, values in headers.items():
+        for value in values:
+            yield _line(name).replace(":", " ") or "X", _line(value)
+
+
+def _status_line(code: int) -> str:
+    try:
+        return f"{code} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return f"{code} Unknown"
+
+
+def _line(text: str) -> str:
+    """A text that cannot end a header, whoever has written it."""
+    return _CONTROL.sub(" ", text).strip()
+
+
+def _url(url: str) -> str:
+    return _CONTROL.sub("%20", url.strip())
+
+
+def _uuid_of(name: str) -> UUID:
+    """What a page's id is already, in hex; of any other text one that follows from it."""
+    return UUID(name) if _HEX_ID.match(name) else uuid5(NAMESPACE_URL, name)
+
+
+def _urn(name: UUID) -> str:
+    return f"<{name.urn}>"

@@ -1,0 +1,65 @@
+"""One result as a reader gets it: every field of its record, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+TextHeaders = Mapping[str, Sequence[str]]
+"""Every value of every header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """A page, or the redirect or refusal that a site has answered with.
+
+    What a record does not have is None, or empty; what is not known here is in ``extra``.
+    """
+
+    id: str
+    """The same for the same page, however often it is delivered; in records 32 hex digits."""
+    appid: str
+    crawlid: str
+    spiderid: str
+    run: int
+    url: str
+    response_url: str
+    status_code: int
+    timestamp: datetime
+    """When the response was there; aware, UTC."""
+    body: bytes
+    """As the site sent it, after content decoding; its beginning where ``body_truncated``."""
+    body_size: int
+    """Bytes of the whole of it."""
+    body_truncated: bool = False
+    body_ref: str | None = None
+    digest: str | None = None
+    """``sha256:`` and the hash of the whole body in hex; None in records of earlier versions."""
+    encoding: str | None = None
+    """Python's name of the charset; ``binary`` where the page is not text."""
+    attrs: Mapping[str, object] | None = None
+    depth: int = 0
+    seed_url: str | None = None
+    parent_url: str | None = None
+    redirect_urls: Sequence[str] = ()
+    attempt: int = 1
+    uuid: str | None = None
+    method: str = "GET"
+    recovered: bool = False
+    request_headers: TextHeaders = field(default_factory=dict)
+    response_headers: TextHeaders = field(default_factory=dict)
+    links: Sequence[tuple[str, str]] = ()
+    links_truncated: bool = False
+    headers_truncated: bool = False
+    latency_ms: int | None = None
+    ip: str | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def mime(self) -> str:
+        """The media type that the site names, in lower case; empty if it names none."""
+        for name, values in self.response_headers.items():
+            if name.lower() == "content-type" and values:
+                return values[0].partition(";")[0].strip().lower()
+        return ""

@@ -1,0 +1,47 @@
+"""The body store: where bodies are kept whole that are too large for their record.
+
+Optional (``CRAWLSTREAM_BODY_STORE``), and any place that fsspec can write to. A body is named by
+its SHA-256, so that a page that is fetched again, or met twice, is the same object; it is there
+before the record that refers to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+
+from crawlstream.errors import ConfigError
+from crawlstream.store.store import Store, StoreUnavailable
+
+_THREADS = 4
+
+
+class BodyStore:
+    """Keeps bodies in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._threads = ThreadPoolExecutor(_THREADS, "bodies")
+
+    @classmethod
+    def at(cls, url: str) -> BodyStore:
+        """The store at a URL; ConfigError where fsspec knows no way to write there."""
+        try:
+            return cls(Store.at(url))
+        except ConfigError as error:
+            raise ConfigError(f"CRAWLSTREAM_BODY_STORE: {error}") from error
+
+    async def keep(self, body: bytes) -> str:
+        """Store a body, in a thread; answers its URL. StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._keep, body)
+
+    def _keep(self, body: bytes) -> str:
+        name = hashlib.sha256(body).hexdigest()
+        path = f"{name[:2]}/{name}"
+        try:
+            self._store.put(path, body)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"the body store: {error}") from error
+        return self._store.url(path)

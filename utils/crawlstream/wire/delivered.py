@@ -1,0 +1,213 @@
+"""The records of results read back, typed; whatever bytes a topic holds."""
+
+from __future__ import annotations
+
+import codecs
+from base64 import b64decode
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import orjson
+
+from crawlstream.errors import CrawlstreamError
+from crawlstream.model.delivered import Delivered, TextHeaders
+from crawlstream.wire import jsontext
+from crawlstream.wire.results import NOT_CHARSETS
+
+_BIGGEST = 1 << 63
+_LONGEST_ID = 1_000
+"""Characters; of what others use as a name."""
+_LONGEST_CHARSET = 40
+T = TypeVar("T")
+
+
+class NotAResult(CrawlstreamError):
+    """The record is no result."""
+
+
+def decode(value: bytes | None) -> Delivered:
+    """The page in a record's value; NotAResult says which field keeps it from being one."""
+    if not value:
+        raise NotAResult("the record is empty")
+    record = _parsed(value)
+    take = _Fields(record)
+    page = {
+        **{name: take(name, _name) for name in ("id", "appid", "crawlid")},
+        **{name: take(name, _text) for name in ("url", "response_url")},
+        **{name: take(name, _whole) for name in ("run", "status_code")},
+        **{name: take.maybe(name, _text) for name in _TEXTS},
+        **{name: take.maybe(name, _flag) or False for name in _FLAGS},
+        "spiderid": take.maybe("spiderid", _name) or "link",
+        "timestamp": take("timestamp", _time),
+        "method": take.maybe("method", _text) or "GET",
+        "depth": take.maybe("depth", _whole) or 0,
+        "attempt": take.maybe("attempt", _whole) or 1,
+        "latency_ms": take.maybe("latency_ms", _whole),
+        "attrs": take.maybe("attrs", _object),
+        "redirect_urls": take.maybe("redirect_urls", _texts) or (),
+        "request_headers": take.maybe("request_headers", _headers) or {},
+        "response_headers": take.maybe("response_headers", _headers) or {},
+        "links": take.maybe("links", _links) or (),
+        **_body_of(take),
+    }
+    record.pop("status_msg", None)
+    return Delivered(**page, extra=record)
+
+
+def _parsed(value: bytes) -> dict[str, Any]:
+    try:
+        record = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise NotAResult(f"the record is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise NotAResult("the record is not a JSON object")
+    return _exact(value, record)
+
+
+def _exact(value: bytes, record: dict[str, Any]) -> dict[str, Any]:
+    """The same with numbers beyond 64 bits as they are: clients may have such in ``attrs``."""
+    if record.get("attrs") is None or not jsontext.has_long_number(value):
+        return record
+    try:
+        return cast("dict[str, Any]", jsontext.loads(value))
+    except RecursionError:
+        return record
+
+
+_TEXTS = ("body_ref", "digest", "seed_url", "parent_url", "uuid", "ip")
+_FLAGS = ("body_truncated", "recovered", "links_truncated", "headers_truncated")
+
+
+class _Fields:
+    """A record from which each field is taken once."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self._record = record
+
+    def __call__(self, name: str, read: Callable[[Any], T]) -> T:
+        """A field that must be there."""
+        if self._record.get(name) is None:
+            raise NotAResult(f"$.{name}: missing")
+        return self._read(name, read)
+
+    def maybe(self, name: str, read: Callable[[Any], T]) -> T | None:
+        """A field that may be absent, or null."""
+        if self._record.get(name) is None:
+            self._record.pop(name, None)
+            return None
+        return self._read(name, read)
+
+    def _read(self, name: str, read: Callable[[Any], T]) -> T:
+        try:
+            return read(self._record.pop(name))
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise NotAResult(f"$.{name}: {error}") from error
+
+
+def _body_of(take: _Fields) -> Mapping[str, Any]:
+    encoding = take.maybe("encoding", _text)
+    how = take.maybe("body_encoding", _text)
+    text = take.maybe("body", _text) or ""
+    try:
+        body = b64decode(text, validate=True) if how == "base64" else _bytes(text, encoding)
+    except ValueError as error:
+        raise NotAResult(f"$.body: is not {how or encoding}: {error}") from error
+    size = take.maybe("body_size", _whole)
+    whole = len(body) if size is None else size
+    return {"encoding": encoding, "body": body, "body_size": whole}
+
+
+def _bytes(text: str, encoding: str | None) -> bytes:
+    """The bytes that are said to be this text; UTF-8 where nobody knows any better."""
+    known = encoding and len(encoding) <= _LONGEST_CHARSET and encoding.isascii()
+    try:
+        if not encoding or not known or codecs.lookup(encoding).name in NOT_CHARSETS:
+            return text.encode()
+        return text.encode(encoding)
+    except (LookupError, ValueError):
+        return text.encode()
+
+
+def _is(value: Any, kind: type[T], wanted: str) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {wanted}")
+    return value
+
+
+def _text(value: Any) -> str:
+    return _is(value, str, "text")
+
+
+def _name(value: Any) -> str:
+    if not 0 < len(_text(value)) <= _LONGEST_ID:
+        raise ValueError(f"expected 1 to {_LONGEST_ID} characters")
+    return _text(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not -_BIGGEST <= _is(value, int, "an integer") < _BIGGEST:
+        raise ValueError("expected an integer of 64 bits")
+    return int(value)
+
+
+def _flag(value: Any) -> bool:
+    return _is(value, bool, "true or false")
+
+
+def _object(value: Any) -> Mapping[str, object]:
+    return _is(value, dict, "an object")
+
+
+def _texts(value: Any) -> Sequence[str]:
+    return [_text(each) for each in _is(value, list, "a list of texts")]
+
+
+def _headers(value: Any) -> TextHeaders:
+    headers = _is(value, dict, "an object of lists of texts")
+    return {name: _texts(values) for name, values in headers.items()}
+
+
+def _links(value: Any) -> Sequence[tuple[str, str]]:
+    links = _is(value, list, "a list of objects with url and text")
+    return [(_text(link["url"]), _text(link.get("text") or "")) for link in map(_object_of, links)]
+
+
+def _object_of(value: Any) -> dict[str, Any]:
+    return _is(value, dict, "an object")
+
+
+def _time(value: Any) -> datetime:
+    """Naive UTC, as records have it; years are those that every format of ours can hold."""
+    at = datetime.fromisoformat(_text(value))
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if not 1970 <= at.year < 2262:
+        raise ValueError("expected a year from 1970 to 2261")
+    return at
+
+
+_SECRETS = {
+    "request_headers": frozenset({"authorization", "cookie", "proxy-authorization"}),
+    "response_headers": frozenset({"set-cookie", "set-cookie2"}),
+}
+
+
+def without_secrets(value: bytes, page: Delivered) -> tuple[bytes, Delivered]:
+    """A result without the headers by which somebody is let in: its record, and the same decoded.
+
+    Both are the very ones that were given if there are none.
+    """
+    kept = {field: _without(getattr(page, field), names) for field, names in _SECRETS.items()}
+    if all(len(kept[field]) == len(getattr(page, field)) for field in kept):
+        return value, page
+    bare = replace(
+        page,
+        request_headers=kept["request_headers"],
+        response_headers=kept["response_headers"],
+    )
+    return jsontext.dumps(_parsed(value) | kept), bare
+
+
+def _without(headers: TextHeaders, names: Collection[str]) -> dict[str, Sequence[str]]:
+    return {name: headers[name] for name in headers if name.lower() not in names}

@@ -1,0 +1,24 @@
+"""Records that a pipeline could not deliver, as JSON and back: as rejected ones, and whose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crawlstream.model.event import Undelivered
+from crawlstream.wire import jsontext, rejects
+
+
+def encode(undelivered: Undelivered) -> bytes:
+    """As UTF-8 JSON; ``raw`` is base64, or null where there was no value."""
+    whose = {"pipeline": undelivered.pipeline, "edition": undelivered.edition}
+    return jsontext.dumps(whose | rejects.as_record(undelivered.rejection))
+
+
+def decode(value: bytes) -> Undelivered:
+    """ValueError for anything else; ``raw`` is None where it cannot be delivered any more."""
+    record: Any = jsontext.loads(value)
+    rejection = rejects.of_record(record)
+    try:
+        return Undelivered(str(record["pipeline"]), int(record["edition"]), rejection)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not an undelivered record: {value[:40]!r}") from error
