@@ -21,7 +21,16 @@ from support.waiting import WaitUntil
 
 ASKED = "appid=shop&crawlid=spring"
 SCREENS = (
-    *("/", "/ui/crawls", "/ui/domains", "/ui/rejected", "/ui/processes", "/ui/submit", "/docs"),
+    *(
+        "/",
+        "/ui/crawls",
+        "/ui/schedules",
+        "/ui/domains",
+        "/ui/rejected",
+        "/ui/processes",
+        "/ui/submit",
+        "/docs",
+    ),
     *(f"/ui/crawl{screen}?{ASKED}" for screen in ("", "/failures", "/pages", "/runs")),
 )
 _AXE = Path(os.environ["AXE"]).read_text() if "AXE" in os.environ else ""

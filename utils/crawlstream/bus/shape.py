@@ -32,7 +32,12 @@ class TopicShape:
     """Topics under one prefix; where there are so many, an application gets none of its own."""
 
     def options(
-        self, *, is_incoming: bool = False, is_compacted: bool = False, is_kept: bool = False
+        self,
+        *,
+        is_incoming: bool = False,
+        is_compacted: bool = False,
+        is_table: bool = False,
+        is_kept: bool = False,
     ) -> Mapping[str, Any]:
         """The shape as kafka-python takes it."""
         largest = str(self.max_record_bytes + ENVELOPE_BYTES)
@@ -45,6 +50,8 @@ class TopicShape:
             # A run is of no use any more when its seeds are gone.
             configs["cleanup.policy"] = "compact,delete"
             configs["retention.ms"] = str(2 * INCOMING_RETENTION_MS)
+        if is_table:
+            configs["cleanup.policy"] = "compact"
         if is_kept:
             # What is read is deleted by the reader, segment by segment; nothing else may be.
             configs["retention.ms"] = configs["retention.bytes"] = "-1"

@@ -60,6 +60,7 @@ VERBS = {
     "resume": Verb("steer:resume", "Resume a paused crawl."),
     "reprioritize": Verb("steer:reprioritize", "Change a crawl's priority."),
     "frontier": Verb("inspect:frontier", "Look up a page, a domain or a crawl in the frontier."),
+    "schedule": Verb("schedule:schedule", "Show and change what is fed again and again."),
     "throttle": Verb("throttle:throttle", "Show and change the throttle rules."),
     "migrate": Verb(
         "migrate.command:migrate",

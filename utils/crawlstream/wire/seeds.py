@@ -11,6 +11,7 @@ from typing import Any
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
+from crawlstream.model.schedule import Occasion
 from crawlstream.model.url import seed_url
 from crawlstream.wire import jsontext
 
@@ -67,6 +68,8 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
         values[name] = values[name] or None
     for name in _TIMES & values.keys():
         values[name] = max(min(values[name] or 0, LATEST), -LATEST)
+    if values.get("occasion"):
+        values["occasion"] = Occasion(**values["occasion"])
     return CrawlRequest(**values)
 
 
