@@ -91,7 +91,8 @@ DEAD_LETTERS = Counter(
 SCHEDULES = Gauge("crawlstream_schedules", "Number of schedules.")
 SCHEDULES_SKIPPING = Gauge(
     "crawlstream_schedules_skipping",
-    "Number of schedules that did not fire three times in a row or more, though they are not paused.",
+    "Number of schedules that did not fire three times in a row or more, though they are not"
+    " paused.",
 )
 SCHEDULE_FIRES = Counter(
     "crawlstream_schedule_fires",

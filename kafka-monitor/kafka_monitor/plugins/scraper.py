@@ -32,8 +32,8 @@ _URL = re.compile(
     rb'(?:,"occasion":\{"schedule":"([A-Za-z0-9._-]{1,40})","at":([1-9]\d{0,10}),'
     rb'"n":(0|[1-9]\d{0,5})\})?'
 )
-"""A URL that stands in JSON as it is: neither escapes nor characters beyond ASCII. Behind it may be the
-occasion, as redis-monitors write it."""
+"""A URL that stands in JSON as it is: neither escapes nor characters beyond ASCII. Behind it may be
+the occasion, as redis-monitors write it."""
 _VARYING = frozenset({"url", "occasion"})
 _STAND_IN = b"http://stand-in.invalid/"
 

@@ -31,6 +31,9 @@ EVERY_S = 1.0
 AT_ONCE = 20
 """Schedules that are served together: a thousand seeds each are some MB."""
 
+AWAITED_S = 300
+"""So long seeds that were fed are waited for: some may have been rejected, and never come."""
+
 States = Mapping[CrawlKey, CrawlState]
 
 log = structlog.get_logger()
@@ -89,7 +92,7 @@ class ScheduleDuty:
         turns: list[Turn] = []
         firings: list[Firing] = []
         for state, planned in plans:
-            decided = _decide(state, planned, under_way)
+            decided = _decide(state, planned, _hindrance(state, under_way, found.now))
             if isinstance(decided, Firing):
                 firings.append(decided)
             else:
@@ -103,7 +106,7 @@ class ScheduleDuty:
         return await self._liveness.retry(partial(self._known.done, turn))
 
     async def _fire(self, firings: Sequence[Firing]) -> list[Turn]:
-        """Feed the seeds; answers what became of those that nobody else has brought to their end."""
+        """Feed the seeds; answers what became of firings that nobody else has ended."""
         ours = await asyncio.gather(*map(self._begin, firings))
         begun = [firing for firing, is_ours in zip(firings, ours, strict=True) if is_ours]
         records = [record for firing in begun for record in self._records(firing)]
@@ -119,7 +122,7 @@ class ScheduleDuty:
         return await self._liveness.retry(begin)
 
     def _records(self, firing: Firing) -> list[Out]:
-        """A stop first, if there is one, then the seeds: all of a crawl have one key, and their order."""
+        """A stop first, if there is one, then the seeds: all have the key of their crawl."""
         schedule, at = firing.state.schedule, firing.at
         key = requests.key_of_fields({"appid": schedule.appid, "crawlid": firing.crawl.crawlid})
         seeds = [Out(self._incoming, seed, key) for seed in schedules.encode_seeds(schedule, at)]
@@ -129,7 +132,16 @@ class ScheduleDuty:
         return [Out(self._incoming, stop, requests.key_of(stop)), *seeds]
 
 
-def _decide(state: ScheduleState, planned: Plan, under_way: States) -> Firing | Turn:
+def _hindrance(state: ScheduleState, under_way: States, now: int) -> str:
+    """Why the crawl of the last firing is not over, as a reason to skip; "" if it is."""
+    before = under_way.get(state.last_crawl) if state.last_crawl else None
+    if before is not None and before.is_under_way:
+        return "crawl_paused" if before.state == "paused" else "running"
+    is_awaited = state.is_awaited and now < state.fed + AWAITED_S
+    return "running" if is_awaited and state.schedule.overlap != "join" else ""
+
+
+def _decide(state: ScheduleState, planned: Plan, hindrance: str) -> Firing | Turn:
     """A firing, or what is told of one that does not happen.
 
     One that has begun goes on as it was decided: the crawl under way may be its own.
@@ -138,14 +150,12 @@ def _decide(state: ScheduleState, planned: Plan, under_way: States) -> Firing | 
     if planned.firing is None:
         return turn
     at, crawl = planned.firing, schedules.crawl_at(state.schedule, planned.firing)
-    before = under_way.get(state.last_crawl) if state.last_crawl else None
     if state.begun == at:
         stops = state.last_crawl if state.is_stopping else None
-    elif before is None or not before.is_under_way:
+    elif not hindrance:
         stops = None
     elif state.schedule.overlap == "skip":
-        reason = "crawl_paused" if before.state == "paused" else "running"
-        skips = [*planned.skips, Skip(at, reason)]
+        skips = [*planned.skips, Skip(at, hindrance)]
         return replace(turn, skips=skips, is_asked=planned.is_asked)
     else:
         stops = state.last_crawl

@@ -9,7 +9,7 @@ from crawlstream.model.recurrence import due_at, latest_due, next_due, times_bet
 from crawlstream.model.schedule import ScheduleState, Skip
 
 GRACE_S = 30
-"""A firing that is late by less is never skipped for it: so long another monitor may take to go on."""
+"""A firing is never skipped for being late by less: so long another monitor may take to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import orjson
-from fastapi import APIRouter, Body, Depends, Path, Response
+from fastapi import APIRouter, Body, Path, Response
 
-from crawlstream.model.schedule import Do
 from crawlstream.wire import requests, views
+from rest_service.http.access import Client
 from rest_service.http.audit import audited
 from rest_service.http.envelope import RequestRefused, success
 from rest_service.http.parameters import StrictRoute
@@ -30,24 +29,8 @@ _EXAMPLE = {
 Definition = Annotated[dict[str, Any], Body(examples=[_EXAMPLE])]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Which schedule is meant."""
-
-    appid: str
-    name: str
-
-
-async def _target(
-    client: TheClient,
-    appid: Annotated[str, Path(min_length=3, max_length=40)],
-    name: Annotated[str, Path(min_length=1, max_length=40)],
-) -> Target:
-    client.check(appid)
-    return Target(appid, name)
-
-
-TheTarget = Annotated[Target, Depends(_target)]
+AppId = Annotated[str, Path(min_length=3, max_length=40)]
+Name = Annotated[str, Path(min_length=1, max_length=40)]
 
 
 @router.get("/schedules", summary="List schedules")
@@ -63,9 +46,10 @@ async def schedules(service: TheService, client: TheClient, appid: str | None = 
 
 
 @router.get("/schedules/{appid}/{name}", summary="One schedule")
-async def schedule(service: TheService, target: TheTarget) -> Response:
+async def schedule(service: TheService, client: TheClient, appid: AppId, name: Name) -> Response:
     """A schedule as it stands."""
-    found = await service.frontier.schedules.one(target.appid, target.name)
+    client.check(appid)
+    found = await service.frontier.schedules.one(appid, name)
     if found is None:
         raise RequestRefused(404, "No such schedule found.", code="unknown_schedule")
     return success(views.schedule(found, int(time.time())))
@@ -73,7 +57,7 @@ async def schedule(service: TheService, target: TheTarget) -> Response:
 
 @router.put("/schedules/{appid}/{name}", summary="Create or replace a schedule")
 async def put(
-    service: TheService, client: TheClient, target: TheTarget, definition: Definition
+    service: TheService, client: TheClient, appid: AppId, name: Name, *, definition: Definition
 ) -> Response:
     """Set a schedule; ``data`` is how it stands then.
 
@@ -81,32 +65,34 @@ async def put(
     """
     if clash := sorted(definition.keys() & {"appid", "schedule", "uuid", "do"}):
         raise RequestRefused(422, f"Not allowed in the body: {', '.join(clash)}.", code="invalid")
-    with audited(client, "set-schedule", appid=target.appid, schedule=target.name):
-        return await _ask(service, client, target, "set", definition)
+    with audited(client, "set-schedule", appid=appid, schedule=name):
+        return await _ask(
+            service, client, {"appid": appid, "schedule": name, "do": "set"}, definition
+        )
 
 
 @router.delete("/schedules/{appid}/{name}", summary="Remove a schedule")
-async def remove(service: TheService, client: TheClient, target: TheTarget) -> Response:
+async def remove(service: TheService, client: TheClient, appid: AppId, name: Name) -> Response:
     """Remove a schedule; what it has fed goes on."""
-    with audited(client, "remove-schedule", appid=target.appid, schedule=target.name):
-        return await _ask(service, client, target, "remove", {})
+    with audited(client, "remove-schedule", appid=appid, schedule=name):
+        return await _ask(service, client, {"appid": appid, "schedule": name, "do": "remove"}, {})
 
 
 @router.post("/schedules/{appid}/{name}/{verb}", summary="Pause, resume or fire a schedule")
 async def steer(
-    service: TheService, client: TheClient, target: TheTarget, verb: Steering
+    service: TheService, client: TheClient, appid: AppId, name: Name, *, verb: Steering
 ) -> Response:
     """Pause or resume a schedule, or have it fire once, now; ``data`` is how it stands then."""
-    with audited(client, f"{verb}-schedule", appid=target.appid, schedule=target.name):
-        return await _ask(service, client, target, verb, {})
+    with audited(client, f"{verb}-schedule", appid=appid, schedule=name):
+        return await _ask(service, client, {"appid": appid, "schedule": name, "do": verb}, {})
 
 
 async def _ask(
-    service: Service, client: TheClient, target: Target, do: Do, more: Mapping[str, object]
+    service: Service, client: Client, named: Mapping[str, str], more: Mapping[str, object]
 ) -> Response:
+    client.check(named["appid"])
     uuid = uuid4().hex
-    named = {"uuid": uuid, "appid": target.appid, "schedule": target.name, "do": do}
-    asked = orjson.dumps({**more, **named})
+    asked = orjson.dumps({**more, **named, "uuid": uuid})
     # What no schema allows is refused here, not on a topic that nobody reads.
     requests.decode(asked, limits=service.limits)
     reply = await service.ask(client, asked, uuid)

@@ -9,14 +9,12 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.frontier import schedules as frontier_schedules
-from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import OwedSchedule
 from crawlstream.model.schedule import (
     Do,
     Fired,
     Occasion,
     Schedule,
-    ScheduleMark,
     ScheduleState,
     Skip,
     Turn,

@@ -345,7 +345,7 @@ class Bench:
         """What the outbox holds; it is published by this."""
         owed = list(await self.reader.owed(count=1000, block_ms=0))
         await self.reader.published([one.id for one in owed])
-        return owed
+        return [one for one in owed if isinstance(one, OutboxRecord)]
 
     async def events(self) -> list[str]:
         """Kinds of what is owed to the world, in order."""

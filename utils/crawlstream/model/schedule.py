@@ -87,6 +87,10 @@ class ScheduleState:
     """What the last firing has fed."""
     fired_at: int = 0
     """The time that the last firing was meant for."""
+    fed: int = 0
+    """When the last firing was fed."""
+    is_awaited: bool = False
+    """Whether seeds of the last firing are still on their way through Kafka."""
     fired: int = 0
     """How often it has fired."""
     skipped: int = 0

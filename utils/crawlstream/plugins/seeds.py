@@ -17,7 +17,6 @@ from crawlstream.model.url import fingerprint, look_up_seed
 from crawlstream.wire import stored
 from crawlstream.wire.requests import SCRAPER
 
-
 OCCASION_MS = OCCASION_DAYS * 24 * 3600 * 1000
 
 

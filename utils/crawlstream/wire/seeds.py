@@ -64,13 +64,18 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
         _refuse_if(Refusal.BAD_REGEX, _bad_expressions(values, limits))
     if not _PAIRS.isdisjoint(values):
         _refuse_if(Refusal.BAD_HEADER, _bad_pairs(values, limits))
+    _make_plain(values)
+    return CrawlRequest(**values)
+
+
+def _make_plain(values: dict[str, Any]) -> None:
+    """Say in one way what clients may say in several."""
     for name in _UNLIMITED & values.keys():
         values[name] = values[name] or None
     for name in _TIMES & values.keys():
         values[name] = max(min(values[name] or 0, LATEST), -LATEST)
     if values.get("occasion"):
         values["occasion"] = Occasion(**values["occasion"])
-    return CrawlRequest(**values)
 
 
 def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:

@@ -20,7 +20,7 @@ from crawlstream.wire import schedules
 
 _KINDS = frozenset({b"schedule_set", b"schedule_removed", b"schedule_fired", b"schedule_skipped"})
 _NUMBERS = (
-    *("version", "since", "last", "fire", "begun", "fired_at", "fired"),
+    *("version", "since", "last", "fire", "begun", "fired_at", "fed", "fired"),
     *("skipped", "skips", "skipped_at", "repeated"),
 )
 
@@ -32,6 +32,7 @@ def state_from(fields: Mapping[str, str], due: float) -> ScheduleState:
         schedule=schedules.decode(fields["definition"].encode()),
         is_paused="paused" in fields,
         is_stopping="stops" in fields,
+        is_awaited="awaits" in fields,
         due=-1 if due == float("inf") else int(due),
         last_crawl=crawl_from(fields["crawl"].encode()) if fields.get("crawl") else None,
         reason=fields.get("reason", ""),

@@ -8,10 +8,10 @@ from typing import Any
 import structlog
 
 from crawlstream.frontier.codec.entries import profile_from, split_entry
+from crawlstream.frontier.codec.schedules import is_of_schedule, unpack_owed_schedule
 from crawlstream.frontier.codec.state import by_reason
 from crawlstream.frontier.codec.values import crawl_from, pairs, unpack
 from crawlstream.model.crawl import Hold
-from crawlstream.frontier.codec.schedules import is_of_schedule, unpack_owed_schedule
 from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
 from crawlstream.wire import stored
 

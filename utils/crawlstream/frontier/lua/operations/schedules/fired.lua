@@ -42,7 +42,8 @@ for i = 1, #skips, 3 do
 end
 if fired[1] then
   redis.call('HINCRBY', key, 'fired', 1)
-  redis.call('HSET', key, 'crawl', crawl, 'fired_at', int(fired[1]))
+  redis.call('HSET', key, 'crawl', crawl, 'fired_at', int(fired[1]), 'fed', time[1],
+    'awaits', int(fired[1]) .. ' ' .. int(fired[3] - 1))
   redis.call('HDEL', key, 'skips')
   redis.call('SREM', K.skipping, field)
   owe_schedule('schedule_fired', field, { at = fired[1], crawl = crawl, seeds = fired[3], late = fired[4],
