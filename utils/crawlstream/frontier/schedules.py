@@ -113,5 +113,5 @@ def _state(field: bytes, fields: Mapping[str, str], due: float) -> ScheduleState
     try:
         return state_from(fields, due)
     except (ValueError, KeyError):
-        log.exception("schedule", outcome="unreadable", name=field.decode())
+        log.exception("fire", outcome="unreadable", name=field.decode())
         return None
