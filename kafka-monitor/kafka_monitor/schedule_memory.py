@@ -12,7 +12,7 @@ from crawlstream.bus.records import Record
 from crawlstream.frontier.codec.schedules import names_of
 from crawlstream.frontier.schedules import Schedules
 from crawlstream.keys import Topics
-from crawlstream.model.schedule import ScheduleMark
+from crawlstream.model.recurring.schedule import ScheduleMark
 from crawlstream.wire import schedules
 
 _FIRED = ":fired"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from crawlstream.bus.records import Record
 from crawlstream.model.effects import Seed
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import RequestLimits
-from crawlstream.model.schedule import Occasion
 from crawlstream.model.url import look_up_seed
 from crawlstream.plugins.seeds import Pattern
 from crawlstream.wire import jsontext

@@ -16,7 +16,7 @@ from crawlstream.bus.records import Out
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.schedules import DueSchedules, Schedules
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.schedule import Fired, ScheduleState, Skip, Turn
+from crawlstream.model.recurring.schedule import Fired, ScheduleState, Skip, Turn
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import requests, schedules
 from redis_monitor.metrics import (

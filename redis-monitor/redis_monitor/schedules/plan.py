@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawlstream.model.recurrence import due_at, latest_due, next_due, times_between
-from crawlstream.model.schedule import ScheduleState, Skip
+from crawlstream.model.recurring.schedule import ScheduleState, Skip
+from crawlstream.model.recurring.times import due_at, latest_due, next_due, times_between
 
 GRACE_S = 30
 """A firing is never skipped for being late by less: so long another monitor may take to go on."""

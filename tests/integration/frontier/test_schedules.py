@@ -10,7 +10,7 @@ import pytest
 
 from crawlstream.frontier import schedules as frontier_schedules
 from crawlstream.model.effects import OwedSchedule
-from crawlstream.model.schedule import (
+from crawlstream.model.recurring.schedule import (
     Do,
     Fired,
     Occasion,

@@ -18,7 +18,7 @@ from crawlstream.frontier.schedules import DueSchedules
 from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Settle
-from crawlstream.model.schedule import ScheduleState
+from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.state import CrawlState
 from support import servers
 from support.monitors import MonitorCluster, MonitorProcess, Servers

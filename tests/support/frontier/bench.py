@@ -35,7 +35,7 @@ from crawlstream.model.effects import (
     SentRequest,
     Settle,
 )
-from crawlstream.model.schedule import Do, Occasion, Schedule
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import decode_entry, encode_entry

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from crawlstream.model.effects import Command, Effect, Seed
-from crawlstream.model.schedule import Occasion
+from crawlstream.model.recurring.schedule import Occasion
 from support.frontier import bench as support
 from support.frontier.bench import Feed
 from support.frontier.life import Life, Part

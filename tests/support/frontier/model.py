@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from crawlstream.model.crawl import CrawlKey, Hold
-from crawlstream.model.schedule import Occasion
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (

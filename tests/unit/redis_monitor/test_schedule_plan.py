@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.recurrence import (
+from crawlstream.model.recurring.schedule import Schedule, ScheduleState, Skip
+from crawlstream.model.recurring.times import (
     cron_problem,
     due_at,
     latest_due,
@@ -18,7 +19,6 @@ from crawlstream.model.recurrence import (
     times_of,
     zone_problem,
 )
-from crawlstream.model.schedule import Schedule, ScheduleState, Skip
 from redis_monitor.schedules.duty import Firing, _decide, _hindrance
 from redis_monitor.schedules.plan import plan
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import (
     LATEST,
     ActionRequest,
@@ -18,7 +19,6 @@ from crawlstream.model.request import (
     StatsRequest,
     ZookeeperRequest,
 )
-from crawlstream.model.schedule import Occasion
 from crawlstream.wire.requests import KINDS, SCHEDULE, SCRAPER, decode, encode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 

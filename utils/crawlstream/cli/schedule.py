@@ -24,9 +24,9 @@ from crawlstream.cli.common.times import moment
 from crawlstream.cli.common.words import counted, in_words
 from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.model.recurrence import due_at, times_of
+from crawlstream.model.recurring.schedule import Do, Schedule, ScheduleState
+from crawlstream.model.recurring.times import due_at, times_of
 from crawlstream.model.request import ScheduleRequest
-from crawlstream.model.schedule import Do, Schedule, ScheduleState
 from crawlstream.wire import requests, views
 
 schedule = typer.Typer(

@@ -16,7 +16,7 @@ from crawlstream.frontier.codec.schedules import (
 from crawlstream.frontier.codec.values import unpack
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.schedule import ScheduleMark, ScheduleState, Turn
+from crawlstream.model.recurring.schedule import ScheduleMark, ScheduleState, Turn
 
 CLAIM_MS = 10_000
 """For so long nobody else looks at a schedule that is due, unless it is done before."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule, ScheduleEvent, ScheduleMark
 from crawlstream.model.runs import Fate
-from crawlstream.model.schedule import Do, Occasion, Schedule, ScheduleEvent, ScheduleMark
 from crawlstream.model.throttle import Heard
 
 

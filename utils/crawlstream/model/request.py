@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal, get_args
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.schedule import Do, Occasion, Schedule
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 
 LATEST = 253_402_300_799
 """The last second of the year 9999: times beyond it mean it."""

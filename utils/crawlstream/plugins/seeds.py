@@ -11,8 +11,8 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import Seed
 from crawlstream.model.profile import profile_below, profile_of
+from crawlstream.model.recurring.schedule import OCCASION_DAYS, Occasion
 from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
-from crawlstream.model.schedule import OCCASION_DAYS, Occasion
 from crawlstream.model.url import fingerprint, look_up_seed
 from crawlstream.wire import stored
 from crawlstream.wire.requests import SCRAPER

@@ -9,7 +9,7 @@ import orjson
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, Event, PageFailed
-from crawlstream.model.schedule import ScheduleEvent
+from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.wire import jsontext
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")

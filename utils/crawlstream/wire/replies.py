@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.recurring.schedule import AT, Schedule, ScheduleState
 from crawlstream.model.request import (
     ActionRequest,
     ScheduleRequest,
     StatsRequest,
     ZookeeperRequest,
 )
-from crawlstream.model.schedule import AT, Schedule, ScheduleState
 from crawlstream.model.state import CrawlState, DomainBacklog
 from crawlstream.wire import jsontext, views
 

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from crawlstream.errors import InvalidRequest
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import (
     ActionRequest,
     Refusal,
@@ -27,7 +28,6 @@ from crawlstream.model.request import (
     StatsRequest,
     ZookeeperRequest,
 )
-from crawlstream.model.schedule import Occasion
 from crawlstream.wire import jsontext
 from crawlstream.wire.schedules import encode_request, schedule_request
 from crawlstream.wire.schemas import Schema

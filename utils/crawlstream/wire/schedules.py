@@ -9,9 +9,9 @@ from typing import Any
 
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.recurrence import cron_problem, smallest_gap_s, zone_problem
+from crawlstream.model.recurring.schedule import AT, STOP_NUMBER, Occasion, Schedule, ScheduleMark
+from crawlstream.model.recurring.times import cron_problem, smallest_gap_s, zone_problem
 from crawlstream.model.request import Refusal, RequestLimits, ScheduleRequest
-from crawlstream.model.schedule import AT, STOP_NUMBER, Occasion, Schedule, ScheduleMark
 from crawlstream.wire import jsontext
 from crawlstream.wire.schemas import Schema
 from crawlstream.wire.seeds import crawl_request

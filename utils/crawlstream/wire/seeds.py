@@ -10,8 +10,8 @@ from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.expressions import MOST, characters
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
-from crawlstream.model.schedule import Occasion
 from crawlstream.model.url import seed_url
 from crawlstream.wire import jsontext
 

@@ -24,9 +24,9 @@ from dataclasses import asdict
 
 from crawlstream.model.inspection import DomainReport, PageReport, Sighting, UrlReport, Where
 from crawlstream.model.process import Process
-from crawlstream.model.recurrence import next_due
+from crawlstream.model.recurring.schedule import ScheduleState
+from crawlstream.model.recurring.times import next_due
 from crawlstream.model.run_history import Comparison, CrawlRun
-from crawlstream.model.schedule import ScheduleState
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.wire import schedules

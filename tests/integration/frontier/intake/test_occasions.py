@@ -7,7 +7,7 @@ import time
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Seen
-from crawlstream.model.schedule import STOP_NUMBER, Occasion
+from crawlstream.model.recurring.schedule import STOP_NUMBER, Occasion
 from support.frontier.bench import CRAWL, KEYS, Bench
 
 NOW = int(time.time())

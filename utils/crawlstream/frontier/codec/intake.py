@@ -18,7 +18,7 @@ from crawlstream.model.effects import (
     Seed,
     Seen,
 )
-from crawlstream.model.schedule import Occasion
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.wire import schedules, stored
 
 SiteOf = Callable[[Seed], str | None]

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from crawlstream.frontier.codec.values import crawl_from, pack, pairs
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.effects import OwedSchedule
-from crawlstream.model.schedule import (
+from crawlstream.model.recurring.schedule import (
     Fired,
     ScheduleEvent,
     ScheduleMark,

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from crawlstream.model.schedule import Schedule
+from crawlstream.model.recurring.schedule import Schedule
 
 FIELDS = 5
 FIELDS_WITH_SECONDS = 6
