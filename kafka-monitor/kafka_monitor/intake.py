@@ -24,9 +24,9 @@ from crawlstream.errors import (
     Unavailable,
 )
 from crawlstream.frontier.intake import FrontierIntake
-from crawlstream.model.effects import Command, IntakeBatch, IntakeResult, Seed
+from crawlstream.model.effects import Command, Effect, IntakeBatch, IntakeResult, Seed, Seen
 from crawlstream.model.request import Refusal
-from crawlstream.plugins.requests import Effect, Router
+from crawlstream.plugins.requests import Router
 from crawlstream.retry import up_to
 from kafka_monitor.plugins.bundled import BuiltInHandler
 from kafka_monitor.poison import DEATHS, PoisonDetector
@@ -152,7 +152,7 @@ class Intake:
         except (InvalidRequest, InvalidUrl):
             return None
         if isinstance(effect, Seed) and self._recovery.is_over(effect.crawl, record):
-            return None
+            return _seen(effect)
         if isinstance(effect, Command) and not handler.replays:
             is_late = record.timestamp_ms < (time.time() - ASKED_LATELY_S) * 1000
             return None if is_late or effect.name not in QUESTIONS else effect
@@ -176,6 +176,18 @@ class Intake:
         except Exception as error:
             log.exception("route", outcome="failed", offset=record.offset)
             return RejectedRecord(record, "handler_failed", [sentence_of(error)])
+
+
+def _seen(seed: Seed) -> Seen | None:
+    """What is left of a seed whose run is over: its occasion is not to take effect again."""
+    if seed.occasion is None:
+        return None
+    return Seen(
+        offset=seed.offset,
+        timestamp_ms=seed.timestamp_ms,
+        appid=seed.crawl.appid,
+        occasion=seed.occasion,
+    )
 
 
 async def _thrice(step_name: str, step: Callable[[], Awaitable[T]]) -> T:

@@ -24,7 +24,7 @@ from crawlstream.stats.tally import Tally
 from crawlstream.tasks import let_leave
 from kafka_monitor.consumer import PartitionConsumer
 from kafka_monitor.intake import Intake, JudgedBatch, sentence_of
-from kafka_monitor.metrics import RECORDS, REQUESTS
+from kafka_monitor.metrics import RECORDS, REPEATED, REQUESTS
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 from kafka_monitor.stop_lookahead import StopLookahead
@@ -217,6 +217,7 @@ class IntakeLoop:
             return
         self._tally.count("kafka-monitor", "total", by=len(judged.batch.records))
         RECORDS.inc(len(judged.batch.records))
+        REPEATED.inc(answer.repeated)
         if judged.rejected:
             self._tally.count("kafka-monitor", "fail", by=len(judged.rejected))
         for name, handled in judged.handled.items():

@@ -11,6 +11,11 @@ RECORDS = Counter(
 REQUESTS = Counter(
     "crawlstream_requests", "Number of requests, by class name of their handler.", ["handler"]
 )
+REPEATED = Counter(
+    "crawlstream_seeds_repeated",
+    "Number of records of schedules (or of clients that name an occasion) that were fed again and"
+    " dropped.",
+)
 REJECTED = Counter(
     "crawlstream_rejected",
     "Number of rejected records, by reason.",

@@ -36,6 +36,7 @@ from kafka_monitor.intake_loop import IntakeLoop
 from kafka_monitor.metrics import PAUSED, RECORDS
 from kafka_monitor.offset_gaps import OffsetGapPolicy, problem_of
 from kafka_monitor.plugins.action import ActionHandler
+from kafka_monitor.plugins.schedule import ScheduleHandler
 from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.plugins.stats import StatsHandler
 from kafka_monitor.plugins.zookeeper import ZookeeperHandler
@@ -43,6 +44,7 @@ from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recall import Recall
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.schedule_memory import ScheduleMemory
 from kafka_monitor.stop_lookahead import StopLookahead
 
 DRAIN_S = 10.0
@@ -61,7 +63,10 @@ async def run(settings: Settings) -> None:
     async with redis_client(settings) as redis, make_sink(kafka) as sink:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
-        process = Process(kind="kafka-monitor", values=told(settings, "max_depth"))
+        process = Process(
+            kind="kafka-monitor",
+            values=told(settings, "max_depth", "max_schedules", "schedule_min_s"),
+        )
         heartbeat = Heartbeat(redis, keys, process, work=lambda: Work(total_of(RECORDS)))
         await frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
@@ -74,6 +79,7 @@ async def run(settings: Settings) -> None:
             rejects=rejects,
             kafka=kafka,
             group=group,
+            schedules=ScheduleMemory(frontier.schedules, kafka, topics),
         )
         gaps = OffsetGapPolicy(frontier.intake, rejects)
         locate = breaker.noting(recovery.locate)
@@ -109,7 +115,13 @@ def _source(settings: Settings, kafka: Kafka, *, locate: Locate, gaps: OffsetGap
 
 
 def _router(settings: Settings) -> Router:
-    ours = (ScraperHandler(), ActionHandler(), StatsHandler(), ZookeeperHandler())
+    ours = (
+        ScraperHandler(),
+        ActionHandler(),
+        ScheduleHandler(),
+        StatsHandler(),
+        ZookeeperHandler(),
+    )
     return Router([*ours, *installed()], settings.request_limits)
 
 

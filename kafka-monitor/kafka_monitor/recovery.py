@@ -37,6 +37,7 @@ from crawlstream.model.effects import Command, Loss
 from crawlstream.model.runs import REMEMBERED, Past, RunMark
 from crawlstream.wire import runs
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.schedule_memory import ScheduleMemory
 
 OFFSETS_FOR_S = 1.0
 """How long an answer of Kafka's about its partitions is good; the group commits as often."""
@@ -65,8 +66,10 @@ class Recovery:
         rejects: RejectionPublisher,
         kafka: Kafka,
         group: str,
+        schedules: ScheduleMemory,
     ) -> None:
         self._positions = positions
+        self._schedules = schedules
         self._sink = sink
         self._topics = topics
         self._rejects = rejects
@@ -179,6 +182,7 @@ class Recovery:
         if position >= until or (told or 0) >= until:
             return
         lost = self._lost(topic_id, found, await self._positions.known())
+        await self._schedules.recall()
         past, crawls = Past(await self._marks()), await self._positions.crawls()
         fates = [fate for fate in past.fates() if not fate.is_over or fate.crawl in crawls]
         log.error(
@@ -202,6 +206,8 @@ class Recovery:
         if not records:
             # Before the first effect, so that a loss is told from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
+        else:
+            await self._schedules.recall()
         found, known = await self._offsets_lately(), await self._positions.known()
         oldest = found[partition].oldest
         topics = {topic for topic, _ in known}

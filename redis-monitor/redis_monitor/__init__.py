@@ -6,6 +6,7 @@ Several of them share the work; each runs the same tasks side by side, none wait
 ``publish``  takes what the frontier owes the world from the outbox, in the same order of effects
 ``tend``     asks the frontier for one bounded step of maintenance at a time: reap, end, sweep
 ``audit``    adds up the ledgers of all crawls, which must leave nothing over, and tells the figures
+``fire``     feeds the seeds of schedules that are due, each occasion once in effect
 ``rules``    copies the throttle rules from ZooKeeper into Redis, never an older version
 
 What is always true

@@ -5,7 +5,7 @@ Gauges are of the whole cluster, so every redis-monitor tells the same: take ``m
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 RESIDUAL = Gauge(
     "crawlstream_ledger_residual",
@@ -87,6 +87,23 @@ DEAD_LETTERS = Counter(
     "crawlstream_dead_letters",
     "Number of pages that redis-monitors failed as dead letters, by reason.",
     ["reason"],
+)
+SCHEDULES = Gauge("crawlstream_schedules", "Number of schedules.")
+SCHEDULES_SKIPPING = Gauge(
+    "crawlstream_schedules_skipping",
+    "Number of schedules that did not fire three times in a row or more, though they are not"
+    " paused.",
+)
+SCHEDULE_FIRES = Counter(
+    "crawlstream_schedule_fires",
+    "Number of firings by outcome: `fired`, `skipped` (the last crawl was running, or the schedule"
+    " was paused), `missed` (too late).",
+    ["outcome"],
+)
+SCHEDULE_LATE = Histogram(
+    "crawlstream_schedule_late_seconds",
+    "Seconds from the time that a firing was due to the start of its feed.",
+    buckets=(1, 2, 5, 10, 30, 60, 300, 3600),
 )
 NOTICES = Counter(
     "crawlstream_notices",

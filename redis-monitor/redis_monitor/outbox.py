@@ -15,7 +15,7 @@ from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys, Topics
-from crawlstream.model.effects import OutboxRecord
+from crawlstream.model.effects import OutboxRecord, OwedSchedule
 from crawlstream.model.event import CrawlEvent
 from crawlstream.model.runs import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
@@ -23,6 +23,7 @@ from crawlstream.wire import events, replies, runs
 from redis_monitor.dead_letters import cut, dead_letter, lost_spill, put_aside
 from redis_monitor.ledger_audit import check_ending
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
+from redis_monitor.schedules.owed import records_of
 
 COUNT = 100
 BLOCK_MS = 1000
@@ -90,7 +91,9 @@ class OutboxPublisher:
             else:
                 return
 
-    def _records(self, owed: OutboxRecord) -> Sequence[Out]:
+    def _records(self, owed: OutboxRecord | OwedSchedule) -> Sequence[Out]:
+        if isinstance(owed, OwedSchedule):
+            return records_of(owed, self._topics)
         if owed.kind == "accepted":
             body = replies.accepted(
                 owed.crawl, uuid=owed.uuid or "", run=owed.run, server_time=owed.server_time
@@ -140,8 +143,10 @@ class OutboxPublisher:
         return self._outbound.reply(owed.crawl.appid, body)
 
 
-def _count(owed: Sequence[OutboxRecord]) -> None:
+def _count(owed: Sequence[OutboxRecord | OwedSchedule]) -> None:
     for one in owed:
+        if isinstance(one, OwedSchedule):
+            continue
         if one.kind in _STATES:
             RUNS.labels(one.kind).inc()
         elif one.reason:

@@ -51,6 +51,7 @@ from redis_monitor.notify.assembly import notifying
 from redis_monitor.notify.problems import Cluster
 from redis_monitor.outbox import OutboxPublisher
 from redis_monitor.periodic import PeriodicTask
+from redis_monitor.schedules.duty import ScheduleDuty
 from redis_monitor.throttle_sync import ThrottleSync
 
 SHARED = ("dupefilter_timeout", "finish_grace", "max_wait", "max_queued_crawl", "max_queued")
@@ -109,6 +110,7 @@ async def run(settings: Settings) -> None:
             await stack.enter_async_context(_throttle_sync(rules)),
             _ledger_audit(resources),
             _cluster_metrics(resources, rules),
+            _schedules(resources),
             _forget_stats(resources),
         ]
         helpers = (resources.tally.run(), heartbeat.run(), *_notifying(resources, process))
@@ -186,6 +188,19 @@ def _outbox(resources: Resources) -> PeriodicTask:
         liveness=liveness,
     )
     return PeriodicTask(liveness, publisher.step)
+
+
+def _schedules(resources: Resources) -> PeriodicTask:
+    liveness = Liveness("fire")
+    duty = ScheduleDuty(
+        resources.frontier.schedules,
+        resources.frontier.queries,
+        sink=resources.sink,
+        incoming=resources.topics.incoming,
+        name=resources.consumer,
+        liveness=liveness,
+    )
+    return PeriodicTask(liveness, duty.step)
 
 
 @asynccontextmanager

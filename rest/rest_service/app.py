@@ -27,6 +27,7 @@ from rest_service.dashboard import page as page_screens
 from rest_service.dashboard import reference
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard import runs as run_screens
+from rest_service.dashboard import schedules as schedule_screens
 from rest_service.dashboard import search as search_screens
 from rest_service.dashboard import submit as submit_screens
 from rest_service.dashboard.render import render
@@ -37,7 +38,7 @@ from rest_service.http.head import Heads
 from rest_service.http.inputs import wants_html
 from rest_service.http.openapi import DocumentedAPI
 from rest_service.service import Service
-from rest_service.v2 import cluster, crawls, frontier, health, records, runs
+from rest_service.v2 import cluster, crawls, frontier, health, records, runs, schedules
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
 _SCREENS = (
@@ -46,6 +47,7 @@ _SCREENS = (
     page_screens,
     rejected_screens,
     run_screens,
+    schedule_screens,
     search_screens,
     submit_screens,
     reference,
@@ -66,7 +68,7 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (v1, health, *_SCREENS, crawls, runs, cluster, frontier, records):
+    for module in (v1, health, *_SCREENS, crawls, runs, schedules, cluster, frontier, records):
         # As they are: routers that are included are looked through anew by every request.
         app.router.routes.extend(module.router.routes)
     static = Path(dashboard.__file__).with_name("static")

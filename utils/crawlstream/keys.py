@@ -97,6 +97,19 @@ class FrontierKeys:
         """Crawls that are remembered, by name."""
         return self.tag + "names"
 
+    def schedules(self) -> str:
+        """Schedules by when they are looked at next."""
+        return self.tag + "schedules"
+
+    def schedule(self, field: str) -> str:
+        """One schedule, and how far it has come; see ``schedule_field``."""
+        return f"{self.tag}schedule:{field}"
+
+    @staticmethod
+    def schedule_field(appid: str, name: str) -> str:
+        """A schedule's name as one field: that of its application, encoded, and its own."""
+        return f"{encode_id(appid)}:{name}"
+
     def actions(self) -> str:
         """Stream of requests that wait for the answer of a redis-monitor."""
         return self.tag + "actions"
@@ -144,7 +157,7 @@ class Topics:
 
     @property
     def incoming(self) -> str:
-        """Requests of all four kinds, from clients."""
+        """Requests of all kinds, from clients."""
         return self.incoming_name or f"{self.prefix}.incoming"
 
     @property
@@ -178,6 +191,11 @@ class Topics:
         return f"{self.prefix}.runs"
 
     @property
+    def schedules(self) -> str:
+        """Schedules and how far each has come, for a Redis that was lost; compacted."""
+        return f"{self.prefix}.schedules"
+
+    @property
     def overflow(self) -> str:
         """Links that wait for room in Redis; our own, no client reads or writes it."""
         return f"{self.prefix}.overflow"
@@ -188,6 +206,12 @@ class Topics:
         whole = {STOP: STOP, PAUSE: PAUSE, RESUME: PAUSE, RUNNING: f"{mark.run}"}
         which = whole.get(mark.state, f"{mark.run}:ended")
         return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
+
+    @staticmethod
+    def schedule_key(appid: str, name: str, *, is_fired: bool = False) -> bytes:
+        """What `schedules` is compacted by: a schedule, and apart from it how far it has come."""
+        field = FrontierKeys.schedule_field(appid, name)
+        return (f"{field}:fired" if is_fired else field).encode()
 
     def crawled_for(self, appid: str) -> str | None:
         """Results of one application; None where the id cannot be in a topic's name."""
@@ -201,5 +225,5 @@ class Topics:
         """The topics that exist before the first record."""
         return (
             *(self.incoming, self.crawled, self.outbound, self.events, self.rejected),
-            *(self.runs, self.overflow, self.undelivered),
+            *(self.runs, self.schedules, self.overflow, self.undelivered),
         )

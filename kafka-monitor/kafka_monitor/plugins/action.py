@@ -5,6 +5,7 @@ from __future__ import annotations
 from crawlstream.bus.records import Record
 from crawlstream.model.effects import Command
 from crawlstream.model.request import STEERING, ActionRequest
+from crawlstream.plugins.seeds import check_occasion
 from crawlstream.wire import requests
 from crawlstream.wire.requests import ACTION
 from kafka_monitor.plugins.bundled import BuiltInHandler
@@ -14,7 +15,9 @@ class ActionHandler(BuiltInHandler, kind=ACTION):
     """Passes an action on; what it does to a crawl takes effect with the record's position."""
 
     async def handle(self, request: ActionRequest, record: Record) -> Command:
-        """The command, named like the action."""
+        """The command, named like the action; InvalidRequest refuses its occasion."""
+        if request.occasion is not None:
+            check_occasion(request.occasion, record)
         is_complete = request.name != "reprioritize" or request.priority is not None
         return Command(
             offset=record.offset,
@@ -23,4 +26,6 @@ class ActionHandler(BuiltInHandler, kind=ACTION):
             request=requests.encode(request),
             crawl=request.crawl if request.name in STEERING and is_complete else None,
             priority=request.priority,
+            appid=request.appid,
+            occasion=request.occasion,
         )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from crawlstream.bus.records import Record
 from crawlstream.model.effects import Seed
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.url import look_up_seed
 from crawlstream.plugins.seeds import Pattern
@@ -26,8 +27,14 @@ PATTERNS = 1000
 LONGEST_PATTERN = 2048
 """Bytes; with ``PATTERNS`` of them it is what is remembered of former seeds: a few MB at most."""
 
-_URL = re.compile(rb'"url"\s*:\s*"([!#-\[\]-~]{1,2083})"')
-"""A URL that stands in JSON as it is: neither escapes nor characters beyond ASCII."""
+_URL = re.compile(
+    rb'"url"\s*:\s*"([!#-\[\]-~]{1,2083})"'
+    rb'(?:,"occasion":\{"schedule":"([A-Za-z0-9._-]{1,40})","at":([1-9]\d{0,10}),'
+    rb'"n":(0|[1-9]\d{0,5})\})?'
+)
+"""A URL that stands in JSON as it is: neither escapes nor characters beyond ASCII. Behind it may be
+the occasion, as redis-monitors write it."""
+_VARYING = frozenset({"url", "occasion"})
 _STAND_IN = b"http://stand-in.invalid/"
 
 
@@ -39,6 +46,7 @@ class RequestedSeed(NamedTuple):
     identity: str | None
     """Its fingerprint by GET, where it is known already."""
     pattern: Pattern
+    occasion: Occasion | None = None
 
 
 class ScraperHandler(BuiltInHandler, kind=SCRAPER):
@@ -51,23 +59,28 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
         self._around: dict[tuple[bytes, bytes], Pattern] = {}
 
     def recognise(self, raw: bytes) -> RequestedSeed | None:
-        """The seed in a record whose bytes are those of a former one but for the URL."""
+        """The seed in a record whose bytes are those of a former one but for URL and occasion."""
         match = _URL.search(raw)
         if match is None:
             return None
-        pattern = self._around.get((raw[: match.start(1)], raw[match.end(1) :]))
-        return None if pattern is None else RequestedSeed(*look_up_seed(match[1].decode()), pattern)
+        pattern = self._around.get((raw[: match.start(1)], raw[match.end() :]))
+        if pattern is None:
+            return None
+        url, schedule, at, n = match.groups()
+        occasion = Occasion(schedule.decode(), int(at), int(n)) if schedule else None
+        return RequestedSeed(*look_up_seed(url.decode()), pattern, occasion)
 
     def learn(self, raw: bytes, request: RequestedSeed, limits: RequestLimits) -> None:
         """Remember what stands around the URL, if the request can be read from that alone."""
         match = _URL.search(raw)
         if match is None or request.pattern.request.uuid is not None:
             return
-        before, after = raw[: match.start(1)], raw[match.end(1) :]
+        before, after = raw[: match.start(1)], raw[match.end() :]
         if len(before) + len(after) > LONGEST_PATTERN:
             return
         # What was found may stand deeper, or be one of several: a stand-in tells.
-        if parse_object(before + _STAND_IN + after, limits).get("url") == _STAND_IN.decode():
+        rest = parse_object(before + _STAND_IN + b'"' + after, limits)
+        if rest.get("url") == _STAND_IN.decode() and "occasion" not in rest:
             if len(self._around) >= PATTERNS:
                 self._around.clear()
             self._around[before, after] = request.pattern
@@ -77,19 +90,21 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
 
         ``limits`` are those of the process: the same in every call.
         """
-        shape = jsontext.dumps({name: fields[name] for name in fields if name != "url"})
+        shape = jsontext.dumps({name: fields[name] for name in fields if name not in _VARYING})
         pattern = self._patterns.get(shape)
         if pattern is not None:
-            return RequestedSeed(*look_up_seed(fields["url"]), pattern)
+            told = fields.get("occasion")
+            occasion = Occasion(**told) if told else None
+            return RequestedSeed(*look_up_seed(fields["url"]), pattern, occasion)
         request = crawl_request(fields, limits)
         pattern = Pattern.of(request)
         if len(shape) <= LONGEST_PATTERN and request.uuid is None:
             if len(self._patterns) >= PATTERNS:
                 self._patterns.clear()
             self._patterns[shape] = pattern
-        return RequestedSeed(*look_up_seed(fields["url"]), pattern)
+        return RequestedSeed(*look_up_seed(fields["url"]), pattern, request.occasion)
 
     async def handle(self, request: RequestedSeed, record: Record) -> Seed:
         """The seed, named by the place of its record."""
-        url, domain, identity, pattern = request
-        return pattern.seed(url, domain, identity, record)
+        url, domain, identity, pattern, occasion = request
+        return pattern.seed(url, domain, identity, record, occasion=occasion)

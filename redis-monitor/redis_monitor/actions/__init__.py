@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from crawlstream.plugins import Action, Context
 from crawlstream.plugins.actions import installed
 from redis_monitor.actions.info import InfoMonitor
+from redis_monitor.actions.schedule import ScheduleMonitor
 from redis_monitor.actions.stats import StatsMonitor
 from redis_monitor.actions.steer import PauseMonitor, ReprioritizeMonitor, ResumeMonitor
 from redis_monitor.actions.stop import StopMonitor
@@ -21,6 +22,7 @@ def load_actions(context: Context) -> Mapping[str, Action]:
         PauseMonitor(context),
         ResumeMonitor(context),
         ReprioritizeMonitor(context),
+        ScheduleMonitor(context),
         StatsMonitor(context),
         ZookeeperMonitor(context),
     ]

@@ -20,6 +20,7 @@ from rest_service.http.access import Client, is_of_applications
 SCREENS = (
     ("/", "Cluster"),
     ("/ui/crawls", "Crawls"),
+    ("/ui/schedules", "Schedules"),
     ("/ui/domains", "Domains"),
     ("/ui/rejected", "Rejected"),
     ("/ui/processes", "Processes"),

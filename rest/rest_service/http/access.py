@@ -102,6 +102,7 @@ _OF_APPLICATIONS = frozenset(
         *("/ui/crawls", "/ui/crawl", "/ui/crawl/failures", "/ui/crawl/pages", "/ui/page"),
         *(f"/ui/page/{way}" for way in ("preview", "older", "newer", "of")),
         *("/ui/submit", "/ui/rejected", "/ui/rejected/one"),
+        *("/v2/schedules", "/ui/schedules"),
         *("/v2/frontier", "/ui/url", "/ui/search"),
         *("/docs", "/openapi.json", "/redoc", "/crawls", "/rejected", "/submit"),
     }
@@ -110,7 +111,7 @@ _OF_APPLICATIONS = frozenset(
 
 def is_of_applications(path: str) -> bool:
     """Whether a route tells applications apart; what is not named here is the whole cluster's."""
-    return path in _OF_APPLICATIONS
+    return path in _OF_APPLICATIONS or path.startswith("/v2/schedules/")
 
 
 class Keyring:

@@ -31,6 +31,7 @@ from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.schedule_memory import ScheduleMemory
 from kafka_monitor.stop_lookahead import StopLookahead
 from redis_monitor import metrics
 from redis_monitor.action_runner import ActionRunner
@@ -85,7 +86,15 @@ class Monitor:
         positions = bench.frontier.positions
         rejects = RejectionPublisher(Outbound(sink, TOPICS))
         router = Router([ScraperHandler(), ActionHandler()], RequestLimits())
-        recovery = Recovery(positions, sink, TOPICS, rejects=rejects, kafka=Kafka(()), group="g")
+        recovery = Recovery(
+            positions,
+            sink,
+            TOPICS,
+            rejects=rejects,
+            kafka=Kafka(()),
+            group="g",
+            schedules=ScheduleMemory(bench.frontier.schedules, Kafka(()), TOPICS),
+        )
         self.intake = Intake(bench.frontier.intake, router, recovery, PoisonDetector(positions))
         self._loop = IntakeLoop(
             Source(),  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from crawlstream.model.throttle import ThrottleRule
 from crawlstream.throttle.edit import ThrottleEditor
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.schedule_memory import ScheduleMemory
 from support import servers
 from support.frontier.bench import Feed
 from support.monitors import MonitorCluster, MonitorProcess, Servers
@@ -242,6 +243,7 @@ async def test_a_partition_without_a_past_knows_what_another_has_lost(
             rejects=rejects,
             kafka=Kafka(hosts),
             group=cluster.prefix,
+            schedules=ScheduleMemory(frontier.schedules, Kafka(hosts), cluster.topics),
         )
         assert await recovery.locate(topic_id, 1) == 0
         feed = Feed(frontier, topic_id, 1)
@@ -283,6 +285,7 @@ async def test_a_run_waits_for_a_partition_that_nobody_has_begun_to_read_again(
                 rejects=rejects,
                 kafka=Kafka(hosts),
                 group=cluster.prefix,
+                schedules=ScheduleMemory(frontier.schedules, Kafka(hosts), cluster.topics),
             )
             assert await recovery.locate(topic_id, partition) == old
             feed = Feed(frontier, topic_id, partition)

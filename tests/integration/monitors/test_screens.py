@@ -23,7 +23,8 @@ from support.waiting import WaitUntil
 
 ASKED = "appid=shop&crawlid=spring"
 SCREENS = (
-    *("/", "/ui/crawls", "/ui/domains", "/ui/rejected", "/ui/processes", "/ui/submit", "/docs"),
+    *("/", "/ui/crawls", "/ui/schedules", "/ui/domains", "/ui/rejected"),
+    *("/ui/processes", "/ui/submit", "/docs"),
     *("/ui/domains?name=127.0.0.1", "/ui/url?url=http://127.0.0.1/", "/ui/search?q=none"),
     *(f"/ui/crawl{screen}?{ASKED}" for screen in ("", "/failures", "/pages", "/runs")),
     *(

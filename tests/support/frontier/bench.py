@@ -20,6 +20,7 @@ from crawlstream.model import url as urls
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import (
     Command,
+    Effect,
     ExchangeResult,
     IntakeBatch,
     IntakeResult,
@@ -29,10 +30,12 @@ from crawlstream.model.effects import (
     Outcome,
     Release,
     Requeue,
+    ScheduleChange,
     Seed,
     SentRequest,
     Settle,
 )
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.wire.stored import decode_entry, encode_entry
@@ -80,7 +83,7 @@ class Feed:
     topic_id: str = "topic"
     partition: int = 0
     next: int = 0
-    records: dict[int, Seed | Command] = field(default_factory=dict)
+    records: dict[int, Effect] = field(default_factory=dict)
     """By offset, as Kafka keeps them."""
 
     def seed(
@@ -92,6 +95,7 @@ class Feed:
         expires: int = 0,
         not_before: float = 0,
         timestamp_ms: int | None = None,
+        occasion: Occasion | None = None,
         **profile: Any,
     ) -> Seed:
         """A crawl request for ``<domain>/<path>``, at the next offset."""
@@ -107,6 +111,21 @@ class Feed:
             profile=Profile(**profile),
             expires=expires,
             not_before=not_before,
+            occasion=occasion,
+        )
+
+    def schedule(self, do: Do, schedule: Schedule, *, most: int = 1_000) -> ScheduleChange:
+        """A request about a schedule, at the next offset."""
+        self.next += 1
+        return ScheduleChange(
+            offset=self.next - 1,
+            timestamp_ms=int(time.time() * 1000),
+            appid=schedule.appid,
+            name=schedule.name,
+            do=do,
+            request=b'{"uuid": "u"}',
+            schedule=schedule if do == "set" else None,
+            most=most,
         )
 
     def command(
@@ -116,6 +135,7 @@ class Feed:
         *,
         timestamp_ms: int | None = None,
         priority: int | None = None,
+        occasion: Occasion | None = None,
     ) -> Command:
         """An action request, at the next offset."""
         self.next += 1
@@ -126,9 +146,11 @@ class Feed:
             request=b'{"uuid": "u"}',
             crawl=crawl,
             priority=priority,
+            appid=crawl.appid if crawl else "",
+            occasion=occasion,
         )
 
-    def batch(self, *records: Seed | Command) -> IntakeBatch:
+    def batch(self, *records: Effect) -> IntakeBatch:
         """The last records that were made, up to the next offset."""
         self.records.update((record.offset, record) for record in records)
         return IntakeBatch(
@@ -144,7 +166,7 @@ class Feed:
         loss = Loss(topic_id=self.topic_id, kafka_partition=self.partition, offset=0)
         await self.frontier.positions.restore(loss)
 
-    async def put(self, *records: Seed | Command) -> IntakeResult:
+    async def put(self, *records: Effect) -> IntakeResult:
         """Let the last records that were made take effect."""
         return await self.frontier.intake.apply(self.batch(*records))
 
@@ -323,7 +345,7 @@ class Bench:
         """What the outbox holds; it is published by this."""
         owed = list(await self.reader.owed(count=1000, block_ms=0))
         await self.reader.published([one.id for one in owed])
-        return owed
+        return [one for one in owed if isinstance(one, OutboxRecord)]
 
     async def events(self) -> list[str]:
         """Kinds of what is owed to the world, in order."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from crawlstream.model.effects import Command, Seed
+from crawlstream.model.effects import Command, Effect, Seed
+from crawlstream.model.recurring.schedule import Occasion
 from support.frontier import bench as support
 from support.frontier.bench import Feed
 from support.frontier.life import Life, Part
 from support.frontier.values import Generation, Item, Place
 from support.frontier.world import COMMANDS
+
+AT = int(time.time())
 
 
 class Feeding(Part):
@@ -20,6 +23,7 @@ class Feeding(Part):
         super().__init__(life)
         self._feeds = [life.bench.feed, Feed(life.bench.frontier, partition=1)]
         self._event_time = 1_000
+        self._repeated = 0
         self._refused: dict[int, dict[int, str]] = {feed.partition: {} for feed in self._feeds}
         """Reason by offset of what was refused and may not be told yet, by partition."""
 
@@ -60,6 +64,7 @@ class Feeding(Part):
             await feed.place()
         records = [feed.records[offset] for offset in range(start, feed.next)]
         answer = await feed.frontier.intake.apply(replace(feed.batch(*records), start=start))
+        self._repeated = 0
         now, wall = self.redis.now, self.redis.wall
         runs: dict[int, int] = {}
         kept = self._refused[partition]
@@ -67,7 +72,8 @@ class Feeding(Part):
         for record in records:
             if record.offset < position and not self._enters_again(partition, record):
                 continue
-            run, refusal = self._apply(feed, record, now, wall)
+            is_new = record.offset >= position
+            run, refusal = self._apply(feed, record, now, wall, is_new=is_new)
             if run is not None:
                 runs[record.offset] = run
             if refusal is not None:
@@ -76,10 +82,11 @@ class Feeding(Part):
         self._refused[partition] = refused
         assert answer.applied == feed.next - position
         assert (dict(answer.runs), dict(answer.refused)) == (runs, refused), (records, answer)
+        assert answer.repeated == self._repeated
         await self._revisit()
         await self.settle_up()
 
-    def _enters_again(self, partition: int, record: Seed | Command) -> bool:
+    def _enters_again(self, partition: int, record: Effect) -> bool:
         place = Place(partition, record.offset, record.timestamp_ms)
         return isinstance(record, Seed) and self.model.enters_again(record.crawl, place)
 
@@ -95,7 +102,8 @@ class Feeding(Part):
         if self.random.random() < 0.3:
             name = self.random.choice(COMMANDS)
             priority = self.random.choice((1, 50, 70, 100)) if name == "reprioritize" else None
-            return feed.command(name, crawl, timestamp_ms=at, priority=priority)
+            occasion = self._occasion()
+            return feed.command(name, crawl, timestamp_ms=at, priority=priority, occasion=occasion)
         domain = self.random.choice(self.world.domains[crawl.spiderid])
         later = self.random.random() < 0.1
         domain_cap, crawl_cap = self.world.caps[crawl]
@@ -106,15 +114,20 @@ class Feeding(Part):
             expires=self.random.choices((0, 1, 4_000_000_000), (80, 8, 12))[0],
             not_before=time.time() + self.random.randint(1, 4) if later else 0,
             timestamp_ms=at,
+            occasion=self._occasion(),
             domain_max_pages=domain_cap,
             max_pages=crawl_cap,
         )
 
     def _apply(
-        self, feed: Feed, record: Seed | Command, now: int, wall: int
+        self, feed: Feed, record: Effect, now: int, wall: int, *, is_new: bool
     ) -> tuple[int | None, str | None]:
         """The run that a record enters, and why it does not."""
         model, place = self.model, Place(feed.partition, record.offset, record.timestamp_ms)
+        if isinstance(record, Seed) and model.was_stopped(record.crawl, place):
+            pass
+        elif is_new and isinstance(record, Seed | Command) and not self._is_first(record):
+            return None, None
         if isinstance(record, Command):
             if record.name == "stop" and record.crawl:
                 positions = {feed.partition: feed.next for feed in self._feeds}
@@ -122,6 +135,7 @@ class Feeding(Part):
             elif record.name in {"pause", "resume", "reprioritize"} and record.crawl:
                 model.steer(record.crawl, record.name, record.priority, now)
             return None, None
+        assert isinstance(record, Seed)
         url, origin = support.entry_of(record.entry)
         nowhere = Generation(record.crawl)
         spider = record.crawl.spiderid
@@ -132,6 +146,19 @@ class Feeding(Part):
         not_before = int(record.not_before * 1000)
         due = now + not_before - wall if not_before > wall else None
         return entered, model.admit_seed(item, record.fingerprint, due)
+
+    def _is_first(self, record: Seed | Command) -> bool:
+        appid = record.crawl.appid if record.crawl else ""
+        is_first = self.model.is_first(appid, record.occasion)
+        self._repeated += not is_first
+        return is_first
+
+    def _occasion(self) -> Occasion | None:
+        """One of few, so that many come again; most records have none."""
+        if self.random.random() < 0.8:
+            return None
+        at = AT + self.random.randrange(2)
+        return Occasion("s", at, self.random.choice((0, 1, 4095, 4096)))
 
     async def resume_all(self) -> None:
         """All is read again that should be, and nothing is paused any more."""

@@ -79,7 +79,8 @@ class Machine:
             await life.redis.advance(ms)
             await self._caring.tend()
         state = await audit(life.redis)
-        assert {name for name in left_over(state) if not name.startswith("stop:")} == set()
+        short_lived = ("stop:", "occasion:")
+        assert {name for name in left_over(state) if not name.startswith(short_lived)} == set()
         over = {"finished", "stopped", "expired"}
         assert all(one.state in over for one in life.model.generations)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
 from support.frontier.values import (
@@ -52,6 +53,8 @@ class Model:
         self.owed: Counter[tuple[str, CrawlKey, int]] = Counter()
         self.restarted_at = -1_000_000
         self.run_floor = 0
+        self.occasions: set[tuple[str, Occasion]] = set()
+        """Those that took effect, with their application."""
         self._turn = 0
 
     # Seeds and stops.
@@ -79,6 +82,14 @@ class Model:
             for one in self.again.get(partition, ())
         ]
         self.again[partition] = [one for one in moved if one.begin < one.end]
+
+    def is_first(self, appid: str, occasion: Occasion | None) -> bool:
+        """Whether a record is the first that names its occasion, if it does."""
+        if occasion is None:
+            return True
+        known = (appid, occasion) in self.occasions
+        self.occasions.add((appid, occasion))
+        return not known
 
     def feed(self, crawl: CrawlKey, item: Item, *, expires: int, place: Place) -> str | int:
         """A seed: the run it enters, or "stopped"."""

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Entry
+from crawlstream.model.effects import Effect
 from crawlstream.model.request import RequestLimits
-from crawlstream.plugins.requests import Effect, Router
+from crawlstream.plugins.requests import Router
 from crawlstream.wire.stored import encode_entry, encode_seed
 from kafka_monitor.plugins.scraper import LONGEST_PATTERN, PATTERNS, ScraperHandler
 

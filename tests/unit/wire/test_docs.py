@@ -49,9 +49,11 @@ def value(rule: Mapping[str, Any]) -> str:
     types = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
     words = NAMES[types[0]]
     if words == "list":
-        words = "list of different texts"
-    if words == "object" and "additionalProperties" in rule:
+        words = "list of different texts" if rule.get("uniqueItems") else _list_of(rule)
+    if words == "object" and isinstance(rule.get("additionalProperties"), dict):
         words = "object of texts"
+    if words.startswith("list of") and "minItems" in rule:
+        words += f", {rule['minItems']} to {rule['maxItems']}"
     least = rule.get("minLength", rule.get("minimum"))
     most = rule.get("maxLength", rule.get("maximum"))
     unit = " characters" if words == "text" else ""
@@ -60,6 +62,12 @@ def value(rule: Mapping[str, Any]) -> str:
     elif most is not None:
         words += f", at most {most}{unit}"
     return words + (" or null" if "null" in types else "")
+
+
+def _list_of(rule: Mapping[str, Any]) -> str:
+    """A list whose entries may be of several types."""
+    named = (NAMES[name] for name in rule["items"]["type"])
+    return "list of " + " or ".join(f"{name}s" for name in named)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -79,5 +87,7 @@ def test_the_examples_are_accepted() -> None:
     """Every request on the page is one, of the kind it stands under."""
     blocks = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     kinds = [type(decode(block.encode())).__name__ for block in blocks[:-1]]
-    assert kinds == ["CrawlRequest", "ActionRequest", "StatsRequest", "ZookeeperRequest"]
+    assert kinds == [
+        *("CrawlRequest", "ActionRequest", "ScheduleRequest", "StatsRequest", "ZookeeperRequest")
+    ]
     assert orjson.loads(blocks[-1])["status_msg"] == "OK"

@@ -1,4 +1,4 @@
-"""The four kinds of request: their fields, defaults, bounds and refusals."""
+"""The kinds of request: their fields, defaults, bounds and refusals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import (
     LATEST,
     ActionRequest,
@@ -18,12 +19,12 @@ from crawlstream.model.request import (
     StatsRequest,
     ZookeeperRequest,
 )
-from crawlstream.wire.requests import KINDS, SCRAPER, decode, encode, readable_ids
+from crawlstream.wire.requests import KINDS, SCHEDULE, SCRAPER, decode, encode, readable_ids
 from support.sample_requests import ACTION, CRAWL, STATS, ZOOKEEPER, raw, refusal
 
 quick = settings(deadline=None, max_examples=50)
 
-# The four kinds.
+# The kinds.
 
 
 def test_the_smallest_crawl_request_has_the_defaults() -> None:
@@ -35,7 +36,11 @@ def test_the_smallest_crawl_request_has_the_defaults() -> None:
     assert request.crawl == CrawlKey("link", "app", "job")
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+PLAIN = [kind for kind in KINDS if kind is not SCHEDULE]
+"""Kinds whose values have the fields of their schema."""
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.name)
 def test_the_values_have_the_defaults_of_the_schemas(kind: Any) -> None:
     """What a schema documents as default is what an absent field becomes."""
     cls = {
@@ -73,6 +78,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "attrs": {"deep": [{"n": 1}]},
         "obey_robots": True,
         "uuid": "u-1",
+        "occasion": {"schedule": "nightly", "at": 2_000_000_000, "n": 3},
     }
     lists: dict[str, list[str]] = {
         "allowed_domains": ["example.com", "example.org:8080"],
@@ -81,16 +87,17 @@ def test_a_crawl_request_carries_every_field() -> None:
         "deny_extensions": [],
     }
     tuples: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
+    tuples["occasion"] = Occasion("nightly", 2_000_000_000, 3)
     request = decode(raw(CRAWL, url="Example.com:80/a?b=2&a=1#f", **same, **lists))
     url = "http://example.com/a?b=2&a=1#f"
-    assert request == CrawlRequest(appid="app", crawlid="job", url=url, **same, **tuples)
+    assert request == CrawlRequest(appid="app", crawlid="job", url=url, **{**same, **tuples})
     assert {"appid", "crawlid", "url", *same, *lists} == {f.name for f in fields(CrawlRequest)}
 
 
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 15
+    assert len(nulls) == 16
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))

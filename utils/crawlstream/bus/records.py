@@ -42,6 +42,8 @@ class Out:
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
     optional: bool = False
+    deletes: bool = False
+    """A tombstone: it has no value, and its topic forgets what had its key."""
 
     @property
     def size(self) -> int:

@@ -36,6 +36,7 @@ class TopicShape:
         *,
         is_incoming: bool = False,
         is_compacted: bool = False,
+        is_table: bool = False,
         is_kept: bool = False,
         is_undelivered: bool = False,
     ) -> Mapping[str, Any]:
@@ -51,6 +52,8 @@ class TopicShape:
             # A run is of no use any more when its seeds are gone.
             configs["cleanup.policy"] = "compact,delete"
             configs["retention.ms"] = str(2 * INCOMING_RETENTION_MS)
+        if is_table:
+            configs["cleanup.policy"] = "compact"
         if is_kept:
             # What is read is deleted by the reader, segment by segment; nothing else may be.
             configs["retention.ms"] = configs["retention.bytes"] = "-1"

@@ -49,6 +49,7 @@ async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
         name: kafka.shape.options(
             is_incoming=name == topics.incoming,
             is_compacted=name == topics.runs,
+            is_table=name == topics.schedules,
             is_kept=name == topics.overflow,
             is_undelivered=name == topics.undelivered,
         )
@@ -100,6 +101,11 @@ def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: in
         yield (
             f"topic {name} can delete spilled links before they are crawled: set retention.ms"
             " and retention.bytes of the topic to -1"
+        )
+    if name == topics.schedules and told["cleanup.policy"] != "compact":
+        yield (
+            f"topic {name} can delete schedules, which would be gone after a loss of Redis: set"
+            " cleanup.policy of the topic to compact"
         )
     if name == topics.runs and "compact" not in told["cleanup.policy"]:
         yield (

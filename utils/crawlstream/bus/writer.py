@@ -108,10 +108,9 @@ class Writer(threading.Thread):
             if delivery.since + QUEUE_TIMEOUT_S < time.monotonic():
                 delivery.lost_from(position, KafkaUnavailable("Kafka did not acknowledge in time"))
                 return
+            value, headers = None if record.deletes else record.value, list(record.headers)
             try:
-                future = producer.send(
-                    record.topic, record.value, record.key, headers=list(record.headers)
-                )
+                future = producer.send(record.topic, value, record.key, headers=headers)
             except Exception as error:  # noqa: BLE001  whatever it is, the list gets its verdict
                 delivery.lost(position, error)
                 continue

@@ -70,6 +70,9 @@ VERBS = {
         "pipeline:pipeline", "Deliver results to files: run pipelines, show them.", _LOOK
     ),
     "stats": Verb("stats:stats", "Count requests and responses over time.", _LOOK),
+    "schedule": Verb(
+        "schedule:schedule", "Crawl again at set times: show and change schedules.", _KEEP
+    ),
     "throttle": Verb("throttle:throttle", "Show and change the rate limits of sites.", _KEEP),
     "cost": Verb("cost:cost", "Estimate the cost of a million pages.", _KEEP),
     "recover": Verb(

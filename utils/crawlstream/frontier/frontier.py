@@ -10,6 +10,7 @@ from crawlstream.frontier.maintenance import FrontierLimits, FrontierMaintenance
 from crawlstream.frontier.overflow import Overflow
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.queries import FrontierQueries
+from crawlstream.frontier.schedules import Schedules
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.worker_session import WorkerSession
@@ -31,6 +32,7 @@ class Frontier:
         self.rules = ThrottleRules(self.scripts)
         self.queries = FrontierQueries(self.scripts)
         self.inspector = Inspector(self.scripts)
+        self.schedules = Schedules(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:
         """What a worker of this name uses; ``group`` is its egress group."""

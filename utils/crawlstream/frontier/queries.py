@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from crawlstream.frontier.codec import state as codec
@@ -57,6 +57,12 @@ class FrontierQueries:
             distinct = {field.decode() async for field, _ in names}
         budget = ListingBudget() if with_domains else None
         return await states_of(self._scripts.run, sorted(distinct), budget)
+
+    async def states(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, CrawlState]:
+        """The ledgers of those of these crawls that are remembered, without their domains."""
+        names = sorted({FrontierKeys.crawl_field(crawl) for crawl in crawls})
+        found = await states_of(self._scripts.run, names, None)
+        return {state.crawl: state for state in found}
 
     async def state(self) -> FrontierState:
         """Counters of the frontier."""

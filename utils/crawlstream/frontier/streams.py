@@ -19,7 +19,7 @@ from redis.exceptions import RedisError, ResponseError
 from crawlstream.frontier.codec.streams import Fields, unpack_action, unpack_owed
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.effects import OutboxRecord, PendingAction
+from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
 from crawlstream.tasks import beside
 
 GROUP = "redis-monitor"
@@ -61,7 +61,9 @@ class Streams:
         """The replies to these actions are in Kafka."""
         await self._finish(self._keys.actions(), ids)
 
-    async def owed(self, *, count: int = 100, block_ms: int = 2_000) -> Sequence[OutboxRecord]:
+    async def owed(
+        self, *, count: int = 100, block_ms: int = 2_000
+    ) -> Sequence[OutboxRecord | OwedSchedule]:
         """Records to publish: those of a dead reader first, then new ones; waits as above."""
         return await self._read(self._keys.outbox(), count, block_ms, unpack_owed)
 

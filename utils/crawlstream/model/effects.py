@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey, Hold, Profile
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule, ScheduleEvent, ScheduleMark
 from crawlstream.model.runs import Fate
 from crawlstream.model.throttle import Heard
 
@@ -153,6 +154,8 @@ class Seed:
     """Epoch seconds; 0: never."""
     not_before: float = 0
     """Epoch seconds; 0: at once."""
+    occasion: Occasion | None = None
+    """The firing that it belongs to: what names it again changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +174,40 @@ class Command:
     """The crawl to stop, pause, resume or reprioritize; None: nothing is done to any."""
     priority: int | None = None
     """Where ``reprioritize`` puts the best seed of the run."""
+    appid: str = ""
+    occasion: Occasion | None = None
+    """The firing that it belongs to, of a schedule of the application; as of a seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleChange:
+    """What is done to a schedule; redis-monitor answers what came of it."""
+
+    offset: int
+    timestamp_ms: int
+    appid: str
+    name: str
+    do: Do
+    request: bytes
+    """As of a command."""
+    schedule: Schedule | None = None
+    """What is set."""
+    most: int
+    """How many schedules there may be; one more is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A seed that took effect in a Redis that was lost, and is not to do so again."""
+
+    offset: int
+    timestamp_ms: int
+    appid: str
+    occasion: Occasion
+
+
+Effect = Seed | Command | ScheduleChange | Seen
+"""What a record of ``incoming`` does to the frontier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +222,7 @@ class IntakeBatch:
     kafka_partition: int
     start: int
     next: int
-    records: Sequence[Seed | Command]
+    records: Sequence[Effect]
     leader_epoch: int = -1
     """Of Kafka's leader when the last of them, or one behind it, was written; -1: unknown."""
 
@@ -200,6 +237,8 @@ class IntakeResult:
     """Run number by offset, for the seeds that took effect."""
     refused: Mapping[int, str] = field(default_factory=dict)
     """Reason by offset, for the seeds that were not admitted (``domain_max_pages`` …)."""
+    repeated: int = 0
+    """Records that named an occasion that another had named before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +272,22 @@ class PendingAction:
     run: int | None = None
     """The run that the action took effect on; None where no such crawl was under way."""
     attempts: int = 1
+    outcome: str = ""
+    """What came of a change of a schedule: ``set``, ``replaced``, ``removed``, ``paused``,
+    ``resumed``, ``fires``, ``known``, ``unknown`` or ``too_many``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedSchedule:
+    """What the frontier owes the world about a schedule, as redis-monitor reads it."""
+
+    id: str
+    kind: str
+    """``schedule_set``, ``schedule_removed``, ``schedule_fired`` or ``schedule_skipped``."""
+    mark: ScheduleMark
+    """What Kafka is to remember."""
+    event: ScheduleEvent | None = None
+    """What is told of a firing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

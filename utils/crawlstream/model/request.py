@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Literal, get_args
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 
 LATEST = 253_402_300_799
 """The last second of the year 9999: times beyond it mean it."""
@@ -83,6 +84,12 @@ class RequestLimits:
     """Characters of one expression."""
     max_headers: int = 100
     """Entries of ``headers`` or ``cookies``."""
+    max_schedules: int = 1000
+    """Schedules of all applications together."""
+    schedule_min_s: int = 60
+    """Smallest gap between two firings of a schedule."""
+    max_schedule_bytes: int = 64 * 1024
+    """Size of a schedule as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,7 @@ class CrawlRequest:
     attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
     uuid: str | None = None
+    occasion: Occasion | None = None
 
     @property
     def crawl(self) -> CrawlKey:
@@ -135,6 +143,7 @@ class ActionRequest:
     crawlid: str | None = None
     priority: int | None = None
     """Where ``reprioritize`` puts the best seed of the crawl."""
+    occasion: Occasion | None = None
 
     @property
     def crawl(self) -> CrawlKey | None:
@@ -168,4 +177,17 @@ class ZookeeperRequest:
     scale: float = 1.0
 
 
-Request = CrawlRequest | ActionRequest | StatsRequest | ZookeeperRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRequest:
+    """A change of a schedule, or a question about it."""
+
+    uuid: str
+    appid: str
+    name: str
+    """``schedule`` on the wire."""
+    do: Do = "set"
+    schedule: Schedule | None = None
+    """What is set; None for all else."""
+
+
+Request = CrawlRequest | ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRequest

@@ -11,7 +11,7 @@ from typing import Any
 
 from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest
-from crawlstream.model.effects import Command, Seed
+from crawlstream.model.effects import Command, Effect, Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.installed import load
 from crawlstream.plugins.seeds import seed_fed
@@ -21,14 +21,12 @@ from crawlstream.wire.strict import parse_object
 
 GROUP = "crawlstream.requests"
 
-Effect = Seed | Command
-
 
 class Handler(ABC):
     """One kind of request: what it looks like, and what becomes of it.
 
     ``rank`` orders the kinds: the first one whose schema a record fits gets it. Ours have 100
-    (crawl), 200 (action), 300 (stats) and 400 (zookeeper).
+    (crawl), 200 (action), 250 (schedule), 300 (stats) and 400 (zookeeper).
     """
 
     name: str

@@ -11,15 +11,28 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import Seed
 from crawlstream.model.profile import profile_below, profile_of
+from crawlstream.model.recurring.schedule import OCCASION_DAYS, Occasion
 from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import fingerprint, look_up_seed
 from crawlstream.wire import stored
 from crawlstream.wire.requests import SCRAPER
 
+OCCASION_MS = OCCASION_DAYS * 24 * 3600 * 1000
+
+
+def check_occasion(occasion: Occasion, record: Record) -> None:
+    """InvalidRequest where the time of an occasion is too far from that of its record.
+
+    By the record's own time, so that it is judged alike whenever it is read.
+    """
+    if abs(occasion.at * 1000 - record.timestamp_ms) > OCCASION_MS:
+        problem = f"$.occasion.at: must be within {OCCASION_DAYS} days of the record's own time"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A request whose URL does not matter: many seeds are like it."""
+    """A request whose URL and occasion do not matter: many seeds are like it."""
 
     request: CrawlRequest
     crawl: CrawlKey
@@ -33,11 +46,22 @@ class Pattern:
         is_plain = request.method == "GET" and request.body is None
         return cls(request, request.crawl, profile_of(request), is_plain)
 
-    def seed(self, url: str, domain: str, identity: str | None, record: Record) -> Seed:
+    def seed(
+        self,
+        url: str,
+        domain: str,
+        identity: str | None,
+        record: Record,
+        *,
+        occasion: Occasion | None = None,
+    ) -> Seed:
         """The seed of a URL, named by the place of its record.
 
-        ``identity`` is its fingerprint by GET, where that is known.
+        ``identity`` is its fingerprint by GET, where that is known. InvalidRequest refuses the
+        occasion.
         """
+        if occasion is not None:
+            check_occasion(occasion, record)
         like = self.request
         origin = f"{record.topic}-{record.partition}-{record.offset}"
         if self.is_plain:
@@ -59,6 +83,7 @@ class Pattern:
             profile=profile_below(self.profile, url),
             expires=like.expires,
             not_before=like.not_before,
+            occasion=occasion,
         )
 
 
@@ -70,4 +95,5 @@ def seed_fed(fields: Mapping[str, Any], record: Record, limits: RequestLimits) -
     if not SCRAPER.schema.fits(fields):
         raise InvalidRequest(Refusal.BAD_REQUEST, SCRAPER.schema.problems(fields))
     request: Any = SCRAPER.build(fields, limits)
-    return Pattern.of(request).seed(*look_up_seed(fields["url"]), record)
+    found = look_up_seed(fields["url"])
+    return Pattern.of(request).seed(*found, record, occasion=request.occasion)

@@ -23,10 +23,10 @@ from crawlstream.errors import InvalidRequest, SetupError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import Streams
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.effects import Command, IntakeBatch, Loss, PendingAction
+from crawlstream.model.effects import Command, Effect, IntakeBatch, Loss, PendingAction
 from crawlstream.model.request import Refusal, Request, RequestLimits
 from crawlstream.plugins.actions import Action, Context, Reply
-from crawlstream.plugins.requests import Effect, Handler, Router
+from crawlstream.plugins.requests import Handler, Router
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import run_to_end

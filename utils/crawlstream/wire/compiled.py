@@ -149,6 +149,10 @@ def _max_length(most: int, _: _Rule) -> Check:
     return lambda value: type(value) is not str or len(value) <= most
 
 
+def _min_items(least: int, _: _Rule) -> Check:
+    return lambda value: type(value) is not list or len(value) >= least
+
+
 def _max_items(most: int, _: _Rule) -> Check:
     return lambda value: type(value) is not list or len(value) <= most
 
@@ -169,6 +173,7 @@ _FACTORIES: Mapping[str, Callable[[Any, _Rule], Check]] = {
     "maximum": _maximum,
     "minLength": _min_length,
     "maxLength": _max_length,
+    "minItems": _min_items,
     "maxItems": _max_items,
     "maxProperties": _max_properties,
 }

@@ -9,6 +9,7 @@ import orjson
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, Event, PageFailed, RunDelivered
+from crawlstream.model.recurring.schedule import ScheduleEvent
 from crawlstream.wire import jsontext
 
 _COUNTERS = ("admitted", "done", "failed", "redirected", "stopped", "expired")
@@ -54,6 +55,21 @@ def _account(event: RunDelivered) -> dict[str, Any]:
         "filtered": dict(event.filtered),
         "undelivered": event.undelivered,
     }
+
+
+def encode_of_schedule(event: ScheduleEvent) -> bytes:
+    """What happened to a schedule as UTF-8 JSON."""
+    record: dict[str, Any] = {
+        "event": event.event,
+        "appid": event.appid,
+        "schedule": event.schedule,
+        "at": event.at,
+        "server_time": event.server_time,
+    }
+    if event.crawl is None:
+        return jsontext.dumps(record | {"reason": event.reason, "count": event.count})
+    crawl = {"crawlid": event.crawl.crawlid, "spiderid": event.crawl.spiderid}
+    return jsontext.dumps(record | crawl | {"seeds": event.seeds, "late_s": event.late_s})
 
 
 def _page(event: PageFailed) -> dict[str, Any]:

@@ -11,9 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.request import ActionRequest, StatsRequest, ZookeeperRequest
+from crawlstream.model.recurring.schedule import AT, Schedule, ScheduleState
+from crawlstream.model.request import (
+    ActionRequest,
+    ScheduleRequest,
+    StatsRequest,
+    ZookeeperRequest,
+)
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.wire import jsontext
+from crawlstream.wire import jsontext, views
 
 Section = Mapping[str, Any]
 """A part of a stats reply, as ``wire.stats`` makes it."""
@@ -121,6 +127,38 @@ def zookeeper(request: ZookeeperRequest, *, server_time: int, error: str | None 
         "server_time": server_time,
     }
     return jsontext.dumps(record | ({"error": error} if error else {}))
+
+
+def schedule(
+    request: ScheduleRequest, state: ScheduleState | None, *, error: str, server_time: int
+) -> bytes:
+    """The answer about a schedule: how it stands now, None: it is gone; ``error``: why not so."""
+    record: _Record = {
+        "action": "schedule",
+        "do": request.do,
+        "appid": request.appid,
+        "schedule": request.name,
+        "uuid": request.uuid,
+        "server_time": server_time,
+    }
+    if error:
+        return jsontext.dumps(record | {"error": error})
+    if state is None:
+        return jsontext.dumps(record)
+    warning = _caps_warning(state.schedule) if request.do == "set" else ""
+    more = {"warnings": [warning]} if warning else {}
+    return jsontext.dumps({**record, **views.schedule(state, server_time), **more})
+
+
+def _caps_warning(told: Schedule) -> str:
+    """What is easily overlooked where every firing feeds the same crawl."""
+    caps = [name for name in ("max_pages", "domain_max_pages") if told.crawl.get(name)]
+    if not caps or AT in str(told.crawl.get("crawlid")):
+        return ""
+    return (
+        f"{' and '.join(caps)} counts the pages of all firings as long as the crawl is remembered:"
+        f" with {AT} in crawlid each firing has its own"
+    )
 
 
 def stats(request: StatsRequest, section: Section, *, server_time: int) -> bytes:

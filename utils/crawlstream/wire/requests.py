@@ -1,4 +1,4 @@
-"""Requests from Kafka: bytes to one of four kinds, or a refusal that says why, and nothing else.
+"""Requests from Kafka: bytes to one of five kinds, or a refusal that says why, and nothing else.
 
 The life of a record
     Its bytes become an object (:mod:`~crawlstream.wire.strict`). The first kind whose schema the
@@ -12,26 +12,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
 
 from crawlstream.errors import InvalidRequest
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import (
     ActionRequest,
     Refusal,
     Request,
     RequestLimits,
+    ScheduleRequest,
     StatsRequest,
     ZookeeperRequest,
 )
 from crawlstream.wire import jsontext
+from crawlstream.wire.schedules import encode_request, schedule_request
 from crawlstream.wire.schemas import Schema
 from crawlstream.wire.seeds import crawl_request
 from crawlstream.wire.strict import has_more_values, is_deeper, parse_object
 
-IDS = ("uuid", "appid", "crawlid", "spiderid")
+IDS = ("uuid", "appid", "crawlid", "spiderid", "schedule")
 """The fields by which a client knows its own request."""
 
 _DEFAULT_LIMITS = RequestLimits()
@@ -55,11 +58,20 @@ class Kind:
 
 def _action(fields: Mapping[str, Any], _: RequestLimits) -> ActionRequest:
     others = {name: value for name, value in fields.items() if name != "action"}
+    if others.get("occasion"):
+        others["occasion"] = Occasion(**others["occasion"])
     return ActionRequest(name=fields["action"], **others)
 
 
 SCRAPER = Kind("scraper", 100, Schema.bundled("scraper"), crawl_request, frozenset({"url"}))
 ACTION = Kind("action", 200, Schema.bundled("action"), _action, frozenset({"action", "spiderid"}))
+SCHEDULE = Kind(
+    "schedule",
+    250,
+    Schema.bundled("schedule"),
+    schedule_request,
+    frozenset({"schedule", "cron", "seeds", "do"}),
+)
 STATS = Kind(
     "stats",
     300,
@@ -74,7 +86,7 @@ ZOOKEEPER = Kind(
     lambda fields, _: ZookeeperRequest(**fields),
     frozenset({"action", "domain", "hits", "window", "scale"}),
 )
-KINDS = (SCRAPER, ACTION, STATS, ZOOKEEPER)
+KINDS = (SCRAPER, ACTION, SCHEDULE, STATS, ZOOKEEPER)
 
 
 def decode(raw: bytes | None, *, limits: RequestLimits = _DEFAULT_LIMITS) -> Request:
@@ -93,13 +105,17 @@ def decode(raw: bytes | None, *, limits: RequestLimits = _DEFAULT_LIMITS) -> Req
     raise InvalidRequest(Refusal.BAD_REQUEST, problems)
 
 
-def encode(request: ActionRequest | StatsRequest | ZookeeperRequest) -> bytes:
+def encode(request: ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRequest) -> bytes:
     """The JSON of a request, in one spelling; ``decode`` reads it."""
+    if isinstance(request, ScheduleRequest):
+        return encode_request(request)
     record: dict[str, object] = {"uuid": request.uuid, "appid": request.appid}
     if isinstance(request, ActionRequest):
         record |= {"action": request.name, "spiderid": request.spiderid, "crawlid": request.crawlid}
         if request.priority is not None:
             record["priority"] = request.priority
+        if request.occasion is not None:
+            record["occasion"] = asdict(request.occasion)
     elif isinstance(request, StatsRequest):
         record |= {"stats": request.stats}
     else:
@@ -149,11 +165,13 @@ def key_of(raw: bytes | None) -> bytes | None:
 def key_of_fields(fields: Mapping[str, object]) -> bytes | None:
     """The Kafka key that keeps the requests of one crawl in order: ``<appid>:<crawlid>``.
 
-    None where the request does not name a crawl.
+    Those of one schedule have ``<appid>:<schedule>``. None where the request names neither.
     """
-    appid, crawlid = fields.get("appid"), fields.get("crawlid")
-    if isinstance(appid, str) and isinstance(crawlid, str):
-        return f"{appid}:{crawlid}".encode()
+    appid = fields.get("appid")
+    for name in ("crawlid", "schedule"):
+        other = fields.get(name)
+        if isinstance(appid, str) and isinstance(other, str):
+            return f"{appid}:{other}".encode()
     return None
 
 

@@ -151,4 +151,5 @@ _SENTENCES: Mapping[str, Callable[[Any, Any], str]] = {
     "type": lambda rule, value: f"must be {_listed(rule)}, not {type_name(value)}",
     "enum": lambda rule, _: f"must be one of {_listed(rule)}",
     "not": lambda _, __: "must not contain control characters",
+    "pattern": lambda rule, _: f"must match {rule}",
 }

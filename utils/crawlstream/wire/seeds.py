@@ -10,6 +10,7 @@ from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.expressions import MOST, characters
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import seed_url
 from crawlstream.wire import jsontext
@@ -63,11 +64,18 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
         _refuse_if(Refusal.BAD_REGEX, _bad_expressions(values, limits))
     if not _PAIRS.isdisjoint(values):
         _refuse_if(Refusal.BAD_HEADER, _bad_pairs(values, limits))
+    _make_plain(values)
+    return CrawlRequest(**values)
+
+
+def _make_plain(values: dict[str, Any]) -> None:
+    """Say in one way what clients may say in several."""
     for name in _UNLIMITED & values.keys():
         values[name] = values[name] or None
     for name in _TIMES & values.keys():
         values[name] = max(min(values[name] or 0, LATEST), -LATEST)
-    return CrawlRequest(**values)
+    if values.get("occasion"):
+        values["occasion"] = Occasion(**values["occasion"])
 
 
 def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:

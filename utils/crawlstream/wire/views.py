@@ -11,6 +11,8 @@
     A URL in each crawl that knows it, each with a ``summary`` for people; its ``domain`` as above.
 ``run``, ``comparison``
     A run of a crawl; two of them, how many pages differ in which way, and the first of these.
+``schedule``
+    A schedule's definition and how far it has come; ``next`` is when it fires next, or null.
 ``process``
     What a living process tells of itself.
 """
@@ -22,12 +24,37 @@ from dataclasses import asdict
 
 from crawlstream.model.inspection import DomainReport, PageReport, Sighting, UrlReport, Where
 from crawlstream.model.process import Process
+from crawlstream.model.recurring.schedule import ScheduleState
+from crawlstream.model.recurring.times import next_due
 from crawlstream.model.run_history import Comparison, CrawlRun
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
+from crawlstream.wire import schedules
 
 View = Mapping[str, object]
 """An object of JSON, before it is bytes."""
+
+
+def schedule(state: ScheduleState, now: int) -> View:
+    """A schedule as it stands; times are epoch seconds, null where there is none."""
+    told = state.schedule
+    last = asdict(state.last_crawl) if state.last_crawl else None
+    return {
+        "appid": told.appid,
+        "schedule": told.name,
+        **schedules.definition(told),
+        "paused": state.is_paused,
+        "since": state.since,
+        "next": next_due(told, max(state.last, state.since, now)),
+        "fired_at": state.fired_at or None,
+        "last_crawl": last,
+        "skipped_at": state.skipped_at or None,
+        "reason": state.reason or None,
+        "fired": state.fired,
+        "skipped": state.skipped,
+        "skips_in_a_row": state.skips,
+        "seeds_repeated": state.repeated,
+    }
 
 
 def crawl(state: CrawlState) -> View:

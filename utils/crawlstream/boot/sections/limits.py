@@ -33,6 +33,11 @@ class LimitSettings(Section):
     max_attrs_bytes: int = Field(65_536, validation_alias=new("MAX_ATTRS_BYTES"), ge=2)
     """Maximum size of a request's ``attrs``, in bytes; every page and result of the crawl carries
     them."""
+    max_schedules: int = Field(1000, validation_alias=new("MAX_SCHEDULES"), ge=0)
+    """Maximum number of schedules of all applications together."""
+    schedule_min_s: int = Field(60, validation_alias=new("SCHEDULE_MIN_S"), ge=1)
+    """Smallest gap between two firings of a schedule, in seconds. Below 60, ``cron`` may have a
+    sixth field, in front, for seconds."""
     max_path_segments: int = Field(20, validation_alias=new("MAX_PATH_SEGMENTS"), ge=0)
     """Maximum number of path segments of a followed link; others are filtered (``path_depth``). 0:
     unlimited."""
@@ -54,4 +59,9 @@ class LimitSettings(Section):
     @property
     def request_limits(self) -> RequestLimits:
         """How much a request may ask for."""
-        return RequestLimits(max_depth=self.max_depth, max_attrs_bytes=self.max_attrs_bytes)
+        return RequestLimits(
+            max_depth=self.max_depth,
+            max_attrs_bytes=self.max_attrs_bytes,
+            max_schedules=self.max_schedules,
+            schedule_min_s=self.schedule_min_s,
+        )

@@ -9,8 +9,17 @@ from typing import Any, NamedTuple
 from crawlstream.frontier.codec.values import none_as, pack
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import Profile
-from crawlstream.model.effects import Command, IntakeBatch, IntakeResult, Seed
-from crawlstream.wire import stored
+from crawlstream.model.effects import (
+    Command,
+    Effect,
+    IntakeBatch,
+    IntakeResult,
+    ScheduleChange,
+    Seed,
+    Seen,
+)
+from crawlstream.model.recurring.schedule import Occasion
+from crawlstream.wire import schedules, stored
 
 SiteOf = Callable[[Seed], str | None]
 """Tells the site of a seed; None if that is its domain."""
@@ -28,7 +37,7 @@ def pack_intake(batch: IntakeBatch, site_of: SiteOf) -> bytes:
     """A batch of records; equal profiles travel once."""
     profiles = _Profiles()
     records = [
-        _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else _pack_command(record)
+        _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else _pack_other(record)
         for record in batch.records
     ]
     numbered = [[blake2b(packed, digest_size=8).hexdigest(), packed] for packed in profiles.packed]
@@ -60,6 +69,10 @@ class _Profiles:
 
 def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]:
     site = site_of(seed)
+    if seed.occasion:
+        more = [site or "", *_pack_occasion(seed.crawl.appid, seed.occasion)]
+    else:
+        more = [site] if site else []
     return [
         "seed",
         seed.offset,
@@ -76,8 +89,32 @@ def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]
         min(seed.expires, _LATEST_S),
         int(min(seed.not_before, _LATEST_S) * 1000),
         seed.profile.uuid or "",
-        *([site] if site else []),
+        *more,
     ]
+
+
+def _pack_occasion(appid: str, occasion: Occasion) -> list[object]:
+    field = FrontierKeys.schedule_field(appid, occasion.schedule)
+    return [f"{field}:{occasion.at}", occasion.n]
+
+
+def _pack_other(record: Effect) -> list[object]:
+    if isinstance(record, Seen):
+        occasion = _pack_occasion(record.appid, record.occasion)
+        return ["seen", record.offset, record.timestamp_ms, *occasion]
+    if isinstance(record, ScheduleChange):
+        return [
+            "schedule",
+            record.offset,
+            record.timestamp_ms,
+            record.do,
+            record.request,
+            FrontierKeys.schedule_field(record.appid, record.name),
+            schedules.encode(record.schedule) if record.schedule else "",
+            record.most,
+        ]
+    assert isinstance(record, Command)
+    return _pack_command(record)
 
 
 def _pack_command(command: Command) -> list[object]:
@@ -90,6 +127,7 @@ def _pack_command(command: Command) -> list[object]:
         command.request,
         name,
         command.priority or 0,
+        *(_pack_occasion(command.appid, command.occasion) if command.occasion else []),
     ]
 
 
@@ -111,10 +149,11 @@ class IntakeAnswer(NamedTuple):
 
 def unpack_intake(answer: Sequence[Any]) -> IntakeAnswer:
     """The fields of an unpacked answer."""
-    _, applied, runs, refused, sites_version = answer
+    _, applied, runs, refused, sites_version, repeated = answer
     result = IntakeResult(
         applied=applied,
         runs=dict(zip(runs[::2], runs[1::2], strict=True)),
         refused={n: reason.decode() for n, reason in zip(*[iter(refused)] * 2, strict=True)},
+        repeated=repeated,
     )
     return IntakeAnswer(result, sites_version)

@@ -8,10 +8,11 @@ from typing import Any
 import structlog
 
 from crawlstream.frontier.codec.entries import profile_from, split_entry
+from crawlstream.frontier.codec.schedules import is_of_schedule, unpack_owed_schedule
 from crawlstream.frontier.codec.state import by_reason
 from crawlstream.frontier.codec.values import crawl_from, pairs, unpack
 from crawlstream.model.crawl import Hold
-from crawlstream.model.effects import OutboxRecord, PendingAction
+from crawlstream.model.effects import OutboxRecord, OwedSchedule, PendingAction
 from crawlstream.wire import stored
 
 log = structlog.get_logger()
@@ -31,12 +32,15 @@ def unpack_action(id_: bytes, fields: Fields, attempts: int) -> PendingAction:
         purged=None if purged is None else int(purged),
         run=None if run is None else int(run),
         attempts=attempts,
+        outcome=fields.get(b"outcome", b"").decode(),
     )
 
 
-def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord:
+def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | OwedSchedule:
     """A record of the outbox, however often it was read."""
     details = unpack(fields[b"record"])
+    if is_of_schedule(details):
+        return unpack_owed_schedule(id_.decode(), details)
     record = pairs(details.get(b"fields", ()))
     counters = {name: int(record.get(name, 0)) for name in COUNTERS} if record else {}
     reasons = {

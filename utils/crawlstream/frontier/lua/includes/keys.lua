@@ -46,6 +46,12 @@ function K.own_set(c, domain, i) return P .. 'e:' .. c .. ':' .. domain .. ':' .
 function K.spills(c) return P .. 'spills:' .. c end
 function K.stop(name) return P .. 'stop:' .. name end
 
+-- Schedules.
+K.schedules = P .. 'schedules'
+K.skipping = P .. 'skipping'
+function K.schedule(field) return P .. 'schedule:' .. field end
+function K.occasion(occasion, part) return P .. 'occasion:' .. occasion .. ':' .. part end
+
 -- What waits.
 function K.band(S, tag, domain) return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain end
 function K.tags(S) return P .. 'o:' .. S end

@@ -6,16 +6,22 @@
 --   is full, and whatever follows them, but for stops: these take effect at once, and are answered once;
 --   the seeds that wait before them are refused when their turn comes. What is refused is answered to
 --   every call that begins at or before it, until one begins behind it: its sender has told it.
+--   A seed or command that names an occasion takes effect if it is the first to name it.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records,
 --   are they ahead, leader epoch|-1}; the epoch of the last record, or of one behind it. Records ahead
 --   are stops from anywhere behind the position (start and next are 0): they take effect now if Redis
 --   is full, else in their turn
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
---            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site]};
---            the site if its domain is parted
---   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority}
--- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|''},
+--            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site|''
+--            [, occasion, its number]]}; the site if its domain is parted
+--   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority
+--            [, occasion, its number]}
+--   schedule {'schedule', offset, timestamp_ms, action, request, field of the schedule, definition,
+--            most schedules}
+--   seen    {'seen', offset, timestamp_ms, occasion, its number}: it took effect in a Redis that was lost
+-- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|'',
+--   repetitions of occasions},
 --   {'FULL', used, limit in bytes} where a seed must wait, or {'GAP', position}: -1 where none is
 --   known, for Redis is new, or has lost what `restore` told it, which is to be told first
 -- Cost: about two commands' work a seed, eight where caps or times apply.
@@ -32,6 +38,8 @@
 --- include: again
 --- include: steer
 --- include: memory
+--- include: schedules
+--- include: occasions
 
 local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
   unpack(cmsgpack.unpack(ARGV[1]))
@@ -158,15 +166,29 @@ do
     return entered > 0, reason
   end
 
+  -- A repetition of a seed has its answer, too, if its crawl is remembered.
+  local function accept_again(name, uuid)
+    local crawl = uuid ~= '' and load_name(name)
+    if crawl and crawl_of(crawl.c).name then
+      owe('accepted', crawl.c, { uuid = uuid })
+    end
+  end
+
   function seed(record)
     local offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
-      domain_cap, crawl_cap, expires, not_before, uuid, site = unpack(record, 2)
+      domain_cap, crawl_cap, expires, not_before, uuid, site, occasion, n = unpack(record, 2)
     if was_stopped_after(name, place, timestamp, offset) then
       local crawl = load_name(name)
       if crawl then
         count(crawl.c, 'z:stopped', 1)
       end
       return refuse(offset, 'stopped')
+    end
+    if occasion then
+      if offset >= position and not is_first_of(occasion, n) then
+        return accept_again(name, uuid)
+      end
+      site = site ~= '' and site or nil
     end
     local c, run = run_for(name, expires, timestamp, offset)
     if expires ~= 0 then
@@ -220,7 +242,10 @@ do
   end
 
   function command(record, is_answered)
-    local offset, timestamp, action, request, name, priority = unpack(record, 2)
+    local offset, timestamp, action, request, name, priority, occasion, n = unpack(record, 2)
+    if occasion and not is_answered and not is_first_of(occasion, n) then
+      name = ''
+    end
     opened = {}
     flush_seeds()
     save_latest_seeds()
@@ -239,6 +264,17 @@ do
     end
     redis.call('XADD', K.actions, '*', unpack(fields))
   end
+end
+
+-- What a client says of a schedule, for redis-monitor to answer.
+local function schedule(record)
+  local _, _, action, request, field, definition, most = unpack(record, 2)
+  local outcome = steer_schedule(action, field, definition, most)
+  redis.call('XADD', K.actions, '*', 'name', 'schedule', 'request', request, 'outcome', outcome)
+end
+
+local function seen(record)
+  is_first_of(record[4], record[5])
 end
 
 -- `ahead` HASH "<place> <offset>" of stops that were done, and answered, before their turn.
@@ -292,7 +328,7 @@ local function save_epoch()
   end
 end
 
-local effects = { seed = seed, command = command_in_turn }
+local effects = { seed = seed, command = command_in_turn, schedule = schedule, seen = seen }
 if are_ahead and is_full(used, limit) then
   stop_ahead(1)
 end
@@ -324,4 +360,4 @@ for i = 1, #refused, 2 do
     told[#told + 1], told[#told + 2] = refused[i], refused[i + 1]
   end
 end
-return cmsgpack.pack({ 'OK', applied, runs, told, sites or '' })
+return cmsgpack.pack({ 'OK', applied, runs, told, sites or '', repeated })

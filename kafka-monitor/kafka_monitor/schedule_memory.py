@@ -1,0 +1,60 @@
+"""Schedules as Kafka remembers them, for a Redis that was lost or is an older copy of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import read_all
+from crawlstream.bus.records import Record
+from crawlstream.frontier.codec.schedules import names_of
+from crawlstream.frontier.schedules import Schedules
+from crawlstream.keys import Topics
+from crawlstream.model.recurring.schedule import ScheduleMark
+from crawlstream.wire import schedules
+
+_FIRED = ":fired"
+
+log = structlog.get_logger()
+
+
+class ScheduleMemory:
+    """Brings back what ``<prefix>.schedules`` tells, before any record takes effect."""
+
+    def __init__(self, known: Schedules, kafka: Kafka, topics: Topics) -> None:
+        self._known = known
+        self._kafka = kafka
+        self._topic = topics.schedules
+
+    async def recall(self) -> None:
+        """Tell Redis what it has forgotten; KafkaUnavailable, RedisUnavailable: ask again."""
+        marks = marks_of(await read_all(self._kafka, self._topic))
+        await self._known.reinstate(marks)
+        if marks:
+            log.warning("recover", schedules=sum(mark.schedule is not None for mark in marks))
+
+
+def marks_of(records: Sequence[Record]) -> list[ScheduleMark]:
+    """The marks in records, schedules first; one that cannot be read is told and left out."""
+    marks = []
+    for record in records:
+        try:
+            mark = _mark(record)
+        except ValueError as error:
+            log.warning("recover", outcome="unreadable", error=str(error))
+            continue
+        if mark is not None:
+            marks.append(mark)
+    return sorted(marks, key=lambda mark: mark.schedule is None)
+
+
+def _mark(record: Record) -> ScheduleMark | None:
+    if record.value:
+        return schedules.decode_mark(record.value)
+    key = (record.key or b"").decode()
+    if key.endswith(_FIRED):
+        return None
+    appid, name = names_of(key)
+    return ScheduleMark(appid=appid, name=name, removed_ms=record.timestamp_ms)

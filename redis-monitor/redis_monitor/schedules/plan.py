@@ -1,0 +1,62 @@
+"""What is to be done about a schedule that is due: from its state and the time, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crawlstream.model.recurring.schedule import ScheduleState, Skip
+from crawlstream.model.recurring.times import due_at, latest_due, next_due, times_between
+
+GRACE_S = 30
+"""A firing is never skipped for being late by less: so long another monitor may take to go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be done, if nothing is in the way."""
+
+    last: int
+    """The latest time that is dealt with by this."""
+    due: int
+    """When the schedule is to be looked at next; -1: never again."""
+    firing: int | None = None
+    """The time that it fires for."""
+    late_s: int = 0
+    is_asked: bool = False
+    """Whether somebody asked for this firing."""
+    skips: Sequence[Skip] = ()
+    """Times at which it does not fire, whatever is in the way."""
+
+
+def plan(state: ScheduleState, now: int) -> Plan:
+    """Of all that is due the latest time fires, unless it is too late; the others are missed.
+
+    What somebody has asked for comes after that, and whether the schedule is paused or not.
+    """
+    schedule, after = state.schedule, max(state.last, state.since)
+    latest = latest_due(schedule, after, now)
+    if latest is None:
+        if state.fire:
+            last = max(state.last, state.fire)
+            due = _next(state, max(last, state.since))
+            return Plan(last=last, due=due, firing=state.fire, is_asked=True)
+        return Plan(last=state.last, due=_next(state, after))
+    missed = times_between(schedule, after, latest)
+    told = Plan(last=latest, due=_next(state, latest))
+    if state.is_paused:
+        return _skipping(told, Skip(latest, "paused", len(missed) + 1))
+    skips = [Skip(missed[-1], "missed", len(missed))] if missed else []
+    late_s = now - due_at(schedule, latest)
+    if late_s > max(schedule.catch_up_s, GRACE_S):
+        return _skipping(told, *skips, Skip(latest, "late"))
+    return Plan(last=latest, due=told.due, firing=latest, late_s=late_s, skips=skips)
+
+
+def _skipping(told: Plan, *skips: Skip) -> Plan:
+    return Plan(last=told.last, due=told.due, skips=skips)
+
+
+def _next(state: ScheduleState, after: int) -> int:
+    due = next_due(state.schedule, after)
+    return -1 if due is None else due

@@ -1,0 +1,294 @@
+"""Schedules in the frontier: what clients say of them, who fires them, what is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from crawlstream.frontier import schedules as frontier_schedules
+from crawlstream.model.effects import OwedSchedule
+from crawlstream.model.recurring.schedule import (
+    Do,
+    Fired,
+    Occasion,
+    Schedule,
+    ScheduleState,
+    Skip,
+    Turn,
+)
+from support.frontier.bench import CRAWL, KEYS, Bench
+
+NIGHTLY = Schedule(
+    appid="app",
+    name="nightly",
+    cron="30 2 * * *",
+    zone="Europe/Berlin",
+    crawl={"crawlid": "crawl"},
+    seeds=[{"url": "http://a.com/"}],
+)
+AT = int(time.time())
+FED = Fired(AT, CRAWL, 1, 0)
+
+
+async def say(bench: Bench, do: Do, schedule: Schedule = NIGHTLY, most: int = 10) -> str:
+    """Feed a request about a schedule; what redis-monitor is to answer."""
+    await bench.feed.put(bench.feed.schedule(do, schedule, most=most))
+    (action,) = await bench.reader.actions(count=10, block_ms=0)
+    await bench.reader.answered([action.id])
+    return action.outcome
+
+
+async def state(bench: Bench, schedule: Schedule = NIGHTLY) -> ScheduleState:
+    """A schedule that there is."""
+    found = await bench.frontier.schedules.one(*schedule.key)
+    assert found is not None
+    return found
+
+
+async def due(bench: Bench, by: str = "me") -> list[str]:
+    """Names of what is due."""
+    found = await bench.frontier.schedules.due(by, most=10)
+    return [one.schedule.name for one in found.due]
+
+
+async def told(bench: Bench) -> list[OwedSchedule]:
+    """What is owed about schedules; it is published by this."""
+    owed = await bench.reader.owed(count=100, block_ms=0)
+    await bench.reader.published([one.id for one in owed])
+    return [one for one in owed if isinstance(one, OwedSchedule)]
+
+
+def turn(of: ScheduleState, **what: object) -> Turn:
+    """It was dealt with, and is looked at again far in the future."""
+    values: dict[str, object] = {"last": AT, "due": 4_000_000_000, **what}
+    return Turn(state=of, **values)  # type: ignore[arg-type]
+
+
+async def test_it_is_kept_as_it_was_set(bench: Bench) -> None:
+    """Nothing of it is lost; it fires after the time at which it took effect."""
+    assert await say(bench, "set") == "set"
+    found = await state(bench)
+    assert found.schedule == NIGHTLY
+    assert abs(found.since - time.time()) < 60
+    assert await bench.frontier.schedules.all("app") == [found]
+    assert await bench.frontier.schedules.all("another") == []
+
+
+async def test_set_again_it_goes_on(bench: Bench) -> None:
+    """It is replaced; how far it has come, and whether it is paused, stays."""
+    await say(bench, "set")
+    await say(bench, "pause")
+    assert await bench.frontier.schedules.done(turn(await state(bench), fired=FED))
+    assert await say(bench, "set", replace(NIGHTLY, cron="0 4 * * *")) == "replaced"
+    found = await state(bench)
+    assert (found.schedule.cron, found.is_paused, found.last, found.fired) == (
+        *("0 4 * * *", True),
+        *(AT, 1),
+    )
+    assert await due(bench) == ["nightly"]
+
+
+async def test_there_is_a_limit(bench: Bench) -> None:
+    """One more than may be is refused; one that there is may still be replaced."""
+    assert await say(bench, "set", most=1) == "set"
+    assert await say(bench, "set", replace(NIGHTLY, name="other"), most=1) == "too_many"
+    assert await say(bench, "set", most=1) == "replaced"
+    assert await say(bench, "set", replace(NIGHTLY, name="other"), most=2) == "set"
+
+
+@pytest.mark.parametrize("do", ["remove", "pause", "resume", "fire", "show"])
+async def test_what_is_unknown_stays_so(bench: Bench, do: Do) -> None:
+    """Nothing comes to be by asking."""
+    assert await say(bench, do) == "unknown"
+    assert await bench.frontier.schedules.one(*NIGHTLY.key) is None
+    assert await told(bench) == []
+
+
+async def test_removed_it_is_gone(bench: Bench) -> None:
+    """It is not due any more; Kafka is told; its keys end."""
+    await say(bench, "set")
+    await told(bench)
+    assert await say(bench, "remove") == "removed"
+    assert await due(bench) == []
+    (owed,) = await told(bench)
+    assert (owed.kind, owed.mark.name) == ("schedule_removed", "nightly")
+    assert owed.mark.removed_ms
+    assert await bench.redis.ttl(KEYS.schedule("app:nightly")) > 0
+    assert await say(bench, "set") == "set"
+    assert await bench.redis.ttl(KEYS.schedule("app:nightly")) == -1
+
+
+async def test_one_looks_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one redis-monitor was given nobody else gets, until its time is over."""
+    await say(bench, "set")
+    monkeypatch.setattr(frontier_schedules, "CLAIM_MS", 300)
+    assert await due(bench, "a") == ["nightly"]
+    assert await due(bench, "b") == []
+    assert await due(bench, "a") == ["nightly"]
+    await asyncio.sleep(0.35)
+    assert await due(bench, "b") == ["nightly"]
+
+
+async def test_it_is_told_once(bench: Bench) -> None:
+    """Two that fed the same firing: one of them tells, and the totals count one."""
+    await say(bench, "set")
+    await told(bench)
+    before = await state(bench)
+    schedules = bench.frontier.schedules
+    assert await schedules.done(turn(before, fired=FED, skips=[Skip(AT - 60, "missed", 2)]))
+    assert not await schedules.done(turn(before, fired=FED))
+    skipped, fired = await told(bench)
+    assert skipped.event is not None
+    assert fired.event is not None
+    assert (skipped.event.reason, skipped.event.count, skipped.event.crawl) == ("missed", 2, None)
+    assert (fired.event.at, fired.event.seeds, fired.event.crawl) == (AT, 1, CRAWL)
+    assert (fired.mark.last, fired.mark.last_crawl) == (AT, CRAWL)
+    after = await state(bench)
+    assert (after.fired, after.skipped, after.skips, after.fired_at) == (1, 2, 0, AT)
+    assert await due(bench) == []
+
+
+async def test_a_change_meanwhile_is_looked_at_again(bench: Bench) -> None:
+    """The firing is told all the same; the schedule is due at once, for the new times."""
+    await say(bench, "set")
+    before = await state(bench)
+    await say(bench, "set", replace(NIGHTLY, cron="0 4 * * *"))
+    assert await bench.frontier.schedules.done(turn(before, fired=FED))
+    assert await due(bench) == ["nightly"]
+    assert (await state(bench)).schedule.cron == "0 4 * * *"
+
+
+async def test_removed_meanwhile_it_does_not_come_back(bench: Bench) -> None:
+    """Neither by a firing that was under way nor by one that begins."""
+    await say(bench, "set")
+    before = await state(bench)
+    await say(bench, "remove")
+    assert not await bench.frontier.schedules.begin(before, AT, stops=False)
+    assert not await bench.frontier.schedules.done(turn(before, fired=FED))
+    assert await bench.frontier.schedules.all() == []
+
+
+async def test_whoever_goes_on_knows_how_it_began(bench: Bench) -> None:
+    """Until it has fired; one that has been brought to its end cannot begin again."""
+    await say(bench, "set")
+    before = await state(bench)
+    assert await bench.frontier.schedules.begin(before, AT, stops=True)
+    begun = await state(bench)
+    assert (begun.begun, begun.is_stopping) == (AT, True)
+    assert await bench.frontier.schedules.done(turn(begun, fired=FED))
+    after = await state(bench)
+    assert (after.begun, after.is_stopping) == (0, False)
+    assert not await bench.frontier.schedules.begin(before, AT, stops=True)
+
+
+async def test_a_firing_that_was_asked_for_comes_once(bench: Bench) -> None:
+    """Asked for twice before it happens, it is one; its time is none that was dealt with."""
+    await say(bench, "set")
+    assert await bench.frontier.schedules.done(turn(await state(bench), last=AT + 100))
+    assert await say(bench, "fire") == "fires"
+    asked = await state(bench)
+    assert asked.fire == AT + 101
+    assert await say(bench, "fire") == "fires"
+    assert (await state(bench)).fire == asked.fire
+    assert await due(bench) == ["nightly"]
+    done = turn(asked, last=asked.fire, fired=replace(FED, at=asked.fire), is_asked=True)
+    assert await bench.frontier.schedules.done(done)
+    assert not await bench.frontier.schedules.done(done)
+    assert (await state(bench)).fire == 0
+
+
+async def test_asked_for_while_it_fires_it_fires_again(bench: Bench) -> None:
+    """A firing of its own time does not stand for one that was asked for later."""
+    await say(bench, "set")
+    before = await state(bench)
+    await say(bench, "fire")
+    asked = await state(bench)
+    assert await bench.frontier.schedules.done(turn(before, last=asked.fire - 1, fired=FED))
+    assert (await state(bench)).fire == asked.fire
+    assert await due(bench) == ["nightly"]
+
+
+async def test_three_skips_in_a_row_are_seen(bench: Bench) -> None:
+    """Those of a pause do not count; a firing ends the row."""
+    await say(bench, "set")
+    schedules = bench.frontier.schedules
+
+    async def skip(at: int, reason: str, count: int = 1) -> int:
+        skips = [Skip(at, reason, count)]
+        assert await schedules.done(turn(await state(bench), last=at, skips=skips))
+        return (await schedules.due("me", most=10)).skipping
+
+    assert await skip(AT, "paused", 5) == 0
+    assert await skip(AT + 1, "running") == 0
+    assert await skip(AT + 2, "crawl_paused", 2) == 1
+    found = await state(bench)
+    assert (found.skips, found.skipped, found.reason) == (3, 8, "crawl_paused")
+    assert await schedules.done(turn(found, last=AT + 3, fired=FED))
+    assert (await schedules.due("me", most=10)).skipping == 0
+
+
+async def test_its_end_is_not_looked_at(bench: Bench) -> None:
+    """A schedule that never fires again is still there, and may be fired by hand."""
+    await say(bench, "set")
+    assert await bench.frontier.schedules.done(turn(await state(bench), due=-1))
+    assert (await state(bench)).due == -1
+    assert await due(bench) == []
+    await say(bench, "fire")
+    assert await due(bench) == ["nightly"]
+
+
+async def test_repetitions_are_counted_with_it(bench: Bench) -> None:
+    """Where there is such a schedule; a name that nobody has set leaves no key."""
+    await say(bench, "set")
+    feed = bench.feed
+    for name in ("nightly", "nobody"):
+        for _ in range(3):
+            await feed.put(feed.seed("a.com/", occasion=Occasion(name, AT, 0)))
+    assert (await state(bench)).repeated == 2
+    assert not await bench.redis.exists(KEYS.schedule("app:nobody"))
+
+
+async def test_an_empty_redis_is_told_all(bench: Bench) -> None:
+    """Definition, pause and how far it has come; then it goes on from there."""
+    await say(bench, "set")
+    await say(bench, "pause")
+    assert await bench.frontier.schedules.done(turn(await state(bench), fired=FED))
+    marks = [one.mark for one in await told(bench)]
+    before = await state(bench)
+    await bench.redis.flushdb()
+    await bench.frontier.schedules.reinstate(sorted(marks, key=lambda one: not one.schedule))
+    after = await state(bench)
+    for name in ("schedule", "version", "is_paused", "since", "last", "last_crawl"):
+        assert getattr(after, name) == getattr(before, name), name
+    assert await due(bench) == ["nightly"]
+
+
+async def test_an_older_copy_learns_and_nothing_goes_back(bench: Bench) -> None:
+    """What is newer in Redis stays; what was removed is not there again, in either."""
+    await say(bench, "set")
+    await say(bench, "set", replace(NIGHTLY, name="gone"))
+    old = [one.mark for one in await told(bench)]
+    await say(bench, "set", replace(NIGHTLY, cron="0 4 * * *"))
+    await say(bench, "remove", replace(NIGHTLY, name="gone"))
+    new = [one.mark for one in await told(bench)]
+    schedules = bench.frontier.schedules
+    await schedules.reinstate(old)
+    assert [one.schedule.cron for one in await schedules.all()] == ["0 4 * * *"]
+    await bench.redis.flushdb()
+    await schedules.reinstate(old)
+    assert len(await schedules.all()) == 2
+    removed = replace(new[1], removed_ms=new[1].removed_ms + 1_000)
+    await schedules.reinstate([new[0], removed])
+    assert [one.schedule.cron for one in await schedules.all()] == ["0 4 * * *"]
+
+
+async def test_what_cannot_be_read_holds_up_nobody(bench: Bench) -> None:
+    """A definition of another version is left out; the others are found."""
+    await say(bench, "set")
+    await say(bench, "set", replace(NIGHTLY, name="odd"))
+    await bench.redis.hset(KEYS.schedule("app:odd"), "definition", "{}")
+    assert await due(bench) == ["nightly"]
+    assert [one.schedule.name for one in await bench.frontier.schedules.all()] == ["nightly"]

@@ -1,0 +1,294 @@
+"""Schedules between real monitors: fired once in effect, told, and back after a loss of Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.witness import Witness
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.schedules import DueSchedules
+from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Outcome, Settle
+from crawlstream.model.recurring.schedule import ScheduleState
+from crawlstream.model.state import CrawlState
+from support import servers
+from support.monitors import MonitorCluster, MonitorProcess, Servers
+from support.waiting import WaitUntil
+
+APP = "recur"
+SEEDS = 300
+WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
+NEVER = "0 0 29 2 *"
+"""So seldom that it fires by request only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A kafka-monitor, and a Redis of this test's own."""
+
+    cluster: MonitorCluster
+    witness: Witness
+
+    @contextmanager
+    def redis_monitor(self, **env: str) -> Iterator[MonitorProcess]:
+        """A redis-monitor for the length of the block."""
+        options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN}
+        with self.cluster.redis_monitor(**options, **env) as process:
+            yield process
+
+    def say(self, name: str, do: str, **more: object) -> str:
+        """Feed a request about a schedule; its uuid."""
+        uuid = f"{name}-{do}-{len(self.witness.records('outbound_firehose'))}"
+        told = {"uuid": uuid, "appid": APP, "schedule": name, "do": do, **more}
+        self.cluster.feed_in_order(f"{APP}:{name}", told)
+        return uuid
+
+    async def set(self, name: str, seeds: int = 3, **more: object) -> Mapping[str, Any]:
+        """Set a schedule whose crawl and spider have its name; the reply."""
+        crawl = {"crawlid": name, "spiderid": name, **dict(more.pop("crawl", {}))}  # type: ignore[call-overload]
+        told = {
+            "cron": NEVER,
+            "crawl": crawl,
+            "seeds": [f"http://site{number % 20}.example.com/{number}" for number in range(seeds)],
+            **more,
+        }
+        return await self.witness.answered(self.say(name, "set", **told))
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """What was told of a schedule, repeats under the same key left out."""
+        seen = {one.key: one.value for one in self.witness.records("events", schedule=name)}
+        return [(value["event"], value.get("reason", "")) for value in seen.values()]
+
+    async def crawl_state(self, name: str) -> CrawlState | None:
+        """The ledger of the crawl of a schedule."""
+        async with Redis(port=self.cluster.redis_port) as redis:
+            queries = Frontier(redis, self.cluster.keys).queries
+            return await queries.crawl_state(CrawlKey(name, APP, name), with_domains=False)
+
+    async def schedule(self, name: str) -> ScheduleState | None:
+        """A schedule, if there is one."""
+        async with Redis(port=self.cluster.redis_port) as redis:
+            return await Frontier(redis, self.cluster.keys).schedules.one(APP, name)
+
+    async def due(self) -> DueSchedules:
+        """What is due for nobody."""
+        async with Redis(port=self.cluster.redis_port) as redis:
+            return await Frontier(redis, self.cluster.keys).schedules.due("nobody", most=0)
+
+    async def has_admitted(self, name: str, count: int) -> bool:
+        """Whether the crawl of a schedule has so many pages, each once."""
+        state = await self.crawl_state(name)
+        assert state is None or state.admitted <= count
+        return state is not None and state.admitted == count
+
+    async def crawl_all(self, name: str, count: int, wait_until: WaitUntil) -> None:
+        """Fetch so many pages of a crawl, until it has finished."""
+        async with Redis(port=self.cluster.redis_port) as redis:
+            session = Frontier(redis, self.cluster.keys).session(f"worker-{name}", name)
+            done = 0
+
+            async def step() -> bool:
+                nonlocal done
+                done += await _settle_all(session)
+                assert done <= count
+                return done == count
+
+            await wait_until(step)
+            await session.retire()
+
+        async def is_over() -> bool:
+            state = await self.crawl_state(name)
+            return state is not None and state.state == "finished"
+
+        await wait_until(is_over)
+
+
+async def _settle_all(session: WorkerSession) -> int:
+    """Lease what is due and say that it is done; how much that was."""
+    leased = await session.exchange(want=200)
+    ends = [
+        Settle(token=hold.token, outcome=Outcome.DONE, reason="2xx", sent_ms=1)
+        for hold in leased.holds
+    ]
+    await session.exchange(settles=ends)
+    return len(ends)
+
+
+@pytest.fixture
+def place(
+    kafka_server: RunningServer, zookeeper_server: RunningServer, fresh_name: str, tmp_path: Path
+) -> Iterator[Place]:
+    """A kafka-monitor at work."""
+    home = tmp_path / "monitors"
+    home.mkdir()
+    with servers.redis(tmp_path / "redis") as server:
+        used = Servers(server, kafka_server, zookeeper_server)
+        cluster = MonitorCluster(used, name=f"recur{fresh_name}", home=home)
+        witness = Witness(cluster.kafka_hosts, cluster.prefix)
+        seconds = {"CRAWLSTREAM_SCHEDULE_MIN_S": "1", **WIDE_OPEN}
+        with cluster.kafka_monitor(**seconds):
+            yield Place(cluster, witness)
+        witness.close()
+
+
+async def test_it_fires_by_the_clock_and_says_what_it_skips(
+    place: Place, wait_until: WaitUntil
+) -> None:
+    """Seeds enter as one run; while that is under way, or paused, times are skipped, and told."""
+    with place.redis_monitor():
+        reply = await place.set("clock", cron="* * * * * *")
+        assert reply["next"]
+        assert not reply["paused"]
+        await wait_until(lambda: ("schedule_skipped", "running") in place.events("clock"))
+        await wait_until(lambda: place.has_admitted("clock", 3))
+        stop = {"appid": APP, "spiderid": "clock", "crawlid": "clock"}
+        await place.witness.answered(place.witness.ask(action="pause", **stop))
+        await wait_until(lambda: ("schedule_skipped", "crawl_paused") in place.events("clock"))
+
+        async def alarms() -> bool:
+            return (await place.due()).skipping == 1
+
+        await wait_until(alarms)
+        await place.witness.answered(place.say("clock", "pause"))
+        await wait_until(lambda: ("schedule_skipped", "paused") in place.events("clock"))
+        assert place.events("clock").count(("schedule_fired", "")) == 1
+        gone = await place.witness.answered(place.say("clock", "remove"))
+        assert "error" not in gone
+        assert await place.schedule("clock") is None
+        told = await place.witness.answered(place.say("clock", "show"))
+        assert told["error"] == "no such schedule"
+
+
+async def test_what_cannot_fire_is_refused(place: Place) -> None:
+    """As any request: with the reason, under its uuid."""
+    reply = await place.set("bad", cron="@daily")
+    assert (reply["action"], reply["schedule"]) == ("rejected", "bad")
+    assert "write `0 0 * * *`" in reply["errors"][0]
+
+
+@pytest.mark.parametrize("step", ["before_fire", "after_fire"])
+async def test_a_death_amid_a_firing_repeats_it_without_effect(
+    place: Place, step: str, wait_until: WaitUntil
+) -> None:
+    """Each seed enters once, the firing is told once, and what came again was counted."""
+    with place.redis_monitor(FAILPOINT=f"{step}:kill") as doomed:
+        await place.set("deaths", SEEDS)
+        place.say("deaths", "fire")
+        await wait_until(lambda: not doomed.is_running())
+    with place.redis_monitor():
+        await wait_until(lambda: ("schedule_fired", "") in place.events("deaths"))
+        await wait_until(lambda: place.has_admitted("deaths", SEEDS))
+        state = await place.schedule("deaths")
+        assert state is not None
+        assert (state.fired, state.skipped) == (1, 0)
+
+        async def counts_all() -> bool:
+            found = await place.schedule("deaths")
+            return found is not None and found.repeated == (SEEDS if step == "after_fire" else 0)
+
+        await wait_until(counts_all)
+        assert place.events("deaths") == [("schedule_fired", "")]
+        assert await place.has_admitted("deaths", SEEDS)
+
+
+async def test_a_death_amid_a_firing_that_stops_stops_once(
+    place: Place, wait_until: WaitUntil
+) -> None:
+    """The crawl of the last firing is stopped, that of this one is not."""
+    with place.redis_monitor():
+        await place.set("stops", overlap="stop")
+        place.say("stops", "fire")
+        await wait_until(lambda: place.has_admitted("stops", 3))
+        await wait_until(lambda: len(place.events("stops")) == 1)
+    with place.redis_monitor(FAILPOINT="after_fire:kill") as doomed:
+        place.say("stops", "fire")
+        await wait_until(lambda: not doomed.is_running())
+    with place.redis_monitor():
+        await wait_until(lambda: len(place.events("stops")) == 2)
+        assert place.events("stops")[1] == ("schedule_fired", "")
+
+        async def is_second() -> bool:
+            state = await place.crawl_state("stops")
+            return state is not None and (state.run, state.queued) == (2, 3)
+
+        await wait_until(is_second)
+        await place.crawl_all("stops", 3, wait_until)
+        endings = [one["event"] for one in place.witness.events("stops") if one["run"] == 1]
+        assert "crawl_stopped" in endings
+
+
+async def test_redis_emptied_between_two_firings(place: Place, wait_until: WaitUntil) -> None:
+    """The schedule is there again, paused as it was, and neither fires again what it has fired."""
+    with place.redis_monitor():
+        await place.set("lost", SEEDS)
+        await place.set("still")
+        await place.witness.answered(place.say("still", "pause"))
+        place.say("lost", "fire")
+        await place.crawl_all("lost", SEEDS, wait_until)
+        before = await place.schedule("lost")
+        assert before is not None
+        await wait_until(lambda: len(place.witness.events("lost", "crawl_finished")) == 1)
+        async with Redis(port=place.cluster.redis_port) as redis:
+            await redis.flushall()
+
+        async def is_back() -> bool:
+            return await place.schedule("lost") is not None
+
+        await wait_until(is_back)
+        after, still = await place.schedule("lost"), await place.schedule("still")
+        assert after is not None
+        assert still is not None
+        assert (after.schedule, after.last) == (before.schedule, before.last)
+        assert still.is_paused
+        place.say("lost", "fire")
+        await place.crawl_all("lost", SEEDS, wait_until)
+        await wait_until(lambda: place.events("lost") == [("schedule_fired", "")] * 2)
+
+
+async def test_redis_emptied_amid_a_firing(place: Place, wait_until: WaitUntil) -> None:
+    """Fed, crawled to its end, and not told: the repetition after the loss has no effect."""
+    with place.redis_monitor(FAILPOINT="after_fire:kill") as doomed:
+        await place.set("amid", SEEDS)
+        place.say("amid", "fire")
+        await wait_until(lambda: not doomed.is_running())
+        await wait_until(lambda: place.has_admitted("amid", SEEDS))
+    fired = await place.schedule("amid")
+    assert fired is not None
+    with place.redis_monitor():
+        await place.crawl_all("amid", SEEDS, wait_until)
+        await wait_until(lambda: len(place.events("amid")) == 1)
+        await wait_until(lambda: len(place.witness.events("amid", "crawl_finished")) == 1)
+        async with Redis(port=place.cluster.redis_port) as redis:
+            await redis.flushall()
+
+        async def is_back() -> bool:
+            return await place.schedule("amid") is not None
+
+        await wait_until(is_back)
+        seeds = [
+            {
+                "url": f"http://site{number % 20}.example.com/{number}",
+                "occasion": {"schedule": "amid", "at": fired.begun, "n": number},
+                "appid": APP,
+                "crawlid": "amid",
+                "spiderid": "amid",
+            }
+            for number in range(SEEDS)
+        ]
+        place.cluster.feed_in_order(f"{APP}:amid", *seeds)
+
+        async def has_seen_all() -> bool:
+            found = await place.schedule("amid")
+            return found is not None and found.repeated == SEEDS
+
+        await wait_until(has_seen_all)
+        assert await place.crawl_state("amid") is None

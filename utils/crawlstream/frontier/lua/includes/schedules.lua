@@ -1,0 +1,103 @@
+-- Schedules: what is fed again and again, and how far each has come.
+-- Guarantee: what a client says of a schedule takes effect in record order, with the position; its version
+--   grows with each change, also over its removal, so that Kafka and an older copy of Redis can be compared.
+-- `schedules` ZSET <appid>:<schedule> by when redis-monitor looks at it next, epoch seconds (0: now, inf:
+--   never again). `schedule:<field>` HASH: definition, version, paused, since, last, fire, begun, stops,
+--   crawl, fired_at, fed, awaits, fired, skipped, skips, skipped_at, reason, repeated, by, by_until; of a removed one only
+--   version.
+-- `skipping` SET of those that were skipped at least ALARM_SKIPS times in a row.
+-- Needs: wall (epoch ms), int.
+local REMEMBER_REMOVED_MS, ALARM_SKIPS = 24 * 3600 * 1000, 3
+
+local function owe_schedule(kind, field, details)
+  details.kind, details.schedule, details.time = kind, field, math.floor(wall / 1000)
+  redis.call('XADD', K.outbox, '*', 'record', cmsgpack.pack(details))
+end
+
+local function is_schedule(field)
+  return redis.call('HEXISTS', K.schedule(field), 'definition') == 1
+end
+
+-- Tell Kafka what is known of a schedule, so that a Redis made anew knows it, too.
+local function owe_definition(field)
+  local x = redis.call('HMGET', K.schedule(field), 'definition', 'version', 'paused', 'since')
+  owe_schedule('schedule_set', field, { definition = x[1], version = tonumber(x[2]),
+    paused = x[3] and true or false, since = tonumber(x[4]) })
+end
+
+local function note_version(field)
+  local key = K.schedule(field)
+  local before = tonumber(redis.call('HGET', key, 'version') or 0)
+  redis.call('HSET', key, 'version', int(math.max(wall, before + 1)))
+end
+
+-- A repetition of a firing's record came in; `field` may name a schedule that nobody has set.
+local function count_repeated(field)
+  if is_schedule(field) then
+    redis.call('HINCRBY', K.schedule(field), 'repeated', 1)
+  end
+end
+
+local change_schedule = {}
+
+-- Create or replace a schedule, unless there are `most` already; one that is paused stays so.
+function change_schedule.set(field, definition, most)
+  local key, is_known = K.schedule(field), is_schedule(field)
+  if not is_known and redis.call('ZCARD', K.schedules) >= most then
+    return 'too_many'
+  end
+  note_version(field)
+  redis.call('HSET', key, 'definition', definition, 'since', int(math.floor(wall / 1000)))
+  redis.call('PERSIST', key)
+  redis.call('ZADD', K.schedules, 0, field)
+  owe_definition(field)
+  return is_known and 'replaced' or 'set'
+end
+
+function change_schedule.remove(field)
+  local key = K.schedule(field)
+  note_version(field)
+  local version = redis.call('HGET', key, 'version')
+  redis.call('DEL', key)
+  redis.call('HSET', key, 'version', version)
+  redis.call('PEXPIRE', key, int(REMEMBER_REMOVED_MS))
+  redis.call('ZREM', K.schedules, field)
+  redis.call('SREM', K.skipping, field)
+  owe_schedule('schedule_removed', field, {})
+  return 'removed'
+end
+
+function change_schedule.pause(field)
+  note_version(field)
+  redis.call('HSET', K.schedule(field), 'paused', '1')
+  owe_definition(field)
+  return 'paused'
+end
+
+function change_schedule.resume(field)
+  note_version(field)
+  redis.call('HDEL', K.schedule(field), 'paused')
+  owe_definition(field)
+  return 'resumed'
+end
+
+-- Have it fire once, now; at a time that is none of its own. A firing that is still to come is this one.
+function change_schedule.fire(field)
+  local key = K.schedule(field)
+  local last = tonumber(redis.call('HGET', key, 'last') or 0)
+  redis.call('HSETNX', key, 'fire', int(math.max(math.floor(wall / 1000), last + 1)))
+  redis.call('ZADD', K.schedules, 0, field)
+  return 'fires'
+end
+
+function change_schedule.show()
+  return 'known'
+end
+
+-- Do to a schedule what a client says; answers what came of it.
+local function steer_schedule(action, field, definition, most)
+  if action ~= 'set' and not is_schedule(field) then
+    return 'unknown'
+  end
+  return change_schedule[action](field, definition, most)
+end

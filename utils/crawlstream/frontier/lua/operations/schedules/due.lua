@@ -1,0 +1,39 @@
+#!lua flags=allow-oom
+-- due: schedules whose time has come, for one redis-monitor for a while.
+-- Guarantee: no other is given them before `claim_ms` have passed, or `fired` has said what became of
+--   them. That saves work only: what two do at once takes effect once, see `occasions` and `fired`.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 name of the redis-monitor, 2 most schedules, 3 claim_ms.
+-- Returns: packed {epoch seconds, is there more, schedules, those that are skipped again and again,
+--   {field, {name, value …} …}}
+-- Cost: five commands a schedule that is due.
+--- include: keys
+local name, most, claim_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local wall = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Parts of an occasion, as 'occasions' has them.
+local OCCASIONS_A_PART = 4096
+
+-- Forget that seeds of the last firing are awaited, once intake has had the last of them.
+local function look_for_seeds(field, key)
+  local at, n = string.match(redis.call('HGET', key, 'awaits') or '', '^(%d+) (%d+)$')
+  local part = at and string.format('%d', math.floor(n / OCCASIONS_A_PART))
+  if at and redis.call('GETBIT', K.occasion(field .. ':' .. at, part), n % OCCASIONS_A_PART) == 1 then
+    redis.call('HDEL', key, 'awaits')
+  end
+end
+
+local fields = redis.call('ZRANGE', K.schedules, '-inf', time[1], 'BYSCORE', 'LIMIT', 0, most)
+local claimed = {}
+for _, field in ipairs(fields) do
+  local key = K.schedule(field)
+  local by = redis.call('HMGET', key, 'by', 'by_until')
+  if not by[1] or by[1] == name or tonumber(by[2]) <= wall then
+    redis.call('HSET', key, 'by', name, 'by_until', string.format('%d', wall + claim_ms))
+    look_for_seeds(field, key)
+    claimed[#claimed + 1] = field
+    claimed[#claimed + 1] = redis.call('HGETALL', key)
+  end
+end
+return cmsgpack.pack({ tonumber(time[1]), #fields == most and #claimed > 0, redis.call('ZCARD', K.schedules),
+  redis.call('SCARD', K.skipping), claimed })

@@ -1,0 +1,62 @@
+#!lua flags=allow-oom
+-- fired: what became of a schedule that was due, after Kafka has what it fed.
+-- Guarantee: told once, whoever says it and how often: only while the schedule has come as far as it had
+--   when it was read. What a client has changed since stays so, and has it looked at again.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {field, version, last, fire|0, new last, due|-1, was it asked for,
+--   {at, crawl, seeds, late_s} or {}, {at, reason, count …}}
+-- Returns: 1, or 0 where somebody else was first, or the schedule is gone.
+-- Cost: some ten commands.
+--- include: keys
+local int = function(number)
+  return string.format('%d', number)
+end
+local time = redis.call('TIME')
+local wall = time[1] * 1000 + math.floor(time[2] / 1000)
+--- include: schedules
+
+local field, version, last, fire, new_last, due, is_asked, fired, skips = unpack(cmsgpack.unpack(ARGV[1]))
+local key = K.schedule(field)
+local x = redis.call('HMGET', key, 'definition', 'version', 'last', 'fire', 'crawl')
+if not x[1] or tonumber(x[3] or 0) ~= last or is_asked and tonumber(x[4] or 0) ~= fire then
+  return 0
+end
+
+-- Pauses are meant; all else is counted until it fires again.
+local function count_skip(reason, amount)
+  redis.call('HINCRBY', key, 'skipped', int(amount))
+  local row = reason ~= 'paused' and redis.call('HINCRBY', key, 'skips', int(amount)) or 0
+  if row >= ALARM_SKIPS then
+    redis.call('SADD', K.skipping, field)
+  end
+end
+
+local crawl = fired[2] or x[5] or ''
+redis.call('HSET', key, 'last', int(new_last))
+for i = 1, #skips, 3 do
+  local at, reason, amount = skips[i], skips[i + 1], skips[i + 2]
+  count_skip(reason, amount)
+  redis.call('HSET', key, 'skipped_at', int(at), 'reason', reason)
+  owe_schedule('schedule_skipped', field, { at = at, reason = reason, count = amount, last = new_last,
+    crawl = crawl })
+end
+if fired[1] then
+  redis.call('HINCRBY', key, 'fired', 1)
+  redis.call('HSET', key, 'crawl', crawl, 'fired_at', int(fired[1]), 'fed', time[1],
+    'awaits', int(fired[1]) .. ' ' .. int(fired[3] - 1))
+  redis.call('HDEL', key, 'skips')
+  redis.call('SREM', K.skipping, field)
+  owe_schedule('schedule_fired', field, { at = fired[1], crawl = crawl, seeds = fired[3], late = fired[4],
+    last = new_last })
+end
+if is_asked or tonumber(x[4] or -1) == new_last then
+  redis.call('HDEL', key, 'fire')
+  x[4] = nil
+end
+redis.call('HDEL', key, 'by', 'by_until', 'begun', 'stops')
+local next_look = due < 0 and '+inf' or int(due)
+if tonumber(x[2]) ~= version or x[4] then
+  next_look = '0'
+end
+redis.call('ZADD', K.schedules, next_look, field)
+return 1

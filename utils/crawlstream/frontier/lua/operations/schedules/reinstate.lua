@@ -1,0 +1,48 @@
+#!lua flags=allow-oom
+-- reinstate: tell a Redis that is new, or was restored from an old copy, which schedules there are.
+-- Guarantee: safe to repeat. Nothing goes back: what Redis knows of a later version stays, and a schedule
+--   that was removed since is not there again.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {{field, version, definition, paused, since} …}, 2 packed {{field, last, crawl} …},
+--   3 packed {{field, removed at, epoch ms} …}
+-- Returns: how many there are now.
+-- Cost: some five commands a schedule.
+--- include: keys
+local int = function(number)
+  return string.format('%d', number)
+end
+
+for _, told in ipairs(cmsgpack.unpack(ARGV[1])) do
+  local field, version, definition, is_paused, since = unpack(told)
+  local key = K.schedule(field)
+  if version > tonumber(redis.call('HGET', key, 'version') or -1) then
+    redis.call('HSET', key, 'version', int(version), 'definition', definition, 'since', int(since))
+    redis.call('PERSIST', key)
+    if is_paused then
+      redis.call('HSET', key, 'paused', '1')
+    else
+      redis.call('HDEL', key, 'paused')
+    end
+    redis.call('ZADD', K.schedules, 0, field)
+  end
+end
+for _, told in ipairs(cmsgpack.unpack(ARGV[2])) do
+  local field, last, crawl = unpack(told)
+  local key = K.schedule(field)
+  if redis.call('HEXISTS', key, 'definition') == 1
+    and last > tonumber(redis.call('HGET', key, 'last') or -1) then
+    redis.call('HSET', key, 'last', int(last), 'crawl', crawl)
+    redis.call('ZADD', K.schedules, 0, field)
+  end
+end
+for _, told in ipairs(cmsgpack.unpack(ARGV[3])) do
+  local field, at = unpack(told)
+  local key = K.schedule(field)
+  local version = tonumber(redis.call('HGET', key, 'version') or -1)
+  if version >= 0 and version < at then
+    redis.call('DEL', key)
+    redis.call('ZREM', K.schedules, field)
+    redis.call('SREM', K.skipping, field)
+  end
+end
+return redis.call('ZCARD', K.schedules)

@@ -1,0 +1,1 @@
+"""What is fed again and again: schedules and occasions, and the times of a schedule."""

@@ -1,0 +1,235 @@
+"""Schedules as JSON: the request, the definition that is kept, the seeds of a firing, the marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.recurring.schedule import AT, STOP_NUMBER, Occasion, Schedule, ScheduleMark
+from crawlstream.model.recurring.times import cron_problem, smallest_gap_s, zone_problem
+from crawlstream.model.request import Refusal, RequestLimits, ScheduleRequest
+from crawlstream.wire import jsontext
+from crawlstream.wire.schemas import Schema
+from crawlstream.wire.seeds import crawl_request
+
+_SEED = Schema.bundled("scraper")
+_DEFINITION = ("cron", "zone", "crawl", "seeds", "overlap", "catch_up_s", "jitter_s", "until")
+_OF_A_FIRING = ("appid", "uuid", "occasion", "expires", "not_before")
+"""Fields of a crawl request that a schedule fills in by itself, or that are times of their own."""
+_OF_THE_CRAWL = ("crawlid", "spiderid")
+"""Fields that all seeds have in common: a firing is one crawl."""
+_EXAMPLE_AT = 1_767_225_600
+_MOST_PROBLEMS = 10
+
+
+def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> ScheduleRequest:
+    """The request of an object that fits the schema; InvalidRequest tells what no schema can say.
+
+    ``fields`` is left as it is.
+    """
+    do = fields.get("do", "set")
+    if do != "set":
+        told = [name for name in _DEFINITION if fields.get(name) is not None]
+        _refuse([f"$.{name}: must be given with `set` only" for name in told])
+        return ScheduleRequest(
+            uuid=fields["uuid"], appid=fields["appid"], name=fields["schedule"], do=do
+        )
+    wanted = ("cron", "crawl", "seeds")
+    _refuse([f"$.{name}: is required by `set`" for name in wanted if fields.get(name) is None])
+    if (size := len(jsontext.dumps(fields))) > limits.max_schedule_bytes:
+        _refuse([f"$: a schedule has at most {limits.max_schedule_bytes} bytes (got {size})"])
+    schedule = schedule_from(fields)
+    _refuse(list(_time_problems(schedule, limits)))
+    _refuse(_field_problems(schedule))
+    _check_seeds(schedule, limits)
+    return ScheduleRequest(
+        uuid=fields["uuid"], appid=fields["appid"], name=schedule.name, schedule=schedule
+    )
+
+
+def schedule_from(fields: Mapping[str, Any]) -> Schedule:
+    """The schedule that an object describes which fits the schema."""
+    told = {name: fields[name] for name in _DEFINITION if name in fields}
+    seeds = [{"url": seed} if isinstance(seed, str) else seed for seed in fields["seeds"]]
+    return Schedule(appid=fields["appid"], name=fields["schedule"], **{**told, "seeds": seeds})
+
+
+def encode_request(request: ScheduleRequest) -> bytes:
+    """The JSON of a request; ``schedule_request`` reads it."""
+    record: dict[str, object] = {
+        "uuid": request.uuid,
+        "appid": request.appid,
+        "schedule": request.name,
+        "do": request.do,
+    }
+    return jsontext.dumps(record | (definition(request.schedule) if request.schedule else {}))
+
+
+def definition(schedule: Schedule) -> dict[str, object]:
+    """What a schedule says, beside its names; seeds of nothing but a URL are written as such."""
+    told: dict[str, object] = {name: getattr(schedule, name) for name in _DEFINITION}
+    seeds = [seed["url"] if seed.keys() == {"url"} else dict(seed) for seed in schedule.seeds]
+    return {**told, "crawl": dict(schedule.crawl), "seeds": seeds}
+
+
+def decode_request(value: bytes) -> ScheduleRequest:
+    """The request that ``encode_request`` was given, which was judged when it came."""
+    fields = _object(value)
+    do = fields["do"]
+    schedule = schedule_from(fields) if do == "set" else None
+    return ScheduleRequest(
+        uuid=fields["uuid"],
+        appid=fields["appid"],
+        name=fields["schedule"],
+        do=do,
+        schedule=schedule,
+    )
+
+
+def encode(schedule: Schedule) -> bytes:
+    """A schedule as it is kept."""
+    names = {"appid": schedule.appid, "schedule": schedule.name}
+    return jsontext.dumps(names | definition(schedule))
+
+
+def decode(value: bytes) -> Schedule:
+    """The schedule that ``encode`` was given; ValueError for anything else."""
+    try:
+        return schedule_from(_object(value))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a schedule: {value[:40]!r}") from error
+
+
+def encode_mark(mark: ScheduleMark) -> bytes:
+    """What Kafka remembers of a schedule, as UTF-8 JSON; not of one that was removed."""
+    record: dict[str, object] = {"appid": mark.appid, "schedule": mark.name}
+    if mark.schedule is None:
+        crawl = asdict(mark.last_crawl) if mark.last_crawl else None
+        return jsontext.dumps(record | {"last": mark.last, "crawl_of_last": crawl})
+    more = {"version": mark.version, "paused": mark.is_paused, "since": mark.since}
+    return jsontext.dumps(record | more | definition(mark.schedule))
+
+
+def decode_mark(value: bytes) -> ScheduleMark:
+    """The mark in a record's value; ValueError for anything else."""
+    record = _object(value)
+    try:
+        appid, name = record["appid"], record["schedule"]
+        if "last" in record:
+            crawl = record["crawl_of_last"]
+            last_crawl = CrawlKey(**crawl) if crawl else None
+            return ScheduleMark(
+                appid=appid, name=name, last=int(record["last"]), last_crawl=last_crawl
+            )
+        return ScheduleMark(
+            appid=appid,
+            name=name,
+            version=int(record["version"]),
+            schedule=schedule_from(record),
+            is_paused=bool(record["paused"]),
+            since=int(record["since"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not the state of a schedule: {value[:40]!r}") from error
+
+
+def crawl_at(schedule: Schedule, at: int) -> CrawlKey:
+    """The crawl that the firing of a time feeds."""
+    stamp = datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%MZ")
+    crawlid = str(schedule.crawl.get("crawlid", "")).replace(AT, stamp)
+    return CrawlKey(str(schedule.crawl.get("spiderid", "link")), schedule.appid, crawlid)
+
+
+def seeds_of(schedule: Schedule, at: int) -> Iterator[dict[str, object]]:
+    """The crawl requests of a firing, in their order; a repetition makes the same."""
+    crawl = crawl_at(schedule, at)
+    shared = {**schedule.crawl, "appid": schedule.appid, "crawlid": crawl.crawlid}
+    for number, seed in enumerate(schedule.seeds):
+        occasion = asdict(Occasion(schedule.name, at, number))
+        # In this order kafka-monitor recognises the others by the first.
+        yield {"url": seed.get("url"), "occasion": occasion, **shared, **seed}
+
+
+def encode_seeds(schedule: Schedule, at: int) -> Sequence[bytes]:
+    """The crawl requests of a firing as records."""
+    return [jsontext.dumps(seed) for seed in seeds_of(schedule, at)]
+
+
+def encode_stop(schedule: Schedule, at: int, crawl: CrawlKey) -> bytes:
+    """The stop of an older crawl that goes before the seeds of a firing."""
+    occasion = asdict(Occasion(schedule.name, at, STOP_NUMBER))
+    uuid = f"schedule-{at}"
+    return jsontext.dumps({"action": "stop", "uuid": uuid, **asdict(crawl), "occasion": occasion})
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise InvalidRequest(Refusal.BAD_REQUEST, list(problems[:_MOST_PROBLEMS]))
+
+
+def _time_problems(schedule: Schedule, limits: RequestLimits) -> Iterator[str]:
+    if problem := zone_problem(schedule.zone):
+        yield f"$.zone: {problem}"
+    if problem := cron_problem(schedule.cron, min_s=limits.schedule_min_s):
+        yield f"$.cron: {problem}"
+        return
+    gap_s = smallest_gap_s(schedule.cron)
+    if gap_s < limits.schedule_min_s:
+        yield (
+            f"$.cron: fires every {gap_s} s; the smallest gap is {limits.schedule_min_s} s"
+            " (CRAWLSTREAM_SCHEDULE_MIN_S)"
+        )
+    if schedule.jitter_s >= gap_s:
+        yield f"$.jitter_s: must be less than {gap_s}, the smallest gap between two firings"
+
+
+def _field_problems(schedule: Schedule) -> list[str]:
+    found = [
+        f"$.crawl.{name}: a schedule cannot set it"
+        for name in ("url", *_OF_A_FIRING)
+        if name in schedule.crawl
+    ]
+    if "crawlid" not in schedule.crawl:
+        found.append("$.crawl: required field 'crawlid' is missing")
+    for number, seed in enumerate(schedule.seeds):
+        names = [name for name in (*_OF_A_FIRING, *_OF_THE_CRAWL) if name in seed]
+        found += [f"$.seeds[{number}].{name}: a seed cannot set it" for name in names]
+        if "url" not in seed:
+            found.append(f"$.seeds[{number}]: required field 'url' is missing")
+        if len(found) >= _MOST_PROBLEMS:
+            break
+    return found
+
+
+def _check_seeds(schedule: Schedule, limits: RequestLimits) -> None:
+    """Check what seeds share once, and of each what is its own."""
+    crawl = crawl_at(schedule, _EXAMPLE_AT)
+    _check_seed(0, next(seeds_of(schedule, _EXAMPLE_AT)), limits)
+    for number, seed in enumerate(schedule.seeds):
+        _check_seed(number, {"appid": crawl.appid, "crawlid": crawl.crawlid, **seed}, limits)
+
+
+def _check_seed(number: int, seed: Mapping[str, Any], limits: RequestLimits) -> None:
+    """Raise InvalidRequest where a seed would be refused when it is fed."""
+    if not _SEED.fits(seed):
+        _refuse([_of_seed(number, problem) for problem in _SEED.problems(seed)])
+    try:
+        crawl_request(seed, limits)
+    except InvalidRequest as error:
+        problems = [_of_seed(number, problem) for problem in error.problems]
+        raise InvalidRequest(error.reason, problems) from error
+
+
+def _of_seed(number: int, problem: str) -> str:
+    return problem.replace("$", f"$.seeds[{number}]", 1)
+
+
+def _object(value: bytes) -> Mapping[str, Any]:
+    record: Any = jsontext.loads(value)
+    if not isinstance(record, dict):
+        raise ValueError(f"not an object: {value[:40]!r}")  # noqa: TRY004  as of all bad bytes
+    return record
