@@ -21,6 +21,8 @@ from crawlstream.model.recurring.schedule import (
 )
 from support.frontier.bench import CRAWL, KEYS, Bench
 
+pytest_plugins = ["support.frontier.fixtures"]
+
 NIGHTLY = Schedule(
     appid="app",
     name="nightly",

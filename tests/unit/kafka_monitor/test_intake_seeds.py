@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Entry
-from crawlstream.model.effects import Effect
+from crawlstream.model.effects import Effect, Seed
+from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.requests import Router
 from crawlstream.wire.stored import encode_entry, encode_seed
@@ -37,6 +38,14 @@ _OTHERS = st.fixed_dictionaries(
         "body": st.sampled_from([None, "text"]),
         "uuid": st.sampled_from(["u1", "u2"]),
         "expires": st.sampled_from([0, 4_000_000_000]),
+        "occasion": st.sampled_from(
+            [
+                None,
+                {"schedule": "s", "at": 1_700_000_000, "n": 0},
+                {"schedule": "s", "at": 1_700_000_000, "n": 1},
+                {"schedule": "s", "at": 1_600_000_000, "n": 1},
+            ]
+        ),
     },
 )
 _REQUESTS = st.builds(lambda url, others: {**BASE, **others, "url": url}, _URLS, _OTHERS)
@@ -91,3 +100,34 @@ def test_a_plain_seed_is_stored_like_any_entry(url: str) -> None:
     """The short way to a stored seed ends at the same bytes."""
     origin = "demo.incoming-3-123456"
     assert encode_seed(url, origin) == encode_entry(Entry(url=url, origin=origin))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=6))
+def test_records_of_a_firing_are_known_by_the_first(numbers: list[int]) -> None:
+    """As redis-monitors write them; each keeps its own number, and one without has none."""
+    router = fresh()
+    for number in [*numbers, *numbers]:
+        occasion = {"schedule": "s", "at": 1_700_000_000, "n": number}
+        told = {"occasion": occasion} if number else {}
+        fields = {"url": f"http://a.example/{number}", **told, "appid": "app", "crawlid": "one"}
+        raw = json.dumps(fields, separators=(",", ":")).encode()
+        record = Record("demo.incoming", 2, 40, 1_700_000_000_000, None, raw)
+        handler, request = router.route(raw)
+        seed = asyncio.run(handler.handle(request, record))
+        assert isinstance(seed, Seed)
+        assert seed.occasion == (Occasion(**occasion) if number else None)  # type: ignore[arg-type]
+
+
+def test_an_occasion_is_looked_for_in_one_place_only() -> None:
+    """One that stands elsewhere, or twice, is read as JSON says: the last counts."""
+    router = fresh()
+    at = b'"schedule":"s","at":1700000000'
+    first = b'{"url":"http://a.example/1","occasion":{%b,"n":1},"appid":"app","crawlid":"one"' % at
+    twice = first + b',"occasion":{%b,"n":2}}' % at
+    for raw, number in ((first + b"}", 1), (twice, 2), (first + b"}", 1), (twice, 2)):
+        record = Record("demo.incoming", 2, 40, 1_700_000_000_000, None, raw)
+        handler, request = router.route(raw)
+        seed = asyncio.run(handler.handle(request, record))
+        assert isinstance(seed, Seed)
+        assert seed.occasion == Occasion("s", 1_700_000_000, number)

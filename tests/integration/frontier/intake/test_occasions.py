@@ -10,6 +10,8 @@ from crawlstream.model.effects import Seen
 from crawlstream.model.recurring.schedule import STOP_NUMBER, Occasion
 from support.frontier.bench import CRAWL, KEYS, Bench
 
+pytest_plugins = ["support.frontier.fixtures"]
+
 NOW = int(time.time())
 WEEK_S = 7 * 24 * 3600
 
