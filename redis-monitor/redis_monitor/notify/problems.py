@@ -17,9 +17,9 @@ from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.notice import Notice
-from crawlstream.model.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import living
+from crawlstream.stats.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from redis_monitor.notify.channel import name_of
 
 _LOOK_EVERY_S = 15.0

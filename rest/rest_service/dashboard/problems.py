@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from crawlstream.model import problem
-from crawlstream.model.problem import KAFKA_DOWN, start_command
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
+from crawlstream.stats.problem import KAFKA_DOWN, start_command
 from rest_service.service import Service
 
 Spiders = frozenset[str] | None

@@ -85,7 +85,7 @@ def test_errors_are_one_sentence(
         raise error
 
     monkeypatch.delenv("CRAWLSTREAM_DEBUG", raising=False)
-    monkeypatch.setattr("crawlstream.cli.down.down", fail)
+    monkeypatch.setattr("crawlstream.cli.machine.down.down", fail)
     assert run(["down"]) == status
     assert capsys.readouterr().err == said
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlstream.cli.status import _state, _Told
+from crawlstream.cli.machine.status import _state, _Told
 from crawlstream.local.supervisor import ProcessInfo
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState

@@ -10,7 +10,7 @@ import pytest
 from supervisor.options import ServerOptions
 
 from crawlstream.boot.local_note import repository
-from crawlstream.cli.up import _counts
+from crawlstream.cli.machine.up import _counts
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.crawlers import (
     BUNDLED,

@@ -40,15 +40,15 @@ _KEEP, _WORK = "Rules and maintenance", "Work on crawlstream"
 
 VERBS = {
     "demo": Verb(
-        "demo:demo",
+        "machine.demo:demo",
         "Crawl a bundled site with a cluster of its own, and check the result.",
         _START,
         joins_cluster=False,
     ),
-    "up": Verb("up:up", "Start a cluster on this machine.", _START, joins_cluster=False),
-    "down": Verb("down:down", "Stop the cluster on this machine.", _START),
-    "status": Verb("status:status", "Show the cluster's processes and counters.", _START),
-    "logs": Verb("logs:logs", "Show the logs of the cluster's processes.", _START),
+    "up": Verb("machine.up:up", "Start a cluster on this machine.", _START, joins_cluster=False),
+    "down": Verb("machine.down:down", "Stop the cluster on this machine.", _START),
+    "status": Verb("machine.status:status", "Show the cluster's processes and counters.", _START),
+    "logs": Verb("machine.logs:logs", "Show the logs of the cluster's processes.", _START),
     "crawl": Verb(
         "crawl.command:crawl", "Crawl from URLs, write the results and wait for the end.", _CRAWL
     ),

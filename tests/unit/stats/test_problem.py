@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlstream.model.problem import problems_of
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
+from crawlstream.stats.problem import problems_of
 
 _COUNTS: dict[str, Any] = dict.fromkeys(
     ("life", "clock_ms", "crawls", "queued", "delayed", "held", "workers", "outbox", "actions"), 0
