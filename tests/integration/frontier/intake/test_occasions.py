@@ -113,9 +113,9 @@ async def test_a_stop_of_a_firing_stops_once(bench: Bench) -> None:
 async def test_what_took_effect_in_a_lost_redis_is_seen(bench: Bench) -> None:
     """Its seed is not crawled again, and a repetition of it is one."""
     feed = bench.feed
-    feed.next += 1
-    seen = Seen(offset=0, timestamp_ms=1, appid="app", occasion=occasion())
-    await feed.put(seen)
+    feed.next += 2
+    seen = [Seen(offset=n, timestamp_ms=1, appid="app", occasion=occasion()) for n in range(2)]
+    assert (await feed.put(*seen)).repeated == 0
     answer = await feed.put(feed.seed("a.com/", occasion=occasion()))
     assert answer.repeated == 1
     assert await bench.frontier.queries.crawl_state(CRAWL) is None

@@ -8,8 +8,9 @@
 local REMEMBER_OCCASION_S, OCCASIONS_A_PART = 8 * 24 * 3600, 4096
 local parts_kept, repeated = {}, 0
 
--- Whether this is the first record of the occasion, which is `<appid>:<schedule>:<at>`.
-local function is_first_of(occasion, n)
+-- Note a record of the occasion, which is `<appid>:<schedule>:<at>`; answers whether it was known, and
+-- the field of its schedule.
+local function note_occasion(occasion, n)
   local part = math.floor(n / OCCASIONS_A_PART)
   local key = K.occasion(occasion, int(part))
   local was_seen = redis.call('SETBIT', key, n % OCCASIONS_A_PART, 1) == 1
@@ -19,9 +20,15 @@ local function is_first_of(occasion, n)
     local from = math.max(math.floor(wall / 1000), tonumber(at))
     redis.call('EXPIREAT', key, int(from + REMEMBER_OCCASION_S))
   end
+  return was_seen, parts_kept[key]
+end
+
+-- Whether this is the first record of the occasion; repetitions are counted.
+local function is_first_of(occasion, n)
+  local was_seen, field = note_occasion(occasion, n)
   if was_seen then
     repeated = repeated + 1
-    count_repeated(parts_kept[key])
+    count_repeated(field)
   end
   return not was_seen
 end

@@ -274,7 +274,7 @@ local function schedule(record)
 end
 
 local function seen(record)
-  is_first_of(record[4], record[5])
+  note_occasion(record[4], record[5])
 end
 
 -- `ahead` HASH "<place> <offset>" of stops that were done, and answered, before their turn.
