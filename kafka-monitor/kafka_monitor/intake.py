@@ -24,7 +24,15 @@ from crawlstream.errors import (
     Unavailable,
 )
 from crawlstream.frontier.intake import FrontierIntake
-from crawlstream.model.effects import Command, Effect, IntakeBatch, IntakeResult, Seed, Seen
+from crawlstream.model.effects import (
+    Command,
+    Effect,
+    IntakeBatch,
+    IntakeResult,
+    ScheduleChange,
+    Seed,
+    Seen,
+)
 from crawlstream.model.request import Refusal
 from crawlstream.plugins.requests import Router
 from crawlstream.retry import up_to
@@ -38,7 +46,7 @@ TRIES = 3
 
 PAUSE_S = 0.1
 ASKED_LATELY_S = 600
-QUESTIONS = frozenset({"info", "stats"})
+QUESTIONS = frozenset({"info", "stats", "show"})
 """Commands that change nothing: to answer them twice is harmless."""
 LONGEST_TEXT = 500
 """Characters of an error's own text; what it quotes may be huge."""
@@ -153,9 +161,10 @@ class Intake:
             return None
         if isinstance(effect, Seed) and self._recovery.is_over(effect.crawl, record):
             return _seen(effect)
-        if isinstance(effect, Command) and not handler.replays:
+        if isinstance(effect, Command | ScheduleChange) and not handler.replays:
             is_late = record.timestamp_ms < (time.time() - ASKED_LATELY_S) * 1000
-            return None if is_late or effect.name not in QUESTIONS else effect
+            asked = effect.name if isinstance(effect, Command) else effect.do
+            return None if is_late or asked not in QUESTIONS else effect
         return effect
 
     async def _judge_one(
