@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from crawlstream.model import problem
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
+from crawlstream.stats import problem
 from crawlstream.stats.problem import KAFKA_DOWN, start_command
 from rest_service.service import Service
 
