@@ -176,4 +176,4 @@ class Witness:
 
 def _identity(event: Mapping[str, Any]) -> tuple[object, ...]:
     """What makes two event records one and the same event."""
-    return event["event"], event["run"], event.get("id")
+    return event["event"], event.get("run"), event.get("id"), event.get("at")
