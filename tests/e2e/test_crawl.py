@@ -42,6 +42,7 @@ ALWAYS_ADDED: dict[str, Any] = {
     "body_size": int,
     "run": int,
     "id": str,
+    "digest": str,
 }
 SOMETIMES_ADDED = {
     "parent_url",
