@@ -18,7 +18,8 @@ from crawling.robots.store import Note, RobotsBook
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier import sources
 from crawlstream.frontier.scripts import Scripts
-from support.frontier.bench import CRAWL, KEYS, links, open_bench
+from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
+from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.lua import LUA
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
@@ -189,8 +190,22 @@ async def _ask(redis: Redis) -> None:
     await frontier.positions.reposition("topic", 0, shown=0, offset=0)
     await frontier.inspector.page(CRAWL, "http://a.example/")
     await frontier.inspector.domain("a.example")
+    await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", Note(b"none", 1.0))
+
+
+async def _fire(bench: Bench) -> None:
+    schedules = bench.frontier.schedules
+    seeds = [{"url": "http://a.example/"}]
+    schedule = Schedule(
+        appid="app", name="nightly", cron="30 2 * * *", crawl={"crawlid": "crawl"}, seeds=seeds
+    )
+    await bench.feed.put(bench.feed.schedule("set", schedule, most=10))
+    (state,) = (await schedules.due("me", most=10)).due
+    await schedules.begin(state, 1, stops=False)
+    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0)))
+    await schedules.reinstate([ScheduleMark(appid="app", name="nightly", removed_ms=1)])
 
 
 def _lists(operation: str, arguments: Sequence[Any]) -> Iterator[tuple[Shape, Sequence[Any]]]:

@@ -13,7 +13,7 @@ from support.frontier.lua import LUA, forget_sources
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
 
-SEEDS = 300
+SEEDS = 1000
 """Most need five, some thirty, one more than a hundred."""
 STEPS = 20
 

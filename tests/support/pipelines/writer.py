@@ -29,7 +29,7 @@ from support.pipelines.results import record
 TOPIC = "5f0c2e9a-0000-4000-8000-000000000001"
 PAGES = 45
 _BATCH = 7
-_SEGMENT = 12
+_SEGMENT = 6
 
 
 def values() -> Sequence[bytes]:

@@ -285,7 +285,8 @@ async def test_a_person_with_a_key_of_an_application_walks_its_screens(
 
         await wait_until(is_live)
         assert await tab.run("location.pathname") == "/ui/crawls"
-        assert (await tab.text("nav")).split("\n") == ["Crawls", "Rejected", "Start a crawl"]
+        screens = ["Crawls", "Schedules", "Rejected", "Start a crawl"]
+        assert (await tab.text("nav")).split("\n") == screens
         await keyed.ask("all", "POST", "/v2/crawls", [_seed(SHOP, "later"), _seed(NEWS, "theirs2")])
 
         async def has_come() -> bool:

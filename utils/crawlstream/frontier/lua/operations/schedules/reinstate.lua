@@ -3,8 +3,8 @@
 -- Guarantee: safe to repeat. Nothing goes back: what Redis knows of a later version stays, and a schedule
 --   that was removed since is not there again.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {{field, version, definition, paused, since} …}, 2 packed {{field, last, crawl} …},
---   3 packed {{field, removed at, epoch ms} …}
+-- ARGV: 1 those that there are, packed {{field, version, definition, paused, since} …}, 2 how far each has
+--   come, packed {{field, last, crawl} …}, 3 those that were removed, packed {{field, epoch ms} …}
 -- Returns: how many there are now.
 -- Cost: some five commands a schedule.
 --- include: keys
