@@ -19,7 +19,7 @@ pytest_plugins = ["support.crawler.fixtures"]
 
 PAGES = 120
 
-OF_THE_MOMENT = frozenset({"crawlid", "id", "latency_ms", "timestamp"})
+OF_THE_MOMENT = frozenset({"crawlid", "digest", "id", "latency_ms", "timestamp"})
 OF_WHO_CAME_FIRST = frozenset({"depth", "parent_url"})
 """A page that several lead to has the one that was settled first for its parent."""
 
