@@ -43,6 +43,7 @@ TABLE = {
     "GET /ui/domains": "read",
     "GET /ui/processes": "read",
     "GET /ui/rejected": "read",
+    "GET /ui/schedules": "read",
     "GET /ui/rejected/one": "read",
     "GET /ui/submit": "read",
     "GET /docs": "read",
@@ -65,6 +66,11 @@ TABLE = {
     "PUT /v2/throttle/blacklist/{domain}": "operate",
     "DELETE /v2/throttle/blacklist/{domain}": "operate",
     "POST /v2/rejected/replay": "operate",
+    "GET /v2/schedules": "read",
+    "GET /v2/schedules/{appid}/{name}": "read",
+    "PUT /v2/schedules/{appid}/{name}": "operate",
+    "DELETE /v2/schedules/{appid}/{name}": "operate",
+    "POST /v2/schedules/{appid}/{name}/{verb}": "operate",
     "GET /v2/{name}": "read",
     "GET /v2/{name}/stream": "read",
     "GET /v2/{name}/export": "read",
@@ -79,7 +85,14 @@ OF_APPLICATIONS = {
     *("POST /v2/crawls", "POST /v2/check", "GET /v2/crawls", "GET /v2/crawl"),
     *("GET /v2/crawl/runs", "GET /v2/crawl/compare"),
     *("GET /ui/crawl/runs", "GET /ui/crawl/compare"),
-    *("POST /v2/crawl/{verb}", "POST /v2/rejected/replay"),
+    *(
+        "POST /v2/crawl/{verb}",
+        "POST /v2/rejected/replay",
+        "GET /ui/schedules",
+        "GET /v2/schedules",
+    ),
+    *("GET /v2/schedules/{appid}/{name}", "PUT /v2/schedules/{appid}/{name}"),
+    *("DELETE /v2/schedules/{appid}/{name}", "POST /v2/schedules/{appid}/{name}/{verb}"),
     *("GET /ui/url", "GET /ui/search", "GET /v2/frontier"),
     *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
 }
@@ -116,7 +129,7 @@ async def _status(route: str, secret: str | None) -> int:
     keys.append(ApiKey(role="operate", secret=_BOUND, appids=frozenset({"shop"})))
     gate = Gate(_behind, keyring=Keyring(keys), limiter=RateLimiter(0), max_body_bytes=1024)
     method, _, path = route.partition(" ")
-    path = path.format(verb="stop", domain="example.com", name="results")
+    path = path.format(verb="stop", domain="example.com", name="results", appid="shop")
     path = f"{path}/live.js" if path == "/static" else path
     headers = [(b"host", b"x")] + ([(b"x-api-key", secret.encode())] if secret else [])
     scope = {"type": "http", "method": method, "path": path, "query_string": b""}
