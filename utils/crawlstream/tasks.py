@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, overload
@@ -91,3 +91,12 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns; it runs on a loop of its own, even where one runs already."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """The errors of a group, and of groups in it; of any other error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from leaves_of(part)
+    else:
+        yield error

@@ -70,6 +70,11 @@ def test_the_list_of_verbs_loads_none_of_them() -> None:
         (SetupError("it is missing:\n  get it"), 1, "crawlstream: it is missing: get it\n"),
         (ConfigError("PORT: no"), 2, "crawlstream: PORT: no\n"),
         (ValueError("odd"), 1, "crawlstream: unexpected ValueError: odd\n"),
+        (
+            ExceptionGroup("of tasks", [ExceptionGroup("", [ValueError("odd")]), OSError("even")]),
+            1,
+            "crawlstream: unexpected ValueError: odd; OSError: even\n",
+        ),
     ],
 )
 def test_errors_are_one_sentence(

@@ -21,6 +21,7 @@ from crawlstream.chaos.nemesis import FAULTS
 from crawlstream.chaos.rounds import Outcome, Round, Say
 from crawlstream.chaos.scenarios import SCENARIOS, Scenario, chosen
 from crawlstream.local.home import default_home
+from crawlstream.tasks import leaves_of
 
 WORKERS = 2
 _PAGES_A_HOST = 40
@@ -161,16 +162,8 @@ async def _played(scenario: Scenario, round_: Round) -> Outcome:
     try:
         return await scenario.play(round_)
     except* (TimeoutError, RoundFailed) as failures:
-        why = "; ".join(map(str, _leaves(failures)))
+        why = "; ".join(map(str, leaves_of(failures)))
         raise RoundFailed(f"the round of {scenario.name} could not be played: {why}") from failures
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 async def run(options: Options, console: Console) -> bool:

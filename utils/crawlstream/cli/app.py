@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from crawlstream import __version__
 from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.tasks import leaves_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,8 @@ def run(arguments: Sequence[str]) -> int:
     except CrawlstreamError as error:
         return _refuse(str(error), 2 if isinstance(error, ConfigError) else 1)
     except Exception as error:  # noqa: BLE001  the last resort of a whole process
-        return _refuse(f"unexpected {type(error).__name__}: {error}", 1)
+        told = "; ".join(f"{type(leaf).__name__}: {leaf}" for leaf in leaves_of(error))
+        return _refuse(f"unexpected {told}", 1)
     return 0
 
 
