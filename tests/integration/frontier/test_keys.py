@@ -87,9 +87,10 @@ def _names_of_keys_module() -> set[str]:
     keys = FrontierKeys()
     made_up = {"crawl": CrawlKey("s", "a", "c")}
     names = set()
-    for name, method in inspect.getmembers(keys, inspect.ismethod):
+    for name, _function in inspect.getmembers(FrontierKeys, inspect.isfunction):
         if name[0] == "_" or name in _CHANNELS:
             continue
+        method = getattr(keys, name)
         parameters = inspect.signature(method).parameters
         key = method(*(made_up.get(parameter, f"<{parameter}>") for parameter in parameters))
         if isinstance(key, str) and key.startswith(keys.tag):
