@@ -55,7 +55,7 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
 ) -> None:
     """Repeats are dropped, a stop stores what is open, and the end of a run is an event."""
     cluster.describe(which="jsonl", more='where = {status = ["2xx"]}')
-    cluster.feed([*(record(n) for n in range(30)), record(3), record(90, status_code=404)])
+    cluster.feed([*(record(n) for n in range(30)), record(3), *[record(90, status_code=404)] * 2])
     process = cluster.process()
     with process.running():
         await wait_until(lambda: cluster.stored() == once(range(30)))
@@ -78,12 +78,12 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     account = {name: told[0][name] for name in ("read", "repeats", "delivered", "done", "silent")}
-    assert account == {"read": 32, "repeats": 1, "delivered": 30, "done": 31, "silent": 0}
+    assert account == {"read": 33, "repeats": 2, "delivered": 30, "done": 31, "silent": 0}
     assert (told[0]["pipeline"], told[0]["complete"]) == ("archive", True)
     assert told[0]["filtered"] == {"where.status": 1}
     assert cluster.stored() == once(range(33))
     (run,) = told_of_report(cluster)
-    assert (run["read"], run["delivered"], run["complete"], run["closed"]) == (35, 33, True, True)
+    assert (run["read"], run["delivered"], run["complete"], run["closed"]) == (36, 33, True, True)
     assert not list((cluster.home / "spool").iterdir()), "nothing is left in the spool"
     listed = cluster.command("list", "--json")
     assert orjson.loads(listed.stdout)["lag"] == 0, listed.stderr
