@@ -9,11 +9,15 @@ from functools import partial
 from typing import Any
 
 import orjson
+from redis.asyncio import Redis
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.topics import forget_records
+from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
+from crawlstream.stats.heartbeat import living
+from crawlstream.stats.pipelines import states_of
 from crawlstream.wire import events
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
@@ -41,6 +45,16 @@ def once(numbers: range) -> Counter[str]:
 def has_stored(cluster: PipelineCluster, pages: int) -> bool:
     """Whether so many pages are stored."""
     return cluster.stored("jsonl.zst").total() >= pages
+
+
+async def has_told(cluster: PipelineCluster, read: int) -> bool:
+    """Whether its heartbeat says that so much was read, and that nothing is left."""
+    async with Redis(port=int(cluster.env["REDIS_PORT"])) as redis:
+        keys = FrontierKeys(cluster.env["CRAWLSTREAM_NAMESPACE"])
+        found = states_of(await living(redis, keys))
+    return [(each.name, each.state, each.lag, each.read) for each in found] == [
+        ("archive", "running", 0, read)
+    ]
 
 
 def told_of_report(cluster: PipelineCluster) -> list[dict[str, Any]]:
@@ -73,6 +87,7 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
                 e for e in cluster.records(cluster.topics.events) if e["event"] == "run_delivered"
             ]
         )
+        await wait_until(partial(has_told, cluster, 33))
         cluster.feed(record(n) for n in range(30, 33))
         await wait_until(lambda: '"pages"' in process.logged() or cluster.stored()[page_id(32)])
         process.signal(signal.SIGTERM)

@@ -38,8 +38,7 @@ def _places(spiders: Mapping[str, int], former: Any = ()) -> dict[str, int]:
 
 
 def test_every_process_has_a_metrics_port_of_its_own(home: Home) -> None:
-    """A row in the order in which spiders are named, behind the monitors and REST, with a gap for
-    pipelines."""
+    """A row in the order of the spiders' names, behind the monitors and REST, around pipelines."""
     note_crawlers(home, scaled((), {"link": 64, "shop-2": 64, "shop": 64}, {}))
     layout = Layout(home=home, ports=Ports(), given={})
     crawlers = [layout.port_of("crawler", each.name) for each in crawlers_of(home)]
