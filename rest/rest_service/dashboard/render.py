@@ -21,6 +21,7 @@ SCREENS = (
     ("/", "Cluster"),
     ("/ui/crawls", "Crawls"),
     ("/ui/schedules", "Schedules"),
+    ("/ui/pipelines", "Pipelines"),
     ("/ui/domains", "Domains"),
     ("/ui/rejected", "Rejected"),
     ("/ui/processes", "Processes"),

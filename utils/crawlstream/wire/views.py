@@ -148,7 +148,10 @@ def counted(reasons: Mapping[str, int]) -> str:
 
 def process(one: Process) -> View:
     """A process; ``values`` are the settings that its equals have, too."""
-    return asdict(one)
+    told = asdict(one)
+    # They have a view of their own.
+    del told["pipelines"]
+    return told
 
 
 def run(one: CrawlRun) -> View:
