@@ -142,6 +142,14 @@ BUGS = {
         right="    at = last + 1",
         wrong="    at = #bands + 1",
     ),
+    "a crawl remembers as long as the operator says, whatever its seeds say": Bug(
+        right="return remember and remember * 1000 or dedupe_ms",
+        wrong="return dedupe_ms",
+    ),
+    "the seed that was read last says how long is remembered": Bug(
+        right="if is_latest(c, 'remember_by', timestamp, offset) then",
+        wrong="if true then",
+    ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",
         wrong="return math.max(room, 1), reason",

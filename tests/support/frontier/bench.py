@@ -96,6 +96,7 @@ class Feed:
         not_before: float = 0,
         timestamp_ms: int | None = None,
         occasion: Occasion | None = None,
+        remember: int | None = None,
         **profile: Any,
     ) -> Seed:
         """A crawl request for ``<domain>/<path>``, at the next offset."""
@@ -112,6 +113,7 @@ class Feed:
             expires=expires,
             not_before=not_before,
             occasion=occasion,
+            remember=remember,
         )
 
     def schedule(self, do: Do, schedule: Schedule, *, most: int = 1_000) -> ScheduleChange:

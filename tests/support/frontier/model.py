@@ -91,7 +91,15 @@ class Model:
         self.occasions.add((appid, occasion))
         return not known
 
-    def feed(self, crawl: CrawlKey, item: Item, *, expires: int, place: Place) -> str | int:
+    def feed(
+        self,
+        crawl: CrawlKey,
+        item: Item,
+        *,
+        expires: int,
+        place: Place,
+        remember: int | None = None,
+    ) -> str | int:
         """A seed: the run it enters, or "stopped"."""
         if self.was_stopped(crawl, place):
             if crawl in self.latest:
@@ -108,6 +116,8 @@ class Model:
         order = (place.at, partition, place.offset)
         if expires and order > generation.expires_by:
             generation.over_time, generation.expires_by = expires == 1, order
+        if remember is not None and order > generation.remember_by:
+            generation.remember, generation.remember_by = remember, order
         item.of = generation
         best = item.priority if generation.top is None else max(generation.top, item.priority)
         generation.top = best
@@ -459,8 +469,9 @@ class Model:
         """Nothing is known of a crawl any more, but that its run numbers are used."""
         self.run_floor = max(self.run_floor, self.latest.pop(crawl).run)
 
-    def finish(self, generation: Generation) -> None:
+    def finish(self, generation: Generation, now: int) -> None:
         """Its ending was published."""
+        generation.ended_at = now
         endings = {"running": "finished", "stopping": "stopped", "expiring": "expired"}
         generation.state = endings[generation.state]
         self.owed[f"crawl_{generation.state}", generation.crawl, generation.run] += 1

@@ -54,6 +54,13 @@ class Generation:
     expires_by: tuple[int, int, int] = (0, 0, 0)
     """Time, partition and offset of the seed that says when the run's time is over."""
 
+    ended_at: int = 0
+    """When its latest run came to its end."""
+    remember: int | None = None
+    """Seconds for which its dedupe outlives a finished run, as seeds have said."""
+    remember_by: tuple[int, int, int] = (0, 0, 0)
+    """Time, partition and offset of the seed that says so."""
+
     @property
     def is_open(self) -> bool:
         """Whether entries of it may be admitted."""

@@ -101,3 +101,11 @@ def test_a_pause_is_kept_beside_the_stop_and_the_run() -> None:
     keys = [Topics.run_key(one) for one in marks]
     assert len(set(keys[:3])) == 3
     assert keys[2] == keys[3]
+
+
+@pytest.mark.parametrize("remember", [None, 0, 86_400])
+def test_what_a_crawl_was_told_to_remember_comes_back_with_its_run(remember: int | None) -> None:
+    """The mark of a beginning has it, as far as seeds of earlier runs have said so."""
+    began = RunMark(crawl=CRAWL, state=RUNNING, run=2, positions={HERE: 7}, remember=remember)
+    assert decode(encode(began)) == began
+    assert Past([began]).fates() == [Fate(crawl=CRAWL, run=2, is_over=False, remember=remember)]

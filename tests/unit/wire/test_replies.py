@@ -131,6 +131,8 @@ def test_info_about_a_crawl() -> None:
         "filtered": {"duplicate": 7},
         "started": 1795251000,
         "last_activity": 1795251150,
+        "remember": None,
+        "counted": 0,
     }
     assert record == known | ledger
 

@@ -93,6 +93,9 @@ def rows_of(
     yield "pace", _pace(reply, ended, now=now)
     yield "started", moment(reply["started"], now=now)
     yield "active", moment(reply["last_activity"], now=now)
+    if reply.get("remember") is not None:
+        pages = counted(reply["counted"], "page")
+        yield "remembers", f"{pages}, for {duration(reply['remember'])} after a run"
     domains = sorted(reply["domains"].items(), key=lambda each: -each[1]["total"])
     for domain, backlog in domains[:_MOST_DOMAINS]:
         yield "queued at", f"{domain}: {counted(backlog['total'], 'page')}"

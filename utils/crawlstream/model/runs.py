@@ -26,6 +26,9 @@ class RunMark:
     an ended one and of what was told the offsets behind the last that it covers."""
     at_ms: int = 0
     """Time of the record that told it."""
+    remember: int | None = None
+    """Of a running run, how long what its crawl has seen outlives it, in seconds, if seeds of runs
+    before it have said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class Fate:
     """The latest that Kafka knows of."""
     is_over: bool
     is_paused: bool = False
+    remember: int | None = None
 
 
 class Past:
@@ -70,6 +74,7 @@ class Past:
                 run=mark.run,
                 is_over=mark.state != RUNNING or self._was_stopped(mark),
                 is_paused=self._is_paused(mark),
+                remember=mark.remember,
             )
             for crawl, mark in self._latest.items()
         ]

@@ -46,6 +46,10 @@ class CrawlState:
     redirected: int
     stopped: int
     expired: int
+    remember: int | None = None
+    """Seconds for which what it has seen outlives a finished run; None: as the operator has it."""
+    counted: int = 0
+    """Pages of all of its runs that page limits count, for as long as it is remembered."""
     spilled: int = 0
     """Admitted as far as is known; waiting in Kafka until Redis has room."""
     body_bytes: int = 0

@@ -249,4 +249,6 @@ def _ledger(state: CrawlState) -> _Record:
         "filtered": dict(state.filtered_by_reason),
         "started": int(state.started_at),
         "last_activity": int(state.last_activity),
+        "remember": state.remember,
+        "counted": state.counted,
     }

@@ -71,6 +71,8 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         started_at=number("started") / 1000,
         last_activity=number("active") / 1000,
         expires=number("expires"),
+        remember=number("remember") if "remember" in fields else None,
+        counted=number("counted"),
         admitted=number("admitted"),
         queued=number("queued"),
         delayed=number("delayed"),

@@ -125,7 +125,7 @@ local function positions(name)
   return reached
 end
 
--- Begin a run: the counters of the former one are dropped, caps and dedupe stay. One that was lost
+-- Begin a run: the counters of the former one are dropped; caps, dedupe and how long they last stay. One that was lost
 -- with an earlier Redis begins again under its own number.
 local function begin_run(c, name, run, lost)
   local key = K.ledger(c)
@@ -135,6 +135,9 @@ local function begin_run(c, name, run, lost)
     end
   end
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
+  if lost and lost.remember then
+    redis.call('HSETNX', key, 'remember', lost.remember)
+  end
   deltas[c] = nil  -- What this call has counted so far was of the former run.
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
@@ -144,7 +147,7 @@ local function begin_run(c, name, run, lost)
   redis.call('ZREM', K.forget, c)
   redis.call('HINCRBY', K.totals, 'running', 1)
   crawl_cache[c] = nil
-  owe('crawl_started', c, { positions = positions(name) })
+  owe('crawl_started', c, { positions = positions(name), remember = redis.call('HGET', key, 'remember') or nil })
 end
 
 -- What a person set, and what was found out about its waiting, ends with the run.
@@ -194,10 +197,11 @@ end
 
 -- The run that was under way when an earlier Redis was lost, and is above `latest`; told once.
 local function lost_run(name, latest)
-  local run, paused = string.match(redis.call('HGET', K.lost, name) or '', '^(%d+)(.*)$')
+  local run, state, remember = string.match(redis.call('HGET', K.lost, name) or '', '^(%d+) ?(%a*) ?(%d*)$')
   if run then
     redis.call('HDEL', K.lost, name)
-    return tonumber(run) > latest and { run = tonumber(run), is_paused = paused ~= '' } or nil
+    return tonumber(run) > latest and { run = tonumber(run), is_paused = state == 'paused',
+      remember = remember ~= '' and remember or nil } or nil
   end
 end
 

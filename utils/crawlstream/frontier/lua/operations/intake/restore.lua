@@ -9,7 +9,7 @@
 --   allowance had been used up now, for nobody knows what was sent before.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
---   {{name, run, is over, is paused} …}, {{kafka partition, until} …}, ttl_ms,
+--   {{name, run, is over, is paused, remember_s|-1} …}, {{kafka partition, until} …}, ttl_ms,
 --   is this the last of several calls}
 --   offset: where the partition begins if it has no position. until: the offset below which the
 --   records are the past of a Redis that was lost; -1: none was. The list has that of all partitions of
@@ -52,7 +52,7 @@ local function go_on(c, is_paused)
   end
 end
 
-local function decide(name, run, is_over, is_paused)
+local function decide(name, run, is_over, is_paused, remember)
   local record = load_name(name)
   if record and record.run > run then
     return
@@ -66,7 +66,8 @@ local function decide(name, run, is_over, is_paused)
     if record then
       let_end(name, record, run - 1)
     end
-    redis.call('HSET', K.lost, name, int(run) .. (is_paused and ' paused' or ''))
+    redis.call('HSET', K.lost, name, int(run) .. (is_paused and ' paused' or ' running')
+      .. (remember >= 0 and ' ' .. int(remember) or ''))
   end
 end
 

@@ -6,7 +6,7 @@
 --   becomes idle anew when it is resumed. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind,
+-- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds said), 3 limit of each kind,
 --   4 most entries that may wait of a crawl, 5 in all (0: any number), which `admit` goes by.
 -- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise, crawls to revisit,
 --   runs to abandon, is `watch` due, next_ms|-1 (nothing falls due before), is there more due now}
@@ -57,6 +57,12 @@ local function is_recovering()
   return false
 end
 
+-- How long what a crawl has seen outlives a run of it that has finished.
+local function remember_ms(c)
+  local remember = redis.call('HGET', K.ledger(c), 'remember')
+  return remember and remember * 1000 or dedupe_ms
+end
+
 local recovering = is_recovering()
 local ended = 0
 for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
@@ -66,7 +72,7 @@ for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
   if state == 'running' and crawl.recovered and recovering then
     redis.call('ZADD', K.idle, int(now), c)
   elseif ENDINGS[state] and not crawl.paused then
-    end_run(c, state == 'running' and dedupe_ms or REMEMBER_ENDED_MS)
+    end_run(c, state == 'running' and remember_ms(c) or REMEMBER_ENDED_MS)
     ended = ended + 1
   end
 end
