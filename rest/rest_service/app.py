@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crawlstream import __version__
 from crawlstream.errors import (
-    BadThrottleConfig,
+    BadTable,
     Conflict,
     CrawlstreamError,
     InvalidRequest,
@@ -185,7 +185,7 @@ def _refusal_of(error: CrawlstreamError) -> RequestRefused:
             return RequestRefused(
                 422, "The request is not valid.", code=str(error.reason), errors=error.problems
             )
-        case BadThrottleConfig():
+        case BadTable():
             return RequestRefused(422, str(error), code="bad_rule")
         case Conflict():
             return RequestRefused(409, str(error), code="conflict")

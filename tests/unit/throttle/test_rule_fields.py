@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from crawlstream.cli.throttle import set_rule
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
 from crawlstream.throttle.parse import table_of
@@ -86,5 +86,5 @@ def test_a_value_beyond_its_bounds_is_refused(field: RuleField) -> None:
 
     assert [field.value_of(read(value)) for value in (least, most)] == [least, most]
     for value in (least - 1, most + 1, "1", None, float("nan")):
-        with pytest.raises(BadThrottleConfig, match=rf"a\.test: {field.name} is .*, not"):
+        with pytest.raises(BadTable, match=rf"a\.test: {field.name} is .*, not"):
             read(value)
