@@ -28,7 +28,8 @@ def encode(mark: RunMark) -> bytes:
 
 def _of_some(mark: RunMark) -> dict[str, Any]:
     """What few marks have."""
-    return {} if mark.remember is None else {"remember": mark.remember}
+    remember = {} if mark.remember is None else {"remember": mark.remember}
+    return remember | ({"until": mark.until} if mark.until else {})
 
 
 def decode(value: bytes) -> RunMark:
@@ -42,6 +43,7 @@ def decode(value: bytes) -> RunMark:
             positions={place: int(at) for place, at in record["positions"].items()},
             at_ms=int(record["at_ms"]),
             remember=record.get("remember"),
+            until=int(record.get("until", 0)),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a run state: {value[:40]!r}") from error
