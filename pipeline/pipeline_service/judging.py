@@ -10,6 +10,8 @@ from crawlstream.model.delivered import Delivered
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from pipeline_service.account import run_of
 from pipeline_service.config import Pipeline
+from pipeline_service.quality.counts import Quality
+from pipeline_service.rows import Row
 
 UNREADABLE = "unreadable"
 
@@ -27,8 +29,18 @@ class Judged:
     """The run that it counts for, where it can be read."""
     filtered: str = ""
     """Why it is left out, as a code."""
-    problem: str = ""
-    """Why it is undelivered, as a sentence."""
+    reason: str = ""
+    """Why it is undelivered, as a code."""
+    errors: Sequence[str] = ()
+    """The same in sentences."""
+    stage: str = ""
+    """Which stage has refused it; empty: it did not come to one."""
+    id: str = ""
+    """Of the page, where it can be read."""
+    rows: Sequence[Row] | None = None
+    """What is written in place of the page; None: the page as it is."""
+    quality: Quality | None = None
+    """Of its items, where they are counted."""
 
 
 def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
@@ -38,14 +50,14 @@ def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
 
 def _judge(pipeline: Pipeline, record: Record) -> Judged:
     if record.unread:
-        return Judged(record, problem=record.unread)
+        return Judged(record, reason=UNREADABLE, errors=[record.unread])
     try:
         page = decode(record.value)
         if reason := pipeline.where.refuses(page):
-            return Judged(record, run=run_of(page), filtered=reason)
+            return Judged(record, run=run_of(page), filtered=reason, id=page.id)
         value = record.value or b""
         if not pipeline.keep_secrets:
             value, page = without_secrets(value, page)
-        return Judged(record, page, value, run_of(page))
+        return Judged(record, page, value, run_of(page), id=page.id)
     except NotAResult as error:
-        return Judged(record, problem=str(error))
+        return Judged(record, reason=UNREADABLE, errors=[str(error)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
+
+from pipeline_service.account import Tally
 
 RECORDS = Counter(
     "crawlstream_pipeline_records",
@@ -14,6 +16,22 @@ UNDELIVERED = Counter(
     "crawlstream_pipeline_undelivered",
     "Number of records on `undelivered`, by reason.",
     ["pipeline", "reason"],
+)
+FILTERED = Counter(
+    "crawlstream_pipeline_filtered",
+    "Number of pages that the pipeline does not want, by reason: a key of `where`, or a stage.",
+    ["pipeline", "reason"],
+)
+STAGE_SECONDS = Histogram(
+    "crawlstream_pipeline_stage_seconds",
+    "Seconds that a stage takes for one page.",
+    ["pipeline", "stage"],
+    buckets=(0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+)
+WORKER_DEATHS = Counter(
+    "crawlstream_pipeline_worker_deaths",
+    "Number of worker processes of stages that were lost, by cause: killed, memory or timeout.",
+    ["pipeline", "cause"],
 )
 SEGMENTS = Counter(
     "crawlstream_pipeline_segments",
@@ -41,3 +59,17 @@ BROKEN = Gauge(
     "1 while a pipeline has stopped because only an operator can help; /health says why.",
     ["pipeline"],
 )
+
+
+def note_records(pipeline: str, tally: Tally) -> None:
+    """Count records whose outcome is in the store."""
+    for outcome, count in (
+        ("delivered", tally.delivered),
+        ("repeats", tally.repeats),
+        ("filtered", tally.filtered.total()),
+        ("undelivered", tally.undelivered.total()),
+    ):
+        RECORDS.labels(pipeline, outcome).inc(count)
+    for counter, reasons in ((UNDELIVERED, tally.undelivered), (FILTERED, tally.filtered)):
+        for reason, count in reasons.items():
+            counter.labels(pipeline, reason).inc(count)

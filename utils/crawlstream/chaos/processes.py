@@ -18,7 +18,7 @@ from typing import Any
 from crawlstream.errors import SetupError
 from crawlstream.local.probes import PROBES
 from crawlstream.local.servers import Server
-from crawlstream.local.tether import die_with_parent
+from crawlstream.tether import die_with_parent
 
 _START_TIMEOUT_S = 60
 _QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}

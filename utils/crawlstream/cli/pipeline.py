@@ -58,7 +58,7 @@ def report(
 
 @pipeline.command()
 def check(names: Names = None) -> None:
-    """Check the file, the stores and the sources of pipelines.
+    """Check the file, the stages, the stores and the sources of pipelines.
 
     Exit code 2 if a pipeline is described wrongly or its store cannot be used safely.
 
@@ -93,7 +93,7 @@ def undelivered(
 ) -> None:
     """List, show or replay the records that a pipeline could not deliver.
 
-    A replayed record is stored in a file of its own, under the same name however often it is
+    A replayed record passes the stages again, and is stored in a file of its own, under the same name however often it is
     replayed. Exit code 1 if a record still cannot be delivered.
 
     Example: crawlstream pipeline undelivered replay archive --all

@@ -107,6 +107,10 @@ class Undelivered:
     edition: int
     rejection: Rejection
     """Why, and the record with its place in the source."""
+    stage: str = ""
+    """Which stage has refused it; empty: it did not come to one."""
+    id: str = ""
+    """Of the page, where it could be read."""
 
     @property
     def name(self) -> str:
