@@ -44,6 +44,12 @@ class Tally:
         rest = self.filtered.total() + self.undelivered.total()
         return self.read == self.delivered + self.repeats + rest
 
+    @property
+    def wanted(self) -> int:
+        """Pages that no ``where`` has filtered, repeats aside."""
+        others = sum(count for why, count in self.filtered.items() if why[:6] == "where.")
+        return self.read - self.repeats - others
+
     def add(self, other: Tally) -> None:
         """Add another's numbers."""
         self.read += other.read
@@ -54,12 +60,15 @@ class Tally:
         self.undelivered += other.undelivered
         self.quality.add(other.quality)
 
-    def as_record(self) -> dict[str, Any]:
-        """As an object of JSON."""
+    def numbers(self) -> dict[str, Any]:
+        """What became of records, as an object of JSON."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
-        reasons = {name: dict(sorted(getattr(self, name).items())) for name in _REASONS}
-        is_counted = self.quality.items or self.quality.fields
-        return numbers | reasons | (self.quality.as_record() if is_counted else {})
+        return numbers | {name: dict(sorted(getattr(self, name).items())) for name in _REASONS}
+
+    def as_record(self) -> dict[str, Any]:
+        """The same, and the quality of their items where it is counted."""
+        is_counted = self.quality.is_counted or self.quality.is_cut
+        return self.numbers() | (self.quality.as_record() if is_counted else {})
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Tally:
@@ -137,7 +146,7 @@ class Account:
         self.runs = {run: self.runs[run] for run in kept}
         self._seen = {run: self._seen[run] for run in kept}
         for run in kept[MOST_JUDGED:]:
-            self.runs[run].quality = Quality()
+            self.runs[run].quality.forget()
 
     def as_record(self) -> dict[str, Any]:
         """As an object of JSON."""

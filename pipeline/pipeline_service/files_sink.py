@@ -26,7 +26,7 @@ from pipeline_service.claims import Chain, Claim, new_writer
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
 from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
-from pipeline_service.repeats import Repeats
+from pipeline_service.repeats import Repeats, short
 from pipeline_service.rows import Shape
 from pipeline_service.segments import Segment, Spool, SpoolUnavailable, Written
 
@@ -54,6 +54,8 @@ class Part:
     """Offset of the next record to be written; None: the oldest."""
     durable: int | None = None
     """Offset of the first record that is not in the store for good."""
+    end: int = 0
+    """Offset behind the last record of the source, when it was asked last."""
     account: Account = field(default_factory=Account)
     """Of all finished segments."""
     known: Repeats = field(default_factory=lambda: Repeats(0))
@@ -78,6 +80,8 @@ class FilesSink:
         self.parts: dict[int, Part] = {}
         self.trouble = ""
         """What keeps pages from being written; empty: nothing."""
+        self.stored = 0
+        """Records of the segments that were finished here."""
         self._pipeline = pipeline
         self._store = store
         self._spool = spool
@@ -107,6 +111,13 @@ class FilesSink:
             if batch.start != part.next:
                 return part.next
             return await self._write(part, judged, batch.next, live)
+
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+        part, name = self.parts.get(number), short(page_id)
+        if part is None or part.segment is None:
+            return part is not None and name in part.known
+        return name in part.segment
 
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
@@ -272,6 +283,7 @@ class FilesSink:
         SEGMENTS.labels(name, why).inc()
         told = {"partition": part.number, "start": claim.start, "next": claim.next, "why": why}
         log.info("finish", pipeline=name, delivered=tally.delivered, **told)
+        self.stored += tally.read
         part.known.add(segment.ids)
         part.last, part.redo, part.account = claim, None, account
         part.durable = part.next = claim.next

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from typing import Any
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from pipeline_service.account import Tally
@@ -59,6 +63,44 @@ BROKEN = Gauge(
     "1 while a pipeline has stopped because only an operator can help; /health says why.",
     ["pipeline"],
 )
+RUNS = Counter(
+    "crawlstream_pipeline_runs",
+    "Number of runs that have ended and whose pages are stored: complete (a result was read of each"
+    " page that is done) or incomplete.",
+    ["pipeline", "outcome"],
+)
+RUNS_JUDGED = Counter(
+    "crawlstream_pipeline_runs_judged",
+    "Number of runs whose items were judged by `expect`: met or missed.",
+    ["pipeline", "outcome"],
+)
+RUN_WAITING_SECONDS = Gauge(
+    "crawlstream_pipeline_run_waiting_seconds",
+    "Time since the earliest end of a run whose pages are not all stored, as far as the process has"
+    " followed it; 0 if there is none.",
+    ["pipeline"],
+)
+ITEMS = Gauge(
+    "crawlstream_pipeline_items",
+    "Number of items of the last run that was stored.",
+    ["pipeline"],
+)
+SCORE = Gauge(
+    "crawlstream_pipeline_score",
+    "Mean share of valid items of the last run that was stored, over its required fields.",
+    ["pipeline"],
+)
+FIELD_PRESENT = Gauge(
+    "crawlstream_pipeline_field_present_ratio",
+    "Share of the items of the last run that was stored which have a field.",
+    ["pipeline", "field"],
+)
+FIELD_VALID = Gauge(
+    "crawlstream_pipeline_field_valid_ratio",
+    "Share of the items of the last run that was stored which have a field, and one that is valid.",
+    ["pipeline", "field"],
+)
+_OF_LAST_RUN = (ITEMS, SCORE, FIELD_PRESENT, FIELD_VALID)
 
 
 def note_records(pipeline: str, tally: Tally) -> None:
@@ -73,3 +115,48 @@ def note_records(pipeline: str, tally: Tally) -> None:
     for counter, reasons in ((UNDELIVERED, tally.undelivered), (FILTERED, tally.filtered)):
         for reason, count in reasons.items():
             counter.labels(pipeline, reason).inc(count)
+
+
+def begin_runs(pipeline: str) -> None:
+    """Say that nothing was counted yet: an alarm sees the first of a kind only so."""
+    for counter, outcomes in ((RUNS, ("complete", "incomplete")), (RUNS_JUDGED, ("met", "missed"))):
+        for outcome in outcomes:
+            counter.labels(pipeline, outcome)
+
+
+def note_run(pipeline: str, quality: Mapping[str, Any], *, is_complete: bool) -> None:
+    """Count a run whose pages are stored, and show how good its items are (`Judge.record`)."""
+    RUNS.labels(pipeline, "complete" if is_complete else "incomplete").inc()
+    if "ok" in quality:
+        RUNS_JUDGED.labels(pipeline, "met" if quality["ok"] else "missed").inc()
+    if not quality:
+        return
+    _forget_quality(pipeline)
+    ITEMS.labels(pipeline).set(quality["items"])
+    if "score" in quality:
+        SCORE.labels(pipeline).set(quality["score"])
+    for name, told in quality["fields"].items():
+        for gauge, share in ((FIELD_PRESENT, "present"), (FIELD_VALID, "valid")):
+            if share in told:
+                gauge.labels(pipeline, name).set(told[share])
+
+
+def note_waiting(pipeline: str, since: float | None) -> None:
+    """Show for how long a run has waited, since a time in epoch s; None: there is none."""
+    waited_s = 0 if since is None else max(time.time() - since, 0)
+    RUN_WAITING_SECONDS.labels(pipeline).set(waited_s)
+
+
+def forget_runs(pipeline: str) -> None:
+    """Show nothing of runs any more: another process does."""
+    _forget_quality(pipeline)
+    _remove(RUN_WAITING_SECONDS, pipeline)
+
+
+def _forget_quality(pipeline: str) -> None:
+    for gauge in _OF_LAST_RUN:
+        _remove(gauge, pipeline)
+
+
+def _remove(gauge: Gauge, pipeline: str) -> None:
+    gauge.remove_by_labels({"pipeline": pipeline})

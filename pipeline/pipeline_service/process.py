@@ -33,7 +33,7 @@ from crawlstream.bus.topics import ensure_topics
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.store.store import Store
 from crawlstream.tasks import beside, end
 from pipeline_service.config import Pipeline, chosen, load
@@ -85,7 +85,6 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
-            heartbeat = await _join(redis, settings, pipelines)
             flows = [
                 _flow(
                     settings,
@@ -98,6 +97,7 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
                 )
                 for each in pipelines
             ]
+            heartbeat = await _join(redis, settings, flows)
             helpers = [
                 heartbeat.run(),
                 *(_reported(settings, flow, stores, kafka=kafka, sink=sink) for flow in flows),
@@ -149,10 +149,16 @@ def check_format(pipeline: Pipeline) -> None:
         make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
 
 
-async def _join(redis: Redis, settings: Settings, pipelines: Sequence[Pipeline]) -> Heartbeat:
+async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
     """Say who we are; without Redis that waits. ConfigError: an equal has another file."""
-    values = {f"[pipeline.{each.name}]": each.digest for each in pipelines}
-    heartbeat = Heartbeat(redis, settings.keys, Process(kind="pipeline", values=values))
+    values = {f"[pipeline.{each.pipeline.name}]": each.pipeline.digest for each in flows}
+    heartbeat = Heartbeat(
+        redis,
+        settings.keys,
+        Process(kind="pipeline", values=values),
+        work=lambda: Work(sum(each.stored for each in flows)),
+        pipelines=lambda: {each.pipeline.name: each.told(settings.topics) for each in flows},
+    )
     try:
         await heartbeat.join()
     except RedisError as error:
@@ -224,7 +230,10 @@ async def _reported(
     settings: Settings, flow: Flow, stores: Mapping[str, Store], *, kafka: Kafka, sink: Sink
 ) -> None:
     store = stores[flow.pipeline.name]
-    reporter = RunReporter(flow.pipeline, store, sink, kafka=kafka, topics=settings.topics)
+    judge = flow.staging.judge
+    reporter = RunReporter(
+        flow.pipeline, store, sink, kafka=kafka, topics=settings.topics, judge=judge
+    )
     await reporter.run(partial(_topic_of_first, flow))
 
 
@@ -244,6 +253,7 @@ async def _watch_lag(kafka: Kafka, flow: Flow, settings: Settings) -> None:
         try:
             ends = await end_offsets(kafka, topic)
             for number, part in list(flow.sink.parts.items()):
+                part.end = ends.get(number, 0)
                 if part.chain is not None:
                     stored = (await asyncio.to_thread(part.chain.end)).position
                     lag = max(ends.get(number, 0) - (stored or 0), 0)

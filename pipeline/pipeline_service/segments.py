@@ -118,9 +118,13 @@ class Segment:
         self._ids: dict[bytes, None] = {}
         self._opened_at = time.monotonic()
 
+    def __contains__(self, name: bytes) -> bool:
+        """Whether a page has come before, in it or in those that are remembered."""
+        return name in self._known or name in self._ids
+
     @property
     def ids(self) -> bytes:
-        """Of its pages, one after the other."""
+        """Of its pages, those that are not wanted as well, one after the other."""
         return b"".join(self._ids)
 
     @property
@@ -178,20 +182,22 @@ class Segment:
         at_ms = judged.record.timestamp_ms
         self.first_ms = self.first_ms or at_ms
         count = partial(self.account.count, judged.run, at_ms)
-        if judged.reason:
-            count("undelivered", judged.reason, quality=judged.quality)
+        if not judged.id:
+            count("undelivered", judged.reason)
             return
-        # What is filtered is remembered, too: done = read - repeats holds for each page of a run.
+        # Whatever becomes of a page is remembered: done = read - repeats holds for each of a run.
         name = short(judged.id)
-        if name in self._known or name in self._ids:
+        if judged.is_repeat or name in self:
             count("repeats")
             return
         self._ids[name] = None
-        if judged.page is None:
+        if judged.page is not None:
+            self._write(judged.page, judged)
+            count("delivered", quality=judged.quality)
+        elif judged.reason:
+            count("undelivered", judged.reason, quality=judged.quality)
+        else:
             count("filtered", judged.filtered, quality=judged.quality)
-            return
-        self._write(judged.page, judged)
-        count("delivered", quality=judged.quality)
 
     def _write(self, page: Delivered, judged: Judged) -> None:
         folder = folder_of(page, self._sink.partition_by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -58,13 +58,25 @@ class Staging:
         if self._runner is not None:
             await self._runner.close()
 
-    async def run(self, judged: Sequence[Judged], beat: Beat) -> Sequence[Judged]:
-        """The same records, their pages as the stages have left them. ConfigError, StagesLost."""
+    async def run(
+        self, judged: Sequence[Judged], beat: Beat, is_known: Callable[[str], bool]
+    ) -> Sequence[Judged]:
+        """The same records, their pages as the stages have left them. ConfigError, StagesLost.
+
+        Repeats of a page that ``is_known``, or that comes twice, are not asked for: what became of
+        it the first time stays.
+        """
         if self._runner is None:
             return judged
+        judged = list(_without_repeats(judged, is_known))
         pages = [(each.value, each.page) for each in judged if each.page is not None]
         outcomes = iter(await self._runner.run(pages, beat) if pages else ())
         return [each if each.page is None else self._after(each, next(outcomes)) for each in judged]
+
+    async def run_one(self, judged: Judged) -> Judged:
+        """The same of one record by itself, wherever its page has been before."""
+        (after,) = await self.run([judged], lambda _: None, lambda _: False)
+        return after
 
     def _made(self) -> Runner:
         pipeline = self._pipeline
@@ -101,3 +113,13 @@ class Staging:
             for made in outcome.rows
         ]
         return replace(judged, rows=rows, quality=outcome.quality)
+
+
+def _without_repeats(judged: Sequence[Judged], is_known: Callable[[str], bool]) -> Iterator[Judged]:
+    seen: set[str] = set()
+    for each in judged:
+        if each.id and (each.id in seen or is_known(each.id)):
+            yield replace(each, page=None, value=b"", filtered="", is_repeat=True)
+        else:
+            yield each
+        seen.add(each.id)

@@ -46,7 +46,8 @@ async def preview(settings: Settings, options: argparse.Namespace) -> int:
 
 async def _show(record: Record, pipeline: Pipeline, staging: Staging) -> None:
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-    (judged,) = await staging.run(judge(pipeline, batch), lambda _: None)
+    (judged,) = judge(pipeline, batch)
+    judged = await staging.run_one(judged)
     place = f"{record.partition}-{record.offset}"
     if judged.page is None:
         why = f"{judged.reason}: {'; '.join(judged.errors)}"

@@ -1,7 +1,7 @@
 """``undelivered list | show | replay``: records that could not be delivered, and a second chance.
 
-A record that is replayed becomes a file of its own below ``replayed/``, whose name follows from the
-record's place: to replay it twice writes the same file. The account stays as it was.
+A record that is replayed becomes a file of its own, ``replayed-…``, whose name follows from the id
+of its page: to replay it twice writes the same file. The account stays as it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.memory import in_memory
 from crawlstream.model.event import Undelivered
 from crawlstream.wire import undelivered as wire
-from pipeline_service.claims import topic_name
 from pipeline_service.commands.printing import say, say_json, say_table
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import judge
@@ -31,6 +30,7 @@ from pipeline_service.process import (
     open_stages,
     open_store,
 )
+from pipeline_service.repeats import short
 from pipeline_service.segments import folder_of, written
 from pipeline_service.staging import Staging
 
@@ -121,13 +121,14 @@ async def _replay_one(
     """Whether it is stored, or not wanted; says which."""
     record = _record_of(each)
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-    (judged,) = await staging.run(judge(pipeline, batch), lambda _: None)
+    (judged,) = judge(pipeline, batch)
+    judged = await staging.run_one(judged)
     if judged.page is None:
         say(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
         return not judged.reason
     store, which = open_store(pipeline), pipeline.sink.format
-    place = f"{topic_name(record.topic)}-{record.partition:05}-{record.offset:020}"
-    name = f"{folder_of(judged.page, pipeline.sink.partition_by)}replayed-{place}.{which}"
+    folder = folder_of(judged.page, pipeline.sink.partition_by)
+    name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
     columns = COLUMNS if staging.shape is None else staging.shape.columns
     rows = written(judged, staging.shape, which)
     content = in_memory(which, crawl_of(settings), rows, columns=columns)

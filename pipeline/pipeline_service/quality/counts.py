@@ -39,6 +39,8 @@ class Quality:
     items: int = 0
     fields: dict[str, FieldCount] = field(default_factory=dict)
     """By name, ``a.b`` for one in an object; ``$`` has errors of items as a whole."""
+    is_cut: bool = False
+    """Whether counts of some items were forgotten, so that nothing can be told of all."""
 
     def count(
         self, item: Mapping[str, Any], declared: Iterable[str], errors: Sequence[tuple[str, str]]
@@ -56,6 +58,7 @@ class Quality:
 
     def add(self, other: Quality) -> None:
         """Add another's numbers."""
+        self.is_cut = self.is_cut or other.is_cut
         self.items += other.items
         for name, counted in other.fields.items():
             if name not in self.fields and len(self.fields) > MOST_FIELDS:
@@ -66,13 +69,24 @@ class Quality:
             for rule, count in sorted(counted.errors.items()):
                 ours.note(rule, count)
 
+    def forget(self) -> None:
+        """Drop all numbers; from now on nothing can be told of them."""
+        self.is_cut = self.is_cut or self.is_counted
+        self.items = 0
+        self.fields.clear()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is anything to be told."""
+        return bool(self.items or self.fields)
+
     def as_record(self) -> dict[str, Any]:
         """As an object of JSON: of each field the items with it, the valid ones, the errors."""
         fields = {
             name: [one.present, one.valid, dict(sorted(one.errors.items()))]
             for name, one in sorted(self.fields.items())
         }
-        return {"items": self.items, "fields": fields}
+        return {"items": self.items, "fields": fields, **({"cut": True} if self.is_cut else {})}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Quality:
@@ -81,7 +95,7 @@ class Quality:
             str(name): FieldCount(int(present), int(valid), Counter(errors))
             for name, (present, valid, errors) in record["fields"].items()
         }
-        return cls(int(record["items"]), fields)
+        return cls(int(record["items"]), fields, bool(record.get("cut", False)))
 
 
 def _is_present(item: Mapping[str, Any], name: str) -> bool:

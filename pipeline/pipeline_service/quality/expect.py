@@ -76,12 +76,13 @@ class Judge:
     required: frozenset[str] = frozenset()
     """Fields that the score is taken of; none: all that are counted."""
 
-    def record(self, quality: Quality) -> dict[str, Any]:
-        """The quality of a run, as its event and its report tell it; empty: nothing is counted.
+    def record(self, quality: Quality, *, pages: int) -> dict[str, Any]:
+        """The quality of a run of so many pages that the pipeline wants, as its event tells it.
 
-        ``fields`` are judged only where there are items, ``items.min`` always.
+        Fields are judged only where there are items. Empty: there is nothing to be told, or some
+        of the counts were forgotten.
         """
-        if not (quality.items or quality.fields or self.expect):
+        if quality.is_cut or not pages or not (quality.is_counted or self.expect):
             return {}
         told = [_judged(one, quality) for one in self.expect if one.field == ITEMS or quality.items]
         score = self.score(quality)

@@ -11,10 +11,10 @@ from typing import Any
 from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
 from pipeline_service.quality.counts import Quality
-from pipeline_service.stages.draft import TOO_LARGE, Draft, Filtered, Refused, Step
+from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, Refused, Step
 from pipeline_service.stages.fields import Clean, Fields
 from pipeline_service.stages.filter import Filter
-from pipeline_service.stages.function import Function
+from pipeline_service.stages.function import Function, described
 from pipeline_service.stages.maintext import MainText
 from pipeline_service.stages.metadata import Metadata
 from pipeline_service.stages.page import Page, page_of
@@ -61,6 +61,7 @@ class Chain:
         if plan.folder and plan.folder not in sys.path:
             sys.path.insert(0, plan.folder)
         self._steps = [_made(spec, plan.counted) for spec in plan.stages]
+        self._labels = [spec.label for spec in plan.stages]
         self._validate = next((s for s in self._steps if isinstance(s, Validate)), None)
         self._changes_rows = any(spec.changes_rows for spec in plan.stages)
         kinds = {spec.kind for spec in plan.stages}
@@ -85,8 +86,6 @@ class Chain:
             told = {"filtered": str(error)}
         except Refused as error:
             told = {"reason": error.reason, "errors": error.errors, "stage": error.stage}
-        except RecursionError:
-            told = {"reason": TOO_LARGE, "errors": ["the page is nested too deeply for a stage"]}
         if drafts and self._changes_rows:
             told = {"rows": [Made(each.fields, each.number, each.errors) for each in drafts]}
         return Outcome(**told, seconds=seconds, quality=self._quality(drafts))
@@ -94,10 +93,14 @@ class Chain:
     def _drafts(self, page: Page, seconds: list[float]) -> list[Draft]:
         """What the stages make of a page; adds what each of them takes."""
         drafts = [Draft()]
-        for step in self._steps:
+        for label, step in zip(self._labels, self._steps, strict=True):
             began = time.perf_counter()
             try:
                 drafts = step.run(page, drafts)
+            except (Filtered, Refused, MemoryError):
+                raise
+            except (Exception, SystemExit) as error:
+                raise Refused(STAGE_FAILED, label, [f"{label}: {described(error)}"]) from error
             finally:
                 seconds.append(time.perf_counter() - began)
         return drafts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline_service.stages.draft import Draft, Filtered
-from pipeline_service.stages.function import failing_is_refused, load
+from pipeline_service.stages.function import load
 from pipeline_service.stages.page import Page, with_fields
 from pipeline_service.where import Where
 
@@ -36,5 +36,4 @@ class Filter:
     def _asked(self, page: Page, draft: Draft) -> bool:
         assert self._is_wanted is not None
         seen = with_fields(page, draft.fields) if draft.fields else page
-        with failing_is_refused(BY_FUNCTION):
-            return bool(self._is_wanted(seen))
+        return bool(self._is_wanted(seen))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from pipeline_service.stages.draft import STAGE_FAILED, TOO_LARGE, Draft, Filtered, Refused
+from pipeline_service.stages.draft import TOO_LARGE, Draft, Filtered, Refused
 from pipeline_service.stages.page import Page, with_fields
 from pipeline_service.stages.plain import plain_fields
 from pipeline_service.stages.spec import RESERVED
@@ -43,14 +42,11 @@ class Function:
         return made
 
     def _items(self, page: Page) -> Iterator[dict[str, Any]]:
-        with failing_is_refused(self._label):
-            returned = self._call(page)
-            if returned is None:
-                return
-            several = isinstance(returned, list | tuple | Iterator)
-            for item in returned if several else (returned,):
-                if item is not None:
-                    yield plain_fields(_mapping(item))
+        returned = self._call(page)
+        several = isinstance(returned, list | tuple | Iterator)
+        for item in returned if several else (returned,):
+            if item is not None:
+                yield plain_fields(_mapping(item))
 
 
 def _mapping(item: object) -> Mapping[str, Any]:
@@ -96,17 +92,6 @@ def load_any(target: str) -> Any:
             raise ConfigError(f"{target}: the module {module} has no {path}")
         found = getattr(found, name)
     return found
-
-
-@contextmanager
-def failing_is_refused(label: str) -> Iterator[None]:
-    """What code of the user raises makes its page undelivered; a lack of memory goes up."""
-    try:
-        yield
-    except (Refused, Filtered, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise Refused(STAGE_FAILED, label, [f"{label}: {described(error)}"]) from error
 
 
 def described(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlstream.errors import ConfigError
-from pipeline_service.stages.draft import STAGE_FAILED, Draft, Refused
+from pipeline_service.stages.draft import Draft
 from pipeline_service.stages.page import Page
 
 
@@ -28,16 +28,9 @@ class MainText:
 
     def run(self, page: Page, drafts: list[Draft]) -> list[Draft]:
         """Null where there is none; a field `text` that an earlier stage has made stays."""
-        found = self._found(page) if page.is_html and page.text else None
+        found = None
+        if page.is_html and page.text:
+            found = self._extract(page.text, url=page.response_url, **self._options)
         for draft in drafts:
             draft.fields = {"text": found, **draft.fields}
         return drafts
-
-    def _found(self, page: Page) -> str | None:
-        try:
-            return self._extract(page.text, url=page.response_url, **self._options)
-        except (MemoryError, ImportError):
-            raise
-        except Exception as error:
-            told = f"text: {type(error).__name__}: {error}"
-            raise Refused(STAGE_FAILED, "text", [told]) from error

@@ -15,7 +15,7 @@ from crawlstream.model.delivered import Delivered
 from crawlstream.tasks import end
 from pipeline_service.stages.chain import Outcome
 from pipeline_service.stages.spec import Plan
-from pipeline_service.workers.worker import Worker, WorkerLost
+from pipeline_service.workers.worker import START_S, Worker, WorkerLost
 
 STAGE_KILLED, STAGE_TIMEOUT = "stage_killed", "stage_timeout"
 RECORDS = 32
@@ -107,7 +107,7 @@ class Pool:
             if await self._alone(slot, values[len(done)], done, beat, before=before):
                 before = 0
         if self._workers[slot].served >= RENEWED_AFTER:
-            await self._renew(slot)
+            await self._renew(slot, beat)
         return done
 
     async def _alone(
@@ -134,13 +134,14 @@ class Pool:
         except WorkerLost as error:
             self._died(error.kind)
             log.warning("stage", outcome="worker_lost", error=str(error))
-            await self._renew(slot)
+            await self._renew(slot, beat)
             return error
         return None
 
-    async def _renew(self, slot: int) -> None:
+    async def _renew(self, slot: int, beat: Beat) -> None:
         await self._workers[slot].close()
         for attempt in range(1, _STARTS + 1):
+            beat(START_S)
             self._workers[slot] = self._new()
             try:
                 await self._workers[slot].start()

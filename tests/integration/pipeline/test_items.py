@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
+from urllib.request import urlopen
 
 import orjson
+import psutil
 import pytest
 from pyarrow import parquet
 
+from crawlstream.local.ports import free_block
 from crawlstream.store.store import Store
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.waiting import WaitUntil
 
-TESTS = Path(__file__).parents[2]
+SLOWLY_S = 240
+"""Each page that ends workers ends three of them, and new ones must start."""
 CODE = '''
 import os, time
 from pipeline_service import Page
@@ -27,6 +32,12 @@ def product(page: Page):
     """The products of a page, and what hostile ones do to it."""
     if "crash" in page.text:
         os.abort()
+    if "eat" in page.text:
+        bytearray(4 << 30)
+    if "slow" in page.text:
+        with open(os.environ["TRACE"], "a") as trace:
+            trace.write(f"{os.getpid()}\\n")
+        time.sleep(0.02)
     if "hang" in page.text:
         time.sleep(3600)
     if "raise" in page.text:
@@ -79,38 +90,150 @@ def keys(cluster: PipelineCluster, which: str) -> Counter[tuple[str, int]]:
     return Counter((row["id"], row["n"]) for row in rows(cluster, which))
 
 
-@pytest.mark.parametrize("which", ["jsonl", "parquet"])
+def account(cluster: PipelineCluster) -> dict[str, Any]:
+    """What ``pipeline list`` says of all that is stored."""
+    (told,) = map(orjson.loads, cluster.command("list", "--json").stdout.splitlines())
+    return dict(told)
+
+
+def metrics_with(line: bytes, port: int) -> bytes:
+    """What a process tells Prometheus, once it tells a line."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        told: bytes = answer.read()
+    return told if line in told else b""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process still does something."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+async def test_items_have_the_columns_of_their_schema(
+    cluster: PipelineCluster, wait_until: WaitUntil
+) -> None:
+    """In Parquet, and those that are invalid say why."""
+    cluster.describe(which="parquet", more=STAGES)
+    cluster.feed([page(1, "Lamp 5", "Cheap 0"), page(2, "Desk 7")])
+    with cluster.process().running():
+        await wait_until(lambda: keys(cluster, "parquet").total() == 3, timeout_s=SLOWLY_S)
+    told = {row["name"]: (row["price"], row["_errors"]) for row in rows(cluster, "parquet")}
+    too_cheap = ["price: 0.0 is less than the minimum of 1"]
+    assert told == {"Lamp 5": (5.0, None), "Cheap 0": (0.0, too_cheap), "Desk 7": (7.0, None)}
+
+
 async def test_items_are_stored_once_and_hostile_pages_are_undelivered(
-    cluster: PipelineCluster, wait_until: WaitUntil, which: str
+    cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
     """Whatever a page does to its worker, its neighbours are stored and the account closes."""
-    cluster.describe(which=which, more=STAGES, sink="max_records = 50")
+    cluster.describe(more=STAGES, sink="max_records = 50")
     cluster.feed(page(n, f"Lamp{n} 5", f"Cheap{n} 0") for n in range(60))
-    cluster.feed(page(n, "nothing here hang") for n in (100,))
-    cluster.feed([page(101, "crash"), page(102, "raise"), page(103), page(3, "Again 9")])
+    hostile = ["hang", "crash", "raise", "eat"]
+    cluster.feed(page(100 + n, f"{word} 1") for n, word in enumerate(hostile))
+    # What comes again is a repeat, whatever became of it.
+    cluster.feed([page(104), page(3, "Again 9"), page(101, "crash"), page(102, "good 9")])
     expected = Counter((page_id(n), item) for n in range(60) for item in range(2))
     process = cluster.process()
     with process.running():
-        await wait_until(lambda: keys(cluster, which) == expected)
-        await wait_until(lambda: len(cluster.records(cluster.topics.undelivered)) >= 3)
+        await wait_until(lambda: cluster.read() == 68, timeout_s=SLOWLY_S)
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
-    assert keys(cluster, which) == expected
-    assert {row["name"] for row in rows(cluster, which)} == {
+    assert keys(cluster, "jsonl") == expected
+    assert {row["name"] for row in rows(cluster, "jsonl")} == {
         f"{word}{n} {price}" for n in range(60) for word, price in (("Lamp", 5), ("Cheap", 0))
     }
-    marked = {row["name"] for row in rows(cluster, which) if row.get("_errors")}
+    marked = {row["name"] for row in rows(cluster, "jsonl") if row.get("_errors")}
     assert marked == {f"Cheap{n} 0" for n in range(60)}
-    undelivered = {each["id"]: each for each in cluster.records(cluster.topics.undelivered)}
-    assert {name: each["reason"] for name, each in undelivered.items()} == {
-        page_id(100): "stage_timeout",
-        page_id(101): "stage_killed",
-        page_id(102): "stage_failed",
+    undelivered = cluster.records(cluster.topics.undelivered)
+    assert sorted((each["reason"], each["id"]) for each in undelivered) == sorted(
+        [
+            ("stage_timeout", page_id(100)),
+            ("stage_killed", page_id(101)),
+            ("stage_failed", page_id(102)),
+            ("stage_killed", page_id(103)),
+        ]
+    )
+    assert {each.get("stage") for each in undelivered} == {None, "product"}
+    told = account(cluster)
+    assert told["filtered"] == {"product": 1}
+    assert told["undelivered"] == {"stage_failed": 1, "stage_killed": 2, "stage_timeout": 1}
+    assert (told["delivered"], told["repeats"], told["closed"]) == (60, 3, True)
+
+
+EXPECT = """
+[pipeline.archive.expect]
+items = {min = 10}
+name = {valid = 1}
+price = {present = 1, valid = 0.9}
+"""
+
+
+async def test_the_quality_of_a_run_is_told(
+    cluster: PipelineCluster, wait_until: WaitUntil
+) -> None:
+    """When all of it is stored: which field fails, how often, by which rule; by all doors alike."""
+    cluster.describe(more=f"{STAGES}{EXPECT}", sink="max_records = 7")
+    cluster.feed(page(n, "Lamp 5", "Desk 0" if n < 3 else "Desk 7") for n in range(10))
+    cluster.end_run(done=10)
+    port = free_block(1)
+    with cluster.process(CRAWLSTREAM_METRICS_PORT=str(port)).running():
+        told = await wait_until(cluster.deliveries, timeout_s=SLOWLY_S)
+        missed = b'crawlstream_pipeline_runs_judged_total{outcome="missed",pipeline="archive"} 1.0'
+        metrics = await wait_until(lambda: metrics_with(missed, port))
+    quality = {name: told[0][name] for name in ("items", "fields", "score", "expect", "ok")}
+    assert quality == {
+        "items": 20,
+        "fields": {
+            "name": {"present": 1.0, "valid": 1.0},
+            "price": {"present": 1.0, "valid": 0.85, "errors": {"minimum": 3}},
+        },
+        "score": 0.925,
+        "expect": [
+            {"items.min": 10, "value": 20, "met": True},
+            {"name.valid": 1.0, "value": 1.0, "met": True},
+            {"price.present": 1.0, "value": 1.0, "met": True},
+            {"price.valid": 0.9, "value": 0.85, "met": False},
+        ],
+        "ok": False,
     }
-    assert undelivered[page_id(102)]["stage"] == "product"
-    (listed,) = map(orjson.loads, cluster.command("list", "--json").stdout.splitlines())
-    assert listed["filtered"] == {"product": 1}
-    assert (listed["delivered"], listed["repeats"], listed["closed"]) == (60, 1, True)
+    valid = b'crawlstream_pipeline_field_valid_ratio{field="price",pipeline="archive"} 0.85'
+    assert valid in metrics
+    reported = cluster.command("report", "archive", "--json")
+    assert reported.returncode == 1, "it is not what was expected"
+    assert {name: orjson.loads(reported.stdout)[name] for name in quality} == quality
+    table = " ".join(cluster.command("report", "archive").stdout.split())
+    assert "price 100.0% 85.0% present 100.0%: met, valid 90.0%: missed minimum 3" in table
+
+
+async def test_whoever_is_killed_each_item_is_stored_once(
+    cluster: PipelineCluster, wait_until: WaitUntil
+) -> None:
+    """A worker in the middle of a page, then the pipeline: neither costs a page, or leaves one."""
+    cluster.describe(more=STAGES, sink="max_records = 50")
+    cluster.feed(page(n, f"slow{n} 5") for n in range(150))
+    trace = cluster.home / "trace"
+    first = cluster.process(TRACE=str(trace))
+    workers: list[int] = []
+
+    def other_worker() -> int | None:
+        """One at work that was not killed yet."""
+        pids = [int(pid) for pid in trace.read_text().split()] if trace.exists() else []
+        return next((pid for pid in reversed(pids) if pid not in workers), None)
+
+    with first.running():
+        for _ in range(2):
+            workers.append(await wait_until(other_worker))
+            os.kill(workers[-1], signal.SIGKILL)
+        workers += [each.pid for each in psutil.Process(first.pid).children()]
+    await wait_until(lambda: not any(map(is_alive, workers)))
+    with (second := cluster.process("p2", TRACE=str(trace))).running():
+        expected = Counter((page_id(n), 0) for n in range(150))
+        await wait_until(lambda: keys(cluster, "jsonl") == expected, timeout_s=SLOWLY_S)
+        second.signal(signal.SIGTERM)
+        assert second.wait() == 0
+    assert account(cluster)["delivered"] == 150
+    assert not cluster.records(cluster.topics.undelivered)
 
 
 async def test_stages_that_were_corrected_get_a_second_chance(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from crawlstream.errors import ConfigError
 from crawlstream.wire.delivered import decode
 from pipeline_service.config import Pipeline, read
-from pipeline_service.quality.counts import Quality
 from pipeline_service.rows import Row, Shape
 from pipeline_service.stages.chain import Chain, Outcome
 from pipeline_service.stages.fields import cleaned
@@ -391,29 +390,3 @@ def test_what_needs_a_process_of_its_own_has_one() -> None:
     assert pipeline(stage('use = "where"\nstatus = ["200"]')).worker_count == 0
     assert pipeline(use("page")).worker_count == 1
     assert pipeline(use("page"), more="workers = 0").worker_count == 0
-
-
-ERRORS = st.lists(st.tuples(st.sampled_from("abc$"), st.sampled_from("xyz")), max_size=4)
-ITEMS = st.lists(st.tuples(st.dictionaries(st.sampled_from("abc"), st.none() | st.text()), ERRORS))
-
-
-@given(ITEMS, ITEMS)
-def test_quality_adds_up_whoever_counts(
-    one: list[tuple[dict[str, Any], list[tuple[str, str]]]],
-    other: list[tuple[dict[str, Any], list[tuple[str, str]]]],
-) -> None:
-    """And comes back from the store as it was."""
-
-    def counted(items: list[tuple[dict[str, Any], list[tuple[str, str]]]]) -> Quality:
-        quality = Quality()
-        for item, errors in items:
-            quality.count(item, "abc", errors)
-        return quality
-
-    added = counted(one)
-    added.add(counted(other))
-    assert added.as_record() == counted(one + other).as_record()
-    assert Quality.of_record(orjson.loads(orjson.dumps(added.as_record()))) == added
-    for field in "abc":
-        if count := added.fields.get(field):
-            assert 0 <= count.valid <= count.present <= added.items
