@@ -14,11 +14,14 @@ from typing import Any
 from crawlstream.errors import ConfigError
 from crawlstream.formats.files import FORMATS
 from crawlstream.keys import Topics
+from pipeline_service.quality.expect import Expectation, fields_of, read_expect
 from pipeline_service.quantities import read_bytes, read_seconds
+from pipeline_service.stages.spec import Plan, StageSpec, read_stages
 from pipeline_service.where import Where
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_NO_KEYS = ("name", "folder")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OLDEST, _LEAST_BYTES = 3_600.0, 1024
 _YOUNGEST = 1.0
@@ -55,6 +58,33 @@ class Pipeline:
     keep_secrets: bool = False
     stop_after_undelivered: int = 1_000
     """Records in a row for one reason; 0: go on whatever comes."""
+    stage: Sequence[StageSpec] = ()
+    workers: int | None = None
+    """Processes that run the stages; 0: a thread runs them. None: one, if they need any."""
+    timeout: float = 30.0
+    """Seconds for the stages of one page, in a worker process."""
+    memory_mb: int = 1024
+    """Of a worker process; 0: whatever there is."""
+    expect: Sequence[Expectation] = ()
+    folder: str = field(default="", repr=False, compare=False)
+    """Of the file of the pipelines, where modules of stages are looked for."""
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes run the stages."""
+        if self.workers is not None:
+            return self.workers
+        return 0 if all(spec.is_cheap for spec in self.stage) else 1
+
+    @property
+    def plan(self) -> Plan:
+        """Its stages, as they are run."""
+        return Plan(self.stage, fields_of(self.expect), self.folder)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it stores something else than pages as they are."""
+        return any(spec.changes_rows for spec in self.stage)
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""
@@ -84,13 +114,15 @@ def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8: {error}") from error
     try:
-        return read(text, environment)
+        return read(text, environment, file.resolve().parent)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
 
 
-def read(text: str, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
-    """The pipelines of a text; ConfigError."""
+def read(
+    text: str, environment: Mapping[str, str], folder: Path = Path()
+) -> Mapping[str, Pipeline]:
+    """The pipelines of a text; what it names is looked for in ``folder``. ConfigError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -99,7 +131,7 @@ def read(text: str, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
     tables = _table(document.get("pipeline", {}), "pipeline")
     if not tables:
         raise ConfigError("it has no pipeline: write a table [pipeline.NAME] for each")
-    return {name: _pipeline(name, tables[name], environment) for name in tables}
+    return {name: _pipeline(name, tables[name], environment, folder) for name in tables}
 
 
 def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
@@ -117,7 +149,7 @@ def known(table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
             raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(names)}")
 
 
-def _pipeline(name: str, value: Any, environment: Mapping[str, str]) -> Pipeline:
+def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
     where = f"pipeline.{name}"
     if not _NAME.match(name):
         raise ConfigError(
@@ -125,11 +157,25 @@ def _pipeline(name: str, value: Any, environment: Mapping[str, str]) -> Pipeline
             " letter or a digit"
         )
     table = dict(_table(_filled(value, where, environment), where))
-    known(table, [each.name for each in fields(Pipeline) if each.name != "name"], where)
+    known(table, [each.name for each in fields(Pipeline) if each.name not in _NO_KEYS], where)
     if "sink" not in table:
         raise ConfigError(f'{where}: missing: sink = {{kind = "files", path = "…"}}')
+    stages = read_stages(table.pop("stage", []), f"{where}.stage", folder)
     made = {key: _READ[key](table[key], f"{where}.{key}") for key in table}
-    return Pipeline(name=name, **made)
+    pipeline = Pipeline(name=name, stage=stages, folder=str(folder), **made)
+    _check_stages(pipeline, where)
+    return pipeline
+
+
+def _check_stages(pipeline: Pipeline, where: str) -> None:
+    changing = next((spec.label for spec in pipeline.stage if spec.changes_rows), "")
+    if changing and pipeline.sink.format == "warc.gz":
+        raise ConfigError(
+            f"{where}: WARC files hold pages as they were, and the stage {changing} makes something"
+            ' else of them: remove it, or choose another format, such as "parquet"'
+        )
+    if pipeline.expect and not pipeline.stage:
+        raise ConfigError(f"{where}.expect: there is no stage that makes fields")
 
 
 def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
@@ -228,6 +274,10 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "repeats": _whole(0, 10_000_000),
     "keep_secrets": _flag,
     "stop_after_undelivered": _whole(0, 1_000_000_000),
+    "workers": _whole(0, 256),
+    "timeout": lambda value, where: read_seconds(value, where, least=1, most=3_600),
+    "memory_mb": lambda value, where: 0 if value == 0 else _whole(256, 1 << 20)(value, where),
+    "expect": read_expect,
 }
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "path": _text,

@@ -25,8 +25,9 @@ from pipeline_service.account import Account, summed
 from pipeline_service.claims import Chain, Claim, new_writer
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
-from pipeline_service.metrics import CLAIMS_LOST, RECORDS, SEGMENTS, UNDELIVERED
-from pipeline_service.repeats import Repeats
+from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
+from pipeline_service.repeats import Repeats, short
+from pipeline_service.rows import Shape
 from pipeline_service.segments import Segment, Spool, SpoolUnavailable, Written
 
 Begin = Callable[[int], Awaitable[int | None]]
@@ -66,8 +67,16 @@ class FilesSink:
     """The files of one pipeline."""
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, spool: Spool, *, begin: Begin, crawl: Crawl
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        spool: Spool,
+        *,
+        begin: Begin,
+        crawl: Crawl,
+        shape: Shape | None = None,
     ) -> None:
+        """``shape`` is of rows that are not the pages themselves."""
         self.parts: dict[int, Part] = {}
         self.trouble = ""
         """What keeps pages from being written; empty: nothing."""
@@ -78,6 +87,7 @@ class FilesSink:
         self._spool = spool
         self._begin = begin
         self._crawl = crawl
+        self._shape = shape
         self._writer = new_writer()
 
     async def position(self, topic_id: str, number: int) -> int | None:
@@ -101,6 +111,13 @@ class FilesSink:
             if batch.start != part.next:
                 return part.next
             return await self._write(part, judged, batch.next, live)
+
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+        part, name = self.parts.get(number), short(page_id)
+        if part is None or part.segment is None:
+            return part is not None and name in part.known
+        return name in part.segment
 
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
@@ -165,6 +182,7 @@ class FilesSink:
                 spool=self._spool,
                 known=part.known,
                 crawl=self._crawl,
+                shape=self._shape,
             )
         return part.segment
 
@@ -261,15 +279,7 @@ class FilesSink:
         name, segment = self._pipeline.name, part.segment
         assert segment is not None
         tally = segment.account.total
-        for outcome, count in (
-            ("delivered", tally.delivered),
-            ("repeats", tally.repeats),
-            ("filtered", tally.filtered.total()),
-            ("undelivered", tally.undelivered.total()),
-        ):
-            RECORDS.labels(name, outcome).inc(count)
-        for reason, count in tally.undelivered.items():
-            UNDELIVERED.labels(name, reason).inc(count)
+        note_records(name, tally)
         SEGMENTS.labels(name, why).inc()
         told = {"partition": part.number, "start": claim.start, "next": claim.next, "why": why}
         log.info("finish", pipeline=name, delivered=tally.delivered, **told)

@@ -1,9 +1,10 @@
-"""The loop of one pipeline: read, decode, where, write; and what its process tells of it."""
+"""The loop of one pipeline: read, decode, where, stage, write; and what its process tells of it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,14 +14,16 @@ import structlog
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
-from crawlstream.errors import Unavailable
+from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import Topics
 from pipeline_service.claims import BrokenChain
 from pipeline_service.config import Pipeline
 from pipeline_service.files_sink import FilesSink
 from pipeline_service.judging import Judged, judge
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
+from pipeline_service.staging import Staging
 from pipeline_service.undelivered import UndeliveredPublisher
+from pipeline_service.workers.pool import StagesLost
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
@@ -34,7 +37,12 @@ class Flow:
     """Carries records from the source to the sink, partition by partition, in their order."""
 
     def __init__(
-        self, pipeline: Pipeline, sink: FilesSink, undelivered: UndeliveredPublisher
+        self,
+        pipeline: Pipeline,
+        sink: FilesSink,
+        undelivered: UndeliveredPublisher,
+        *,
+        staging: Staging,
     ) -> None:
         self.pipeline = pipeline
         self.sink = sink
@@ -42,8 +50,10 @@ class Flow:
         """Why nothing is done until an operator has helped; empty: all is well."""
         self.source: Source | None = None
         self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
+        self.staging = staging
         self._undelivered = undelivered
-        self._in_a_row = 0
+        self._in_a_row: Counter[str] = Counter()
+        """How many records were undelivered in a row for one reason."""
         self._trouble = ""
 
     @property
@@ -71,7 +81,7 @@ class Flow:
                 str(number): {
                     "position": part.durable or 0,
                     "end": max(part.end, part.durable or 0),
-                    **part.account.total.as_record(),
+                    **part.account.total.numbers(),
                 }
                 for number, part in parts.items()
             },
@@ -134,6 +144,12 @@ class Flow:
     async def _take(self, source: Source, batch: Batch) -> bool:
         """Write a batch; False if its partition is read on from elsewhere, or not at all."""
         judged = await asyncio.to_thread(judge, self.pipeline, batch)
+        try:
+            is_known = partial(self.sink.knows, batch.partition)
+            judged = await self.staging.run(judged, self._beat, is_known)
+        except (ConfigError, StagesLost) as error:
+            self._break(str(error))
+            return False
         if self._is_flooded(judged):
             return False
         await self.liveness.retry(partial(self._undelivered.publish, judged))
@@ -147,14 +163,18 @@ class Flow:
         """Whether so many records in a row are no pages that the fault is not theirs."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
-            self._in_a_row = self._in_a_row + 1 if each.problem else 0
-            if most and self._in_a_row >= most:
+            self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})
+            if each.reason and most and self._in_a_row[each.reason] >= most:
                 self._break(
-                    f"{most} records in a row are undelivered, the last one because {each.problem}:"
-                    " does the source hold results? If it does, raise stop_after_undelivered"
+                    f"{most} records in a row are undelivered ({each.reason}), the last one because"
+                    f" {'; '.join(each.errors)}: the fault may not be theirs. If it is, raise"
+                    " stop_after_undelivered"
                 )
                 return True
         return False
+
+    def _beat(self, ahead_s: float) -> None:
+        self.liveness.beat(ahead_s=ahead_s)
 
     async def _commit(self, source: Source) -> None:
         """Tell lag tools how far the store is."""

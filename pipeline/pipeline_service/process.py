@@ -30,7 +30,7 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import ReadLimits
 from crawlstream.bus.tail import end_offsets, offsets_since
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
@@ -42,6 +42,7 @@ from pipeline_service.flow import Flow
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.runs import RunReporter
 from pipeline_service.segments import Spool
+from pipeline_service.staging import Staging
 from pipeline_service.undelivered import UndeliveredPublisher
 
 DRAIN_S = 45.0
@@ -80,11 +81,20 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
         await until_ready("store", partial(asyncio.to_thread, stores[each.name].prove), stop=stop)
     kafka = kafka_of(settings, "pipeline")
     await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
+    stagings = await open_stages(pipelines)
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
             flows = [
-                _flow(settings, each, stores[each.name], kafka=kafka, sink=sink, spool=spool)
+                _flow(
+                    settings,
+                    each,
+                    stores[each.name],
+                    kafka=kafka,
+                    sink=sink,
+                    spool=spool,
+                    staging=stagings[each.name],
+                )
                 for each in pipelines
             ]
             heartbeat = await _join(redis, settings, flows)
@@ -108,7 +118,29 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
                 await _run_all(settings, flows, kafka, stop)
     finally:
         spool.close()
+        await close_stages(stagings)
     log.info("end")
+
+
+async def open_stages(pipelines: Sequence[Pipeline]) -> Mapping[str, Staging]:
+    """The stages of each pipeline, by its name, ready to run; ConfigError."""
+    stagings = {each.name: Staging(each) for each in pipelines}
+    try:
+        for each in pipelines:
+            try:
+                await stagings[each.name].open()
+            except ConfigError as error:
+                raise ConfigError(f"pipeline.{each.name}: {error}") from error
+    except BaseException:
+        await close_stages(stagings)
+        raise
+    return stagings
+
+
+async def close_stages(stagings: Mapping[str, Staging]) -> None:
+    """End what runs them."""
+    for staging in stagings.values():
+        await staging.close()
 
 
 def check_format(pipeline: Pipeline) -> None:
@@ -135,14 +167,22 @@ async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Hear
 
 
 def _flow(
-    settings: Settings, pipeline: Pipeline, store: Store, *, kafka: Kafka, sink: Sink, spool: Spool
+    settings: Settings,
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    kafka: Kafka,
+    sink: Sink,
+    spool: Spool,
+    staging: Staging,
 ) -> Flow:
     topics = settings.topics
     source = pipeline.topic(topics)
     begin = partial(_begin, kafka, source, pipeline.start)
-    files = FilesSink(pipeline, store, spool, begin=begin, crawl=crawl_of(settings))
+    crawl = crawl_of(settings)
+    files = FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=staging.shape)
     publisher = UndeliveredPublisher(pipeline, sink, topic=topics.undelivered, source=source)
-    return Flow(pipeline, files, publisher)
+    return Flow(pipeline, files, publisher, staging=staging)
 
 
 async def _begin(kafka: Kafka, topic: str, start: str | datetime, partition: int) -> int | None:
@@ -190,7 +230,10 @@ async def _reported(
     settings: Settings, flow: Flow, stores: Mapping[str, Store], *, kafka: Kafka, sink: Sink
 ) -> None:
     store = stores[flow.pipeline.name]
-    reporter = RunReporter(flow.pipeline, store, sink, kafka=kafka, topics=settings.topics)
+    judge = flow.staging.judge
+    reporter = RunReporter(
+        flow.pipeline, store, sink, kafka=kafka, topics=settings.topics, judge=judge
+    )
     await reporter.run(partial(_topic_of_first, flow))
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -30,6 +31,8 @@ from crawlstream.wire import events, jsontext
 from pipeline_service.account import Account, Tally, run_name, summed
 from pipeline_service.claims import Chain
 from pipeline_service.config import Pipeline
+from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
+from pipeline_service.quality.expect import Judge
 
 LOOK_EVERY_S = 2.0
 _AGAIN_S = 5.0
@@ -56,9 +59,18 @@ class RunReporter:
     """Follows the endings of runs for one pipeline."""
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, sink: Sink, *, kafka: Kafka, topics: Topics
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        sink: Sink,
+        *,
+        kafka: Kafka,
+        topics: Topics,
+        judge: Judge,
     ) -> None:
+        """``judge`` says how good the items of a run are."""
         self._pipeline = pipeline
+        self._judge = judge
         self._store = store
         self._sink = sink
         self._kafka = kafka
@@ -67,6 +79,7 @@ class RunReporter:
         self._waiting: list[Waiting] = []
         self._next: dict[int, int] = {}
         self._kept_at = 0.0
+        self._began = 0.0
 
     async def run(self, topic_id: Callable[[], str | None]) -> None:
         """Follow for ever, while ``topic_id`` names the source: it is None without partition 0."""
@@ -80,6 +93,8 @@ class RunReporter:
 
     async def _follow(self, name: str, topic_id: Callable[[], str | None]) -> None:
         self._waiting.clear()
+        self._began = time.time()
+        begin_runs(self._pipeline.name)
         self._next = dict(await self._begin())
         reading = asyncio.create_task(self._read())
         try:
@@ -91,6 +106,7 @@ class RunReporter:
         finally:
             reading.cancel()
             await asyncio.wait([reading])
+            forget_runs(self._pipeline.name)
 
     async def _begin(self) -> Mapping[int, int]:
         """Where the one before has come to; else the beginning, or the end, as the pipeline."""
@@ -137,6 +153,8 @@ class RunReporter:
                 if all(done[number] >= end for number, end in each.ends.items()):
                     await self._report(each.ending, whole)
                     self._waiting.remove(each)
+        ended = [each.ending.server_time for each in self._waiting]
+        note_waiting(self._pipeline.name, max(min(ended), self._began) if ended else None)
         if time.monotonic() - self._kept_at > _PLACE_EVERY_S:
             self._kept_at = time.monotonic()
             await self._keep_place()
@@ -151,7 +169,9 @@ class RunReporter:
     async def _report(self, ending: CrawlEvent, whole: Account) -> None:
         name = run_name(ending.crawl, ending.run)
         kept = f"_log/runs/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"
-        told = delivered(self._pipeline, ending, whole.runs.get(name, Tally()))
+        tally = whole.runs.get(name, Tally())
+        quality = self._judge.record(tally.quality, pages=tally.wanted)
+        told = delivered(self._pipeline, ending, tally, quality)
         former = await asyncio.to_thread(self._store.get, kept)
         value = events.encode(told)
         if former is not None and former == events.encode(
@@ -161,17 +181,21 @@ class RunReporter:
         key = f"{self._pipeline.name}:{self._pipeline.edition}:{name}".encode()
         await self._sink.send([Out(self._topics.events, value, key)])
         await asyncio.to_thread(self._store.put, kept, value)
+        note_run(self._pipeline.name, quality, is_complete=told.is_complete)
         log.info(
             "report",
             pipeline=self._pipeline.name,
             crawlid=ending.crawl.crawlid,
             run=ending.run,
             complete=told.is_complete,
+            **{key: quality[key] for key in ("score", "ok") if key in quality},
         )
 
 
-def delivered(pipeline: Pipeline, ending: CrawlEvent, tally: Tally) -> RunDelivered:
-    """The account of a run."""
+def delivered(
+    pipeline: Pipeline, ending: CrawlEvent, tally: Tally, quality: Mapping[str, Any]
+) -> RunDelivered:
+    """The account of a run, and how good its items are."""
     return RunDelivered(
         crawl=ending.crawl,
         run=ending.run,
@@ -184,6 +208,7 @@ def delivered(pipeline: Pipeline, ending: CrawlEvent, tally: Tally) -> RunDelive
         delivered=tally.delivered,
         filtered=dict(tally.filtered),
         undelivered=tally.undelivered.total(),
+        quality=quality,
     )
 
 

@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawlstream.local.tether import die_with_parent
 from crawlstream.tasks import beside
+from crawlstream.tether import die_with_parent
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ANSWER_S = 60

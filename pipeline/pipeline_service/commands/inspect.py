@@ -17,6 +17,7 @@ from crawlstream.wire import jsontext
 from pipeline_service.account import Account, Tally, summed
 from pipeline_service.claims import Chain, End
 from pipeline_service.commands.printing import say, say_json, say_table
+from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
 from pipeline_service.config import Pipeline
 from pipeline_service.process import load_pipelines, open_store
 
@@ -78,7 +79,7 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
 
 
 async def report(settings: Settings, options: argparse.Namespace) -> int:
-    """The account of each run of a pipeline; 1 if an account does not close."""
+    """The account of each run of a pipeline; 1 if one does not close, or expects what is not."""
     (pipeline,) = load_pipelines(settings, [options.name])
     account = (await find(settings, pipeline)).account
     told_ends = await asyncio.to_thread(_reported, open_store(pipeline))
@@ -89,21 +90,26 @@ async def report(settings: Settings, options: argparse.Namespace) -> int:
             told = {"appid": appid, "crawlid": crawlid, "spiderid": spiderid, "run": int(run)}
             end = told_ends.get(name, {})
             ending = {"done": end.get("done"), "complete": end.get("complete")}
-            rows.append({**told, **_numbers(tally), **ending, "closed": tally.is_closed})
+            told |= {**_numbers(tally), **ending, "closed": tally.is_closed}
+            rows.append(told | quality_of(tally, end))
     if options.json:
         for told in rows:
             say_json(told)
     elif rows:
-        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete")
-        say_table(names, [[_cell(told[name]) for name in names] for told in rows])
+        of_items = [name for name in _OF_ITEMS if any(name in told for told in rows)]
+        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete", *of_items)
+        say_table(names, [[_cell(told.get(name)) for name in names] for told in rows])
+        say_fields(rows if options.crawlid else rows[:MOST_RUNS])
     else:
         say("No run has been read yet.")
     if not options.json:
         _tell_rest(account.total)
-    return 0 if account.total.is_closed and all(told["closed"] for told in rows) else 1
+    is_well = all(told["closed"] and told.get("ok", True) for told in rows)
+    return 0 if account.total.is_closed and is_well else 1
 
 
 _COLUMNS = ("read", "delivered", "repeats", "filtered", "undelivered")
+_OF_ITEMS = ("items", "score", "ok")
 
 
 def _numbers(tally: Tally) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """``undelivered list | show | replay``: records that could not be delivered, and a second chance.
 
-A record that is replayed becomes a file of its own below ``replayed/``, whose name follows from the
-record's place: to replay it twice writes the same file. The account stays as it was.
+A record that is replayed becomes a file of its own, ``replayed-…``, whose name follows from the id
+of its page: to replay it twice writes the same file. The account stays as it was.
 """
 
 from __future__ import annotations
@@ -16,15 +16,23 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import ConfigError
+from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.memory import in_memory
 from crawlstream.model.event import Undelivered
 from crawlstream.wire import undelivered as wire
-from pipeline_service.claims import topic_name
 from pipeline_service.commands.printing import say, say_json, say_table
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import judge
-from pipeline_service.process import crawl_of, load_pipelines, open_store
-from pipeline_service.segments import folder_of
+from pipeline_service.process import (
+    close_stages,
+    crawl_of,
+    load_pipelines,
+    open_stages,
+    open_store,
+)
+from pipeline_service.repeats import short
+from pipeline_service.segments import folder_of, written
+from pipeline_service.staging import Staging
 
 
 async def undelivered(settings: Settings, options: argparse.Namespace) -> int:
@@ -98,27 +106,44 @@ def _show(one: Undelivered) -> None:
 
 
 async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undelivered]) -> int:
-    store, failed = open_store(pipeline), 0
-    for each in chosen:
-        told = each.rejection
-        record = Record(
-            told.topic or "",
-            told.partition or 0,
-            told.offset or 0,
-            told.timestamp_ms or 0,
-            key=None,
-            value=told.raw,
-        )
-        batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-        (judged,) = judge(pipeline, batch)
-        if judged.page is None:
-            failed += bool(judged.problem)
-            say(f"{_id(each)}: {judged.problem or f'filtered: {judged.filtered}'}")
-            continue
-        which = pipeline.sink.format
-        place = f"{topic_name(record.topic)}-{record.partition:05}-{record.offset:020}"
-        name = f"{folder_of(judged.page, pipeline.sink.partition_by)}replayed-{place}.{which}"
-        content = in_memory(which, crawl_of(settings), [(judged.value, judged.page)])
-        await asyncio.to_thread(store.put, name, content)
-        say(f"{_id(each)}: {store.url(name)}")
+    stagings, failed = await open_stages([pipeline]), 0
+    try:
+        for each in chosen:
+            failed += not await _replay_one(settings, pipeline, each, stagings[pipeline.name])
+    finally:
+        await close_stages(stagings)
     return 1 if failed else 0
+
+
+async def _replay_one(
+    settings: Settings, pipeline: Pipeline, each: Undelivered, staging: Staging
+) -> bool:
+    """Whether it is stored, or not wanted; says which."""
+    record = _record_of(each)
+    batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
+    (judged,) = judge(pipeline, batch)
+    judged = await staging.run_one(judged)
+    if judged.page is None:
+        say(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
+        return not judged.reason
+    store, which = open_store(pipeline), pipeline.sink.format
+    folder = folder_of(judged.page, pipeline.sink.partition_by)
+    name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
+    columns = COLUMNS if staging.shape is None else staging.shape.columns
+    rows = written(judged, staging.shape, which)
+    content = in_memory(which, crawl_of(settings), rows, columns=columns)
+    await asyncio.to_thread(store.put, name, content)
+    say(f"{_id(each)}: {store.url(name)}")
+    return True
+
+
+def _record_of(each: Undelivered) -> Record:
+    told = each.rejection
+    return Record(
+        told.topic or "",
+        told.partition or 0,
+        told.offset or 0,
+        told.timestamp_ms or 0,
+        key=None,
+        value=told.raw,
+    )

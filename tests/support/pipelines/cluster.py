@@ -19,7 +19,10 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.chaos.processes import Program, RunningServer
 from crawlstream.keys import Topics
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import CrawlEvent
 from crawlstream.store.store import Store
+from crawlstream.wire import events
 from support.pipelines.reading import pages_in
 
 _TIMEOUT_S = 180
@@ -91,10 +94,33 @@ class PipelineCluster:
         producer.flush(_TIMEOUT_S)
         producer.close()
 
+    def end_run(self, *, done: int) -> None:
+        """Tell that the run of all pages has ended, as the redis-monitor does."""
+        ending = CrawlEvent(
+            event="crawl_finished",
+            crawl=CrawlKey("link", "app", "job"),
+            run=1,
+            server_time=1,
+            started_at=1,
+            counters={"admitted": done, "done": done},
+        )
+        self.feed([events.encode(ending)], topic=self.topics.events, key=b"ending")
+
+    def deliveries(self) -> Sequence[Mapping[str, Any]]:
+        """The events `run_delivered`."""
+        told = self.records(self.topics.events)
+        return [each for each in told if each["event"] == "run_delivered"]
+
     def stored(self, which: str = "jsonl") -> Counter[str]:
         """How often each page is in the files."""
         store = Store.at(str(self.out / "archive" / "edition=1"))
         return Counter(page.id for page in pages_in(store, which))
+
+    def read(self) -> int:
+        """How many records the accounts of all that is finished have."""
+        logs = (self.out / "archive" / "edition=1" / "_log").glob("*-?????")
+        newest = [max(log.glob("*.done.json"), default=None) for log in logs]
+        return sum(orjson.loads(file.read_bytes())["total"]["read"] for file in newest if file)
 
     def records(self, topic: str) -> Sequence[Mapping[str, Any]]:
         """Every record of a topic, as JSON."""

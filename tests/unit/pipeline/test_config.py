@@ -12,6 +12,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from pipeline_service.config import FilesSink, Pipeline, chosen, load, read
+from pipeline_service.stages.spec import KINDS
 from pipeline_service.where import Where
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
@@ -116,7 +117,17 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
         ('where = {status = ["²00"]}', "where.status: '²00' is not a status"),
         ('where = {url = "("}', "where.url: not an expression of RE2"),
         ("where = {max_depth = -1}", "where.max_depth: expected an integer from 0"),
-        ('stage = "x"', "unknown key 'stage'; known: sink, source"),
+        ('stages = "x"', "unknown key 'stages'; known: sink, source"),
+        ('stage = "x"', "stage: expected tables, each"),
+        ("workers = -1", "workers: expected an integer from 0"),
+        ("memory_mb = 100", "memory_mb: expected an integer from 256"),
+        ('timeout = "2h"', "timeout: expected a duration from 1 to 3600 seconds"),
+        ("expect = 1", "expect: expected a table"),
+        ("expect = {a = {valid = 2}}", "expect.a.valid: expected a share from 0 to 1"),
+        ("expect = {items = {valid = 1}}", "expect.items: unknown key 'valid'; known: min"),
+        ("expect = {items = {min = 0}}", "expect.items.min: expected an integer from 1 on"),
+        ("expect = {a = {tolerance = 0.1}}", "expect.a: expected present or valid"),
+        ("expect = {a = {valid = 1}}", "expect: there is no stage that makes fields"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
@@ -170,14 +181,19 @@ def test_processes_tell_another_file_from_theirs() -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", one(SINK).digest)
 
 
-def test_the_page_has_every_key() -> None:
+def test_the_page_has_every_key(tmp_path: Path) -> None:
     """And the file that it shows is one."""
     text = PAGE.read_text(encoding="utf-8")
-    keys = [each.name for each in fields(Pipeline) if each.name not in {"name", "sink"}]
+    keys = [each.name for each in fields(Pipeline) if each.name not in {"name", "sink", "folder"}]
     keys += [f"sink.{each.name}" for each in fields(FilesSink)]
     for key in keys:
         assert f"| `{key}` |" in text, key
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
-    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert read(block, {"BUCKET": "b"})["archive"].sink.format == "parquet"
+    archive, products = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[:2]
+    assert read(archive, {"BUCKET": "b"})["archive"].sink.format == "parquet"
+    (tmp_path / "product.schema.json").write_text("{}")
+    stages = read(products, {}, tmp_path)["products"].stage
+    assert [spec.label for spec in stages] == ["product", "clean", "validate"]
+    for kind in KINDS:
+        assert f"| `{kind}" in text, kind

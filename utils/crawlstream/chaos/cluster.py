@@ -43,9 +43,9 @@ from crawlstream.local.home import find_jars
 from crawlstream.local.ports import Ports, free_block
 from crawlstream.local.servers import Server
 from crawlstream.local.supervisor import MARK, ProcessInfo
-from crawlstream.local.tether import die_with_parent
 from crawlstream.model.state import FrontierState
 from crawlstream.tasks import wait_until
+from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 
 T = TypeVar("T")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 
@@ -67,6 +68,8 @@ class RunDelivered:
     delivered: int
     filtered: Mapping[str, int]
     undelivered: int
+    quality: Mapping[str, Any] = field(default_factory=dict)
+    """Of items: ``items``, ``fields``, ``score``, ``expect``, ``ok``; empty: none are counted."""
 
     @property
     def silent(self) -> int:
@@ -107,6 +110,10 @@ class Undelivered:
     edition: int
     rejection: Rejection
     """Why, and the record with its place in the source."""
+    stage: str = ""
+    """Which stage has refused it; empty: it did not come to one."""
+    id: str = ""
+    """Of the page, where it could be read."""
 
     @property
     def name(self) -> str:

@@ -54,6 +54,7 @@ def _account(event: RunDelivered) -> dict[str, Any]:
         "delivered": event.delivered,
         "filtered": dict(event.filtered),
         "undelivered": event.undelivered,
+        **event.quality,
     }
 
 
