@@ -12,12 +12,12 @@ import structlog
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
-from crawlstream.errors import Unavailable
+from crawlstream.errors import ConfigError, Unavailable
 from pipeline_service.claims import BrokenChain
 from pipeline_service.config import Pipeline
-from pipeline_service.files_sink import FilesSink
 from pipeline_service.judging import Judged, judge
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
+from pipeline_service.sinks.door import Sink, SinkRefused
 from pipeline_service.undelivered import UndeliveredPublisher
 
 POLL_S = 0.5
@@ -25,15 +25,16 @@ POLL_S = 0.5
 RECORDS, BYTES = 200, 8 * 1024 * 1024
 """Of one step, and so of what is lost on the CPU when a stop comes."""
 
+_LONGEST_WHY = 500
+"""Characters of a sink's reason in a log."""
+
 log = structlog.get_logger()
 
 
 class Flow:
     """Carries records from the source to the sink, partition by partition, in their order."""
 
-    def __init__(
-        self, pipeline: Pipeline, sink: FilesSink, undelivered: UndeliveredPublisher
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, sink: Sink, undelivered: UndeliveredPublisher) -> None:
         self.pipeline = pipeline
         self.sink = sink
         self.broken = ""
@@ -55,7 +56,7 @@ class Flow:
         """Where a partition is to be read from; asked again while it raises."""
         try:
             position = await self.sink.position(topic_id, partition)
-        except BrokenChain as error:
+        except (BrokenChain, ConfigError) as error:
             self._break(str(error))
             raise
         except Unavailable as error:
@@ -110,21 +111,31 @@ class Flow:
         judged = await asyncio.to_thread(judge, self.pipeline, batch)
         if self._is_flooded(judged):
             return False
-        await self.liveness.retry(partial(self._undelivered.publish, judged))
-        elsewhere = await self.sink.write(batch, judged, self.liveness)
+        elsewhere = await self._write(batch, judged)
         self.liveness.beat()
         if elsewhere is not None:
             source.seek(batch.partition, elsewhere)
         return elsewhere is None
 
+    async def _write(self, batch: Batch, judged: Sequence[Judged]) -> int | None:
+        """Have a batch in the sink, and on `undelivered` what the sink will never take."""
+        while True:
+            await self.liveness.retry(partial(self._undelivered.publish, judged))
+            try:
+                return await self.sink.write(batch, judged, self.liveness)
+            except SinkRefused as refused:
+                log.warning("write", outcome="refused", error=str(refused)[:_LONGEST_WHY])
+                judged = refused.without(judged)
+
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
         """Whether so many records in a row are no pages that the fault is not theirs."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
-            self._in_a_row = self._in_a_row + 1 if each.problem else 0
+            self._in_a_row = self._in_a_row + 1 if each.reason else 0
             if most and self._in_a_row >= most:
+                why = "; ".join(each.errors)
                 self._break(
-                    f"{most} records in a row are undelivered, the last one because {each.problem}:"
+                    f"{most} records in a row are undelivered, the last one because {why}:"
                     " does the source hold results? If it does, raise stop_after_undelivered"
                 )
                 return True
@@ -132,8 +143,7 @@ class Flow:
 
     async def _commit(self, source: Source) -> None:
         """Tell lag tools how far the store is."""
-        durable = {n: p.durable for n, p in self.sink.parts.items() if p.durable is not None}
-        if durable:
+        if durable := self.sink.durable:
             await source.commit(durable)
 
     async def _rest(self, stop: asyncio.Event) -> None:
@@ -149,8 +159,7 @@ class Flow:
         BROKEN.labels(self.pipeline.name).set(1)
 
     def _tell(self) -> None:
-        segments = [p.segment for p in self.sink.parts.values() if p.segment]
-        first_ms = min((s.first_ms for s in segments if s.first_ms), default=0)
+        first_ms = self.sink.oldest_ms
         age_s = max(time.time() - first_ms / 1000, 0) if first_ms else 0
         LAG_SECONDS.labels(self.pipeline.name).set(age_s)
 

@@ -27,8 +27,10 @@ class Judged:
     """The run that it counts for, where it can be read."""
     filtered: str = ""
     """Why it is left out, as a code."""
-    problem: str = ""
-    """Why it is undelivered, as a sentence."""
+    reason: str = ""
+    """Why it is undelivered, as a code."""
+    errors: Sequence[str] = ()
+    """The same in sentences."""
 
 
 def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
@@ -38,7 +40,7 @@ def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
 
 def _judge(pipeline: Pipeline, record: Record) -> Judged:
     if record.unread:
-        return Judged(record, problem=record.unread)
+        return Judged(record, reason=UNREADABLE, errors=[record.unread])
     try:
         page = decode(record.value)
         if reason := pipeline.where.refuses(page):
@@ -48,4 +50,4 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
             value, page = without_secrets(value, page)
         return Judged(record, page, value, run_of(page))
     except NotAResult as error:
-        return Judged(record, problem=str(error))
+        return Judged(record, reason=UNREADABLE, errors=[str(error)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
+
+from pipeline_service.account import Tally
 
 RECORDS = Counter(
     "crawlstream_pipeline_records",
-    "Number of records of finished segments, by outcome: delivered, repeats, filtered or"
+    "Number of records whose outcome is stored, by outcome: delivered, repeats, filtered or"
     " undelivered.",
     ["pipeline", "outcome"],
 )
@@ -41,3 +43,22 @@ BROKEN = Gauge(
     "1 while a pipeline has stopped because only an operator can help; /health says why.",
     ["pipeline"],
 )
+SINK_SECONDS = Histogram(
+    "crawlstream_pipeline_sink_seconds",
+    "Duration of a transaction of the sink, until it succeeds, in seconds.",
+    ["pipeline"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+
+
+def note_records(pipeline: str, tally: Tally) -> None:
+    """Count records whose outcome is in the store."""
+    for outcome, count in (
+        ("delivered", tally.delivered),
+        ("repeats", tally.repeats),
+        ("filtered", tally.filtered.total()),
+        ("undelivered", tally.undelivered.total()),
+    ):
+        RECORDS.labels(pipeline, outcome).inc(count)
+    for reason, count in tally.undelivered.items():
+        UNDELIVERED.labels(pipeline, reason).inc(count)

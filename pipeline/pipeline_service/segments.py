@@ -19,7 +19,7 @@ from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
 from pipeline_service.account import Account
 from pipeline_service.config import FilesSink
-from pipeline_service.judging import UNREADABLE, Judged
+from pipeline_service.judging import Judged
 from pipeline_service.repeats import Repeats, short
 
 MOST_FILES = 64
@@ -167,7 +167,7 @@ class Segment:
         self.first_ms = self.first_ms or at_ms
         if judged.page is None:
             outcome = "filtered" if judged.filtered else "undelivered"
-            self.account.count(judged.run, at_ms, outcome, judged.filtered or UNREADABLE)
+            self.account.count(judged.run, at_ms, outcome, judged.filtered or judged.reason)
             return
         name = short(judged.page.id)
         if name in self._known or name in self._ids:

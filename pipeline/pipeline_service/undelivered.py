@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlstream.bus.protocols import Sink
-from crawlstream.bus.records import Out, OutOfRange, Record, RecordTooLarge
+from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
 from crawlstream.model.event import Rejection, Undelivered
 from crawlstream.wire import undelivered
 from pipeline_service.config import Pipeline
-from pipeline_service.judging import UNREADABLE, Judged
+from pipeline_service.judging import Judged
 
 OUT_OF_RANGE = "out_of_range"
 
@@ -30,7 +30,7 @@ class UndeliveredPublisher:
 
     async def publish(self, judged: Sequence[Judged]) -> None:
         """Return when Kafka has all that are undelivered; KafkaUnavailable: repeat."""
-        outs = [self._out(each.record, each.problem) for each in judged if each.problem]
+        outs = [self._out(each) for each in judged if each.reason]
         if outs:
             await self._send(outs)
 
@@ -58,11 +58,12 @@ class UndeliveredPublisher:
             bare = [undelivered.decode(out.value) for out in error.records]
             await self._sink.send([self._as_out(_emptied(each.rejection)) for each in bare])
 
-    def _out(self, record: Record, problem: str) -> Out:
+    def _out(self, judged: Judged) -> Out:
+        record = judged.record
         return self._as_out(
             Rejection(
-                reason=UNREADABLE,
-                errors=[problem],
+                reason=judged.reason,
+                errors=judged.errors,
                 raw=record.value,
                 topic=record.topic,
                 partition=record.partition,

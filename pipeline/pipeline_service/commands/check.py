@@ -10,16 +10,15 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import KafkaUnavailable
 from pipeline_service.commands.printing import say
-from pipeline_service.process import check_format, load_pipelines, open_store
+from pipeline_service.process import load_pipelines
+from pipeline_service.sinks.make import place_of, prove
 
 
 async def check(settings: Settings, options: argparse.Namespace) -> int:
     """Read the file, prove the stores, look for the sources; ConfigError or Unavailable."""
     for pipeline in load_pipelines(settings, options.names):
-        check_format(pipeline)
-        store = open_store(pipeline)
-        await asyncio.to_thread(store.prove)
-        say(f"{pipeline.name}: {pipeline.sink.format} to {store.url('')}")
+        await asyncio.to_thread(prove, settings, pipeline)
+        say(f"{pipeline.name}: {place_of(pipeline)}")
         topic = pipeline.topic(settings.topics)
         try:
             partitions = len(await end_offsets(kafka_of(settings), topic))

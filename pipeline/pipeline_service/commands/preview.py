@@ -13,6 +13,7 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.formats.columns import COLUMNS, Kind
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import say, say_json
+from pipeline_service.config import FilesSink, Pipeline
 from pipeline_service.judging import judge
 from pipeline_service.process import load_pipelines
 from pipeline_service.segments import folder_of
@@ -34,14 +35,22 @@ async def preview(settings: Settings, options: argparse.Namespace) -> int:
         (judged,) = judge(pipeline, batch)
         place = f"{record.partition}-{record.offset}"
         if judged.page is None:
-            outcome = f"filtered: {judged.filtered}" if judged.filtered else judged.problem
+            outcome = (
+                f"filtered: {judged.filtered}" if judged.filtered else "; ".join(judged.errors)
+            )
             say(f"{place}: {outcome}")
         else:
-            folder = folder_of(judged.page, pipeline.sink.partition_by)
-            say_json({"record": place, "folder": folder, **_row(judged.page)})
+            say_json({"record": place, **_folder(pipeline, judged.page), **_row(judged.page)})
     if not records:
         say(f"{topic} has no records")
     return 0
+
+
+def _folder(pipeline: Pipeline, page: Delivered) -> dict[str, object]:
+    """Where a page's file would be, if it came into one."""
+    if not isinstance(pipeline.sink, FilesSink):
+        return {}
+    return {"folder": folder_of(page, pipeline.sink.partition_by)}
 
 
 def _row(page: Delivered) -> dict[str, object]:

@@ -1,13 +1,15 @@
 """``undelivered list | show | replay``: records that could not be delivered, and a second chance.
 
-A record that is replayed becomes a file of its own below ``replayed/``, whose name follows from the
-record's place: to replay it twice writes the same file. The account stays as it was.
+Among files, a record that is replayed becomes one of its own, whose name follows from the record's
+place; in a store of rows it becomes rows with their keys. So it may be replayed twice. The account
+stays as it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -18,13 +20,16 @@ from crawlstream.bus.tail import read_topic
 from crawlstream.errors import ConfigError
 from crawlstream.formats.memory import in_memory
 from crawlstream.model.event import Undelivered
+from crawlstream.plugins.sinks import Change, RowsRefused
+from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
 from pipeline_service.claims import topic_name
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.config import Pipeline
-from pipeline_service.judging import judge
-from pipeline_service.process import crawl_of, load_pipelines, open_store
+from pipeline_service.config import FilesSink, Pipeline
+from pipeline_service.judging import Judged, judge
+from pipeline_service.process import load_pipelines
 from pipeline_service.segments import folder_of
+from pipeline_service.sinks.make import crawl_of, make_maker, open_rows, open_store, place_of
 
 
 async def undelivered(settings: Settings, options: argparse.Namespace) -> int:
@@ -98,7 +103,7 @@ def _show(one: Undelivered) -> None:
 
 
 async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undelivered]) -> int:
-    store, failed = open_store(pipeline), 0
+    failed = 0
     for each in chosen:
         told = each.rejection
         record = Record(
@@ -112,13 +117,41 @@ async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undel
         batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
         (judged,) = judge(pipeline, batch)
         if judged.page is None:
-            failed += bool(judged.problem)
-            say(f"{_id(each)}: {judged.problem or f'filtered: {judged.filtered}'}")
+            failed += bool(judged.reason)
+            why = "; ".join(judged.errors) or f"filtered: {judged.filtered}"
+            say(f"{_id(each)}: {why}")
             continue
-        which = pipeline.sink.format
-        place = f"{topic_name(record.topic)}-{record.partition:05}-{record.offset:020}"
-        name = f"{folder_of(judged.page, pipeline.sink.partition_by)}replayed-{place}.{which}"
-        content = in_memory(which, crawl_of(settings), [(judged.value, judged.page)])
-        await asyncio.to_thread(store.put, name, content)
-        say(f"{_id(each)}: {store.url(name)}")
+        try:
+            place = await asyncio.to_thread(_write, settings, pipeline, judged)
+        except RowsRefused as refused:
+            failed += 1
+            say(f"{_id(each)}: {refused}")
+        else:
+            say(f"{_id(each)}: {place}")
     return 1 if failed else 0
+
+
+def _write(settings: Settings, pipeline: Pipeline, judged: Judged) -> str:
+    """Write one page; says where it is. Unavailable, RowsRefused."""
+    record = judged.record
+    place = f"{topic_name(record.topic)}-{record.partition:05}-{record.offset:020}"
+    if not isinstance(pipeline.sink, FilesSink):
+        _write_rows(settings, pipeline, judged, note=f"replayed/{place}")
+        return place_of(pipeline)
+    assert judged.page is not None
+    store, which = open_store(pipeline), pipeline.sink.format
+    name = f"{folder_of(judged.page, pipeline.sink.partition_by)}replayed-{place}.{which}"
+    store.put(name, in_memory(which, crawl_of(settings), [(judged.value, judged.page)]))
+    return store.url(name)
+
+
+def _write_rows(settings: Settings, pipeline: Pipeline, judged: Judged, *, note: str) -> None:
+    maker = make_maker(settings, pipeline)
+    store = open_rows(pipeline, maker)
+    try:
+        store.open()
+        before = store.read(note).get(note)
+        told = jsontext.dumps({"at_ms": time.time_ns() // 1_000_000}).decode()
+        store.write(Change(note, before, maker.rows([judged]), lambda _: {note: told}))
+    finally:
+        store.close()

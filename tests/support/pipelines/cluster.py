@@ -61,6 +61,10 @@ class PipelineCluster:
             f'path = "{self.out}"\nformat = "{which}"\nmax_age = "1s"\n{sink}\n'
         )
 
+    def describe_sink(self, sink: str, more: str = "") -> None:
+        """Write the file of the pipelines: one, called ``archive``, with this sink."""
+        self.file.write_text(f"[pipeline.archive]\n{more}\n[pipeline.archive.sink]\n{sink}\n")
+
     def process(self, name: str = "p", **env: str) -> Program:
         """A pipeline process, not started yet."""
         argv = (sys.executable, "-m", "pipeline_service", "run")

@@ -12,6 +12,7 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from pipeline_service.config import FilesSink, Pipeline, chosen, load, read
+from pipeline_service.sinks.settings import SqlSink
 from pipeline_service.where import Where
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
@@ -87,7 +88,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         ("pipeline = 1", "pipeline: expected a table"),
         ("[pipeline.a]", r"pipeline.a: missing: sink = \{kind"),
         ("[pipeline.a]\nsink = 1", "pipeline.a.sink: expected a table"),
-        ('[pipeline.a]\nsink = {kind = "sql"}', 'pipeline.a.sink.kind: expected "files"'),
+        ('[pipeline.a]\nsink = {kind = "x"}', "pipeline.a.sink.kind: expected one of files, sql"),
         ('[pipeline.a]\nsink = {kind = "files"}', "pipeline.a.sink: missing: path = "),
         ('[pipeline.a]\nsink = {kind = "files", path = ""}', "sink.path: expected text"),
         ('[pipeline.a]\nsink = {kind = "files", path = "${NO}"}', "variable NO is not set"),
@@ -174,10 +175,34 @@ def test_the_page_has_every_key() -> None:
     """And the file that it shows is one."""
     text = PAGE.read_text(encoding="utf-8")
     keys = [each.name for each in fields(Pipeline) if each.name not in {"name", "sink"}]
-    keys += [f"sink.{each.name}" for each in fields(FilesSink)]
+    keys += [f"sink.{each.name}" for kind in (FilesSink, SqlSink) for each in fields(kind)]
     for key in keys:
         assert f"| `{key}` |" in text, key
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
-    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert read(block, {"BUCKET": "b"})["archive"].sink.format == "parquet"
+    files, rows = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert read(files, {"BUCKET": "b"})["archive"].sink == FilesSink(
+        path="/srv/crawl", format="parquet", max_age=900
+    )
+    url = "postgresql://crawl:secret@db/shop"
+    assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSink(url=url)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("migrate = true", 'missing: url = "postgresql://'),
+        ('url = "mysql://x/y"', r'sink.url: expected "postgresql://user:password@host'),
+        ('url = "sqlite://x"', "sink.url: expected three slashes and a path"),
+        ('url = "sqlite:///x", table = "a;b"', "sink.table: expected 1 to 63 characters of a-z"),
+        ('url = "sqlite:///x", table = "1a"', "sink.table: expected 1 to 63 characters of a-z"),
+        ('url = "sqlite:///x", body = "all"', "sink.body: expected one of none, bytes, ref"),
+        ('url = "sqlite:///x", on_repeat = 1', "sink.on_repeat: expected one of keep, replace"),
+        ('url = "sqlite:///x", migrate = 1', "sink.migrate: expected true or false"),
+        ('url = "sqlite:///x", path = "/y"', "unknown key 'path'; known: url, table"),
+    ],
+)
+def test_a_database_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f'sink = {{kind = "sql", {options}}}')

@@ -22,6 +22,7 @@ _TEXT = pa.string()
 _TYPES = {
     Kind.TEXT: _TEXT,
     Kind.WHOLE: pa.int64(),
+    Kind.NUMBER: pa.float64(),
     Kind.FLAG: pa.bool_(),
     Kind.TIME: pa.timestamp("us", "UTC"),
     Kind.BYTES: pa.binary(),

@@ -1,0 +1,118 @@
+"""A sink of a pipeline, or what its sink keeps, by what the file says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from crawlstream import __version__
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import ConfigError
+from crawlstream.formats.files import Crawl, make_writer
+from crawlstream.plugins.sinks import RowStore
+from crawlstream.store.bodies import BodyStore
+from crawlstream.store.store import Store
+from pipeline_service.config import FilesSink as FilesConfig
+from pipeline_service.config import Pipeline
+from pipeline_service.files_sink import FilesSink, base_url
+from pipeline_service.segments import Spool
+from pipeline_service.sinks.door import Begin, Kept, Sink
+from pipeline_service.sinks.kept import KeptInFiles, KeptInRows
+from pipeline_service.sinks.making import RowMaker, columns_of_pages
+from pipeline_service.sinks.rows import RowsSink
+from pipeline_service.sinks.settings import SqlSink
+from pipeline_service.sinks.sql.database import Database
+from pipeline_service.sinks.sql.sqlite import Sqlite
+from pipeline_service.sinks.sql.store import SqlStore
+from pipeline_service.sinks.sql.table import TableEffect
+
+
+def open_sink(settings: Settings, pipeline: Pipeline, spool: Spool, begin: Begin) -> Sink:
+    """The sink of a pipeline; ConfigError."""
+    if isinstance(pipeline.sink, FilesConfig):
+        crawl, store = crawl_of(settings), open_store(pipeline)
+        return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl)
+    maker = make_maker(settings, pipeline)
+    return RowsSink(pipeline, open_rows(pipeline, maker), maker, begin=begin)
+
+
+def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
+    """What the sink of a pipeline keeps beside the pages, on a connection of its own."""
+    if isinstance(pipeline.sink, FilesConfig):
+        return KeptInFiles(open_store(pipeline))
+    maker = make_maker(settings, pipeline)
+    return KeptInRows(open_rows(pipeline, maker), place_of(pipeline))
+
+
+def prove(settings: Settings, pipeline: Pipeline) -> None:
+    """Have the store show that it can do what is asked of it. ConfigError, Unavailable."""
+    if isinstance(pipeline.sink, FilesConfig):
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
+            make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
+        open_store(pipeline).prove()
+        return
+    store = open_rows(pipeline, make_maker(settings, pipeline))
+    try:
+        store.prove()
+    finally:
+        store.close()
+
+
+def place_of(pipeline: Pipeline) -> str:
+    """Where pages go, for people; without secrets."""
+    if isinstance(pipeline.sink, FilesConfig):
+        return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
+    parts = urlsplit(pipeline.sink.url)
+    if parts.scheme == "sqlite":
+        return f"{pipeline.sink.table} of {Path(pipeline.sink.url[len('sqlite:///') :]).resolve()}"
+    port = f":{parts.port}" if parts.port else ""
+    return f"{pipeline.sink.table} of {parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def open_store(pipeline: Pipeline) -> Store:
+    """The folder of a pipeline's edition; ConfigError."""
+    return Store.at(base_url(pipeline))
+
+
+def open_rows(pipeline: Pipeline, maker: RowMaker) -> RowStore:
+    """The store of a pipeline's rows, not connected yet; ConfigError."""
+    sink = pipeline.sink
+    assert isinstance(sink, SqlSink)
+    kinds = {column.name: column.kind for column in maker.columns}
+    effect = TableEffect(
+        sink.table, kinds, replace=sink.on_repeat == "replace", migrate=sink.migrate
+    )
+    database = _database(sink, f"crawlstream {pipeline.name}")
+    return SqlStore(database, effect, pipeline=pipeline.name, edition=pipeline.edition)
+
+
+def make_maker(settings: Settings, pipeline: Pipeline) -> RowMaker:
+    """What makes the rows of a pipeline; ConfigError."""
+    sink, bodies = pipeline.sink, None
+    assert isinstance(sink, SqlSink)
+    if sink.body == "ref":
+        if not settings.body_store:
+            raise ConfigError('body = "ref" needs a body store: set CRAWLSTREAM_BODY_STORE')
+        bodies = BodyStore.at(settings.body_store)
+    columns = columns_of_pages(with_body=sink.body == "bytes")
+    return RowMaker(columns, bodies=bodies, replaces=sink.on_repeat == "replace")
+
+
+def crawl_of(settings: Settings) -> Crawl:
+    """What files say of where their pages come from."""
+    robots = "obey" if settings.robotstxt_obey else "ignore"
+    return Crawl(f"crawlstream/{__version__}", user_agent=settings.user_agent, robots=robots)
+
+
+def _database(sink: SqlSink, application: str) -> Database:
+    if sink.scheme == "sqlite":
+        return Sqlite(sink.url)
+    try:
+        from pipeline_service.sinks.sql.postgres import Postgres  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise ConfigError(
+            f"PostgreSQL needs {error.name}, which is not installed: install crawlstream with the"
+            " extra [pipeline]"
+        ) from error
+    return Postgres(sink.url, application)

@@ -1,0 +1,53 @@
+"""Rows out of what was judged: a page is one, or each item that was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crawlstream.formats.columns import COLUMNS, Column
+from crawlstream.model.delivered import Delivered
+from crawlstream.plugins.sinks import Row
+from crawlstream.store.bodies import BodyStore
+from pipeline_service.judging import Judged
+
+BODY = "body"
+
+
+def columns_of_pages(*, with_body: bool) -> Sequence[Column]:
+    """Of a page's row."""
+    return [column for column in COLUMNS if with_body or column.name != BODY]
+
+
+class RowMaker:
+    """Makes rows with certain columns; calls take CPU time, and those of a body store block."""
+
+    def __init__(
+        self, columns: Sequence[Column], *, bodies: BodyStore | None = None, replaces: bool = False
+    ) -> None:
+        """``bodies``: where bodies are kept. ``replaces``: of one key the last row counts."""
+        self.columns = columns
+        self._bodies = bodies
+        self._replaces = replaces
+
+    def rows(self, judged: Sequence[Judged]) -> Sequence[Row]:
+        """No two have one key. StoreUnavailable."""
+        made: dict[str, Row] = {}
+        for each in judged:
+            for row in self._of(each):
+                if self._replaces:
+                    made.pop(row.key, None)
+                made.setdefault(row.key, row)
+        return list(made.values())
+
+    def _of(self, judged: Judged) -> Sequence[Row]:
+        page = judged.page
+        if page is None:
+            return ()
+        fields = {column.name: column.take(page) for column in self.columns}
+        if self._bodies is not None and page.body_ref is None:
+            fields["body_ref"] = self._kept(page, self._bodies)
+        return [Row(page.id, judged.record.offset, fields)]
+
+    def _kept(self, page: Delivered, bodies: BodyStore) -> str | None:
+        """The URL of a whole body; None for one that is cut, or empty."""
+        return None if page.body_truncated or not page.body else bodies.put(page.body)

@@ -1,0 +1,79 @@
+"""What the file of the pipelines may say of the sinks that hold rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from pipeline_service.quantities import flag, known, one_of, text
+
+SCHEMES = ("postgresql", "sqlite")
+BODIES = ("none", "bytes", "ref")
+ON_REPEAT = ("keep", "replace")
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_SCHEME = re.compile(r"([a-z]+)://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlSink:
+    """A table of PostgreSQL or SQLite."""
+
+    url: str
+    """``postgresql://user:password@host:port/database``, or ``sqlite:///file``."""
+    table: str = "pages"
+    """Made where it does not exist."""
+    body: str = "none"
+    """``none``; ``bytes``: a column; ``ref``: in the body store, and its URL in ``body_ref``."""
+    on_repeat: str = "keep"
+    """``keep`` the row that is there, or ``replace`` it."""
+    migrate: bool = False
+    """Add the columns that a table of an earlier version lacks."""
+
+    @property
+    def scheme(self) -> str:
+        """One of SCHEMES."""
+        return self.url.partition("://")[0]
+
+
+def read_sql(table: Mapping[str, Any], where: str) -> SqlSink:
+    """Of a table of TOML; ConfigError."""
+    known(table, [each.name for each in fields(SqlSink)], where)
+    if "url" not in table:
+        raise ConfigError(
+            f'{where}: missing: url = "postgresql://user@host/database" or "sqlite:///file"'
+        )
+    return SqlSink(**{key: _SQL[key](table[key], f"{where}.{key}") for key in table})
+
+
+def _url(value: Any, where: str) -> str:
+    found = _SCHEME.match(text(value, where))
+    if found is None or found[1] not in SCHEMES:
+        raise ConfigError(
+            f'{where}: expected "postgresql://user:password@host:port/database" or "sqlite:///file"'
+        )
+    if found[1] == "sqlite" and not re.match(r"sqlite:///.", value):
+        raise ConfigError(
+            f'{where}: expected three slashes and a path: "sqlite:///pages.db" is a file where the'
+            ' process starts, "sqlite:////srv/pages.db" one by its whole path'
+        )
+    return str(value)
+
+
+def _table(value: Any, where: str) -> str:
+    if not _IDENTIFIER.match(text(value, where)):
+        raise ConfigError(
+            f"{where}: expected 1 to 63 characters of a-z, 0-9 and '_', no digit first"
+        )
+    return str(value)
+
+
+_SQL: Mapping[str, Callable[[Any, str], Any]] = {
+    "url": _url,
+    "table": _table,
+    "body": one_of(BODIES),
+    "on_repeat": one_of(ON_REPEAT),
+    "migrate": flag,
+}

@@ -1,0 +1,137 @@
+"""Where the contract of sinks is tried: each kind of sink, and how its pages are read back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.store.store import Store
+from pipeline_service.config import FilesSink
+from pipeline_service.files_sink import base_url
+from pipeline_service.sinks.door import Standing
+from pipeline_service.sinks.make import open_kept
+from pipeline_service.sinks.settings import SqlSink
+from support.pipelines import writer
+from support.pipelines.reading import pages_in
+from support.pipelines.results import page_id
+
+OF_FILES = ("before_claim", "after_claim", "after_put", "after_finish")
+OF_ROWS = ("before_write", "in_write", "after_write")
+EXPECTED = Counter(page_id(n) for n in range(writer.PAGES))
+ACCOUNT = {
+    "read": writer.PAGES + 7,
+    "delivered": writer.PAGES,
+    "repeats": 4,
+    "lost": 0,
+    "filtered": {"where.status": 1},
+    "undelivered": {"unreadable": 2},
+}
+_PYTHONPATH = str(Path(__file__).parents[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A sink, as the file of the pipelines describes it."""
+
+    sink: str
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """Where a writer may die."""
+        return OF_FILES if self.is_files else OF_ROWS
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it writes files."""
+        return isinstance(writer.pipeline(self.sink).sink, FilesSink)
+
+    @property
+    def spool(self) -> Path:
+        """Where files are written first."""
+        return self.home / "spool"
+
+    def start(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+        """A writer, which dies at a failpoint."""
+        ours = {"SINK": self.sink, "SPOOL": str(self.spool), "FAILPOINT": failpoint}
+        return subprocess.Popen(
+            [sys.executable, "-m", "support.pipelines.writer"],
+            env={**os.environ, **self.env, **ours, "PYTHONPATH": _PYTHONPATH},
+            cwd=self.home,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def beside(self) -> Target:
+        """The same place with room for another edition: of tables, another one."""
+        return self if self.is_files else replace(self, sink=f'{self.sink}, table = "again"')
+
+    def bodies(self, more: str = "") -> Sequence[tuple[str, bytes]]:
+        """Id and body of each page, as a reader has them."""
+        asked = writer.pipeline(self.sink, more)
+        if isinstance(asked.sink, FilesSink):
+            found = pages_in(Store.at(base_url(asked)), asked.sink.format)
+            return [(page.id, page.body) for page in found]
+        assert isinstance(asked.sink, SqlSink)
+        return [(row["id"], row.get("body") or b"") for row in self.rows()]
+
+    @property
+    def url(self) -> str:
+        """Of a database."""
+        sink = writer.pipeline(self.sink).sink
+        assert isinstance(sink, SqlSink)
+        return sink.url
+
+    def rows(self) -> Sequence[dict[str, Any]]:
+        """The rows of a table."""
+        sink = writer.pipeline(self.sink).sink
+        assert isinstance(sink, SqlSink)
+        return select(sink.url, f"select * from {sink.table}")  # noqa: S608  ours
+
+    def ids(self, more: str = "") -> Counter[str]:
+        """How often each page is there."""
+        return Counter(name for name, _ in self.bodies(more))
+
+    def standing(self, more: str = "") -> Standing:
+        """How far it has come."""
+        kept = open_kept(load_settings(), writer.pipeline(self.sink, more))
+        try:
+            return kept.standings(writer.TOPIC, [0])[0]
+        finally:
+            kept.close()
+
+    def assert_all_is_there_once(self) -> None:
+        """Every page is there once, no other is, and the account closes."""
+        assert self.ids() == EXPECTED
+        standing = self.standing()
+        assert standing.position == len(writer.values())
+        assert standing.account.total.as_record() == ACCOUNT
+        assert standing.account.total.is_closed
+
+
+def select(url: str, statement: str) -> list[dict[str, Any]]:
+    """What a database answers, by column."""
+    if url.startswith("sqlite:///"):
+        file = sqlite3.connect(url.removeprefix("sqlite:///"))
+        try:
+            cursor = file.execute(statement)
+            names = [each[0] for each in cursor.description or ()]
+            found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            file.commit()
+            return found
+        finally:
+            file.close()
+    with psycopg.connect(url) as connection:
+        answer = connection.execute(statement)
+        names = [each.name for each in answer.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in (answer.fetchall() if names else ())]
