@@ -19,7 +19,7 @@ from pipeline_service.quantities import known, one_of, read_bytes, read_seconds
 from pipeline_service.quantities import table as _table
 from pipeline_service.quantities import text as _text
 from pipeline_service.quantities import whole as _whole
-from pipeline_service.sinks.settings import SqlSink, read_sql
+from pipeline_service.sinks.settings import KafkaSink, SqlSink, read_kafka, read_sql
 from pipeline_service.where import Where
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
@@ -44,12 +44,15 @@ class FilesSink:
     """Seconds after the first record of a file."""
 
 
+SinkConfig = FilesSink | SqlSink | KafkaSink
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Source, filter and sink, under a name."""
 
     name: str
-    sink: FilesSink | SqlSink
+    sink: SinkConfig
     source: str = "crawled"
     start: str | datetime = "earliest"
     """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
@@ -165,7 +168,7 @@ def _where(value: Any, where: str) -> Where:
     return Where.read(_table(value, where), where)
 
 
-def _sink(value: Any, where: str) -> FilesSink | SqlSink:
+def _sink(value: Any, where: str) -> SinkConfig:
     table = dict(_table(value, where))
     kind = table.pop("kind", None)
     if kind not in _SINKS:
@@ -207,7 +210,8 @@ _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "max_records": _whole(1, 10_000_000),
     "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
 }
-_SINKS: Mapping[str, Callable[[dict[str, Any], str], FilesSink | SqlSink]] = {
+_SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
     "files": _files,
     "sql": read_sql,
+    "kafka": read_kafka,
 }

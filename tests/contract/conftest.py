@@ -11,8 +11,6 @@ from support.pipelines.objects import register
 from support.pipelines.targets import Target
 
 _FEW = "max_records = 6, max_age = 3600"
-FILES = ("file", "objects")
-TABLES = ("sqlite", "postgresql")
 
 
 @pytest.fixture
@@ -24,7 +22,13 @@ def make_target(
     register()
 
     def make(kind: str, more: str = "") -> Target:
-        return Target(_described(request, kind, tmp_path, fresh_name) + more, tmp_path)
+        env = {}
+        if kind == "kafka":
+            port = request.getfixturevalue("kafka_server").port
+            env = {"KAFKA_HOSTS": f"127.0.0.1:{port}", "KAFKA_TOPIC_PREFIX": fresh_name}
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return Target(_described(request, kind, tmp_path, fresh_name) + more, tmp_path, env)
 
     return make
 
@@ -41,5 +45,7 @@ def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: st
         )
     if kind == "sqlite":
         return f'kind = "sql", url = "sqlite:///{folder}/pages.db"'
+    if kind == "kafka":
+        return f'kind = "kafka", topic = "{name}.out"'
     server: RunningPostgres = request.getfixturevalue("postgres_server")
     return f'kind = "sql", url = "{server.make_database(name)}"'

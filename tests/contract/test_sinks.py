@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,8 +19,9 @@ from support.pipelines import writer
 from support.pipelines.pages import HOSTILE
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target
+from support.waiting import WaitUntil
 
-KINDS = ("file", "objects", "sqlite", "postgresql")
+KINDS = ("file", "objects", "sqlite", "postgresql", "kafka")
 FORMATS = tuple(f"file/{which}" for which in ("jsonl.gz", "jsonl.zst", "warc.gz", "parquet"))
 MakeTarget = Callable[..., Target]
 
@@ -47,14 +46,6 @@ async def put(sink: Sink, asked: Pipeline, records: Sequence[bytes], start: int 
     return await sink.write(batch, judge(asked, batch), Liveness("write"))
 
 
-def wait_until_frozen(process: subprocess.Popen[bytes]) -> None:
-    """Return when it has stopped at its failpoint."""
-    deadline = time.monotonic() + 60
-    while os.waitpid(process.pid, os.WNOHANG | os.WUNTRACED)[0] == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_writer_that_is_killed_is_followed_by_another(target: Target) -> None:
     """At each step of what it writes, and at each of something later."""
     for at in (*(f"{step}:kill:{nth}" for nth in (1, 2) for step in target.steps), ""):
@@ -65,8 +56,8 @@ def test_a_writer_that_is_killed_is_followed_by_another(target: Target) -> None:
 
 @pytest.mark.parametrize("step", [0, 1, 2])
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_a_writer_that_was_frozen_changes_nothing(
-    kind: str, step: int, make_target: MakeTarget
+async def test_a_writer_that_was_frozen_changes_nothing(
+    kind: str, step: int, make_target: MakeTarget, wait_until: WaitUntil
 ) -> None:
     """Others have done its work meanwhile: it is refused, or writes the same once more.
 
@@ -74,27 +65,27 @@ def test_a_writer_that_was_frozen_changes_nothing(
     """
     target = make_target(kind)
     with target.start(f"{target.steps[step]}:stop:2") as frozen:
-        wait_until_frozen(frozen)
+        await wait_until(lambda: frozen.is_frozen, timeout_s=60)
         with target.start() as process:
             if (kind, target.steps[step]) != ("sqlite", "in_write"):
                 assert process.wait() == 0
                 target.assert_all_is_there_once()
-            frozen.send_signal(signal.SIGCONT)
+            frozen.thaw()
             assert frozen.wait() == process.wait() == 0
     target.assert_all_is_there_once()
 
 
 def test_two_writers_at_once_have_each_page_once(target: Target) -> None:
     """Each writes what it can, and gives way where the other was first."""
-    writers = [target.start() for _ in range(2)]
-    assert [each.wait() for each in writers] == [0, 0]
+    with target.start() as one, target.start() as other:
+        assert one.wait() == other.wait() == 0
     target.assert_all_is_there_once()
 
 
 @pytest.mark.parametrize("kind", [*FORMATS, *KINDS])
 async def test_every_page_is_kept_as_it_is(kind: str, make_target: MakeTarget) -> None:
     """Empty, binary, with NUL, in UTF-16, 4 MB, cut, unmodified, with fields of others."""
-    target = make_target(kind, "" if kind.startswith(("file", "objects")) else ', body = "bytes"')
+    target = make_target(kind, ', body = "bytes"' if kind in {"sqlite", "postgresql"} else "")
     plain = [record(n, **page) for n, page in enumerate(HOSTILE)]
     records = [*plain, record(99)[:-1] + b',"of_others":{"a":[1]}}']
     await carry(target, records, more='where = {status = ["2xx", "3xx"]}')

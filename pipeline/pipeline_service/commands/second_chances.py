@@ -147,7 +147,7 @@ def _write(settings: Settings, pipeline: Pipeline, judged: Judged) -> str:
 
 def _write_rows(settings: Settings, pipeline: Pipeline, judged: Judged, *, note: str) -> None:
     maker = make_maker(settings, pipeline)
-    store = open_rows(pipeline, maker)
+    store = open_rows(settings, pipeline, maker)
     try:
         store.open()
         before = store.read(note).get(note)

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from crawlstream import __version__
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError
 from crawlstream.formats.files import Crawl, make_writer
@@ -18,10 +19,11 @@ from pipeline_service.config import Pipeline
 from pipeline_service.files_sink import FilesSink, base_url
 from pipeline_service.segments import Spool
 from pipeline_service.sinks.door import Begin, Kept, Sink
+from pipeline_service.sinks.kafka import KafkaStore
 from pipeline_service.sinks.kept import KeptInFiles, KeptInRows
 from pipeline_service.sinks.making import RowMaker, columns_of_pages
 from pipeline_service.sinks.rows import RowsSink
-from pipeline_service.sinks.settings import SqlSink
+from pipeline_service.sinks.settings import KafkaSink, SqlSink
 from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import SqlStore
@@ -34,7 +36,7 @@ def open_sink(settings: Settings, pipeline: Pipeline, spool: Spool, begin: Begin
         crawl, store = crawl_of(settings), open_store(pipeline)
         return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl)
     maker = make_maker(settings, pipeline)
-    return RowsSink(pipeline, open_rows(pipeline, maker), maker, begin=begin)
+    return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
 
 
 def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
@@ -42,7 +44,7 @@ def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
     if isinstance(pipeline.sink, FilesConfig):
         return KeptInFiles(open_store(pipeline))
     maker = make_maker(settings, pipeline)
-    return KeptInRows(open_rows(pipeline, maker), place_of(pipeline))
+    return KeptInRows(open_rows(settings, pipeline, maker), place_of(pipeline))
 
 
 def prove(settings: Settings, pipeline: Pipeline) -> None:
@@ -52,7 +54,7 @@ def prove(settings: Settings, pipeline: Pipeline) -> None:
             make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
         open_store(pipeline).prove()
         return
-    store = open_rows(pipeline, make_maker(settings, pipeline))
+    store = open_rows(settings, pipeline, make_maker(settings, pipeline))
     try:
         store.prove()
     finally:
@@ -63,6 +65,8 @@ def place_of(pipeline: Pipeline) -> str:
     """Where pages go, for people; without secrets."""
     if isinstance(pipeline.sink, FilesConfig):
         return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
+    if isinstance(pipeline.sink, KafkaSink):
+        return f"topic {pipeline.sink.topic}"
     parts = urlsplit(pipeline.sink.url)
     if parts.scheme == "sqlite":
         return f"{pipeline.sink.table} of {Path(pipeline.sink.url[len('sqlite:///') :]).resolve()}"
@@ -75,9 +79,11 @@ def open_store(pipeline: Pipeline) -> Store:
     return Store.at(base_url(pipeline))
 
 
-def open_rows(pipeline: Pipeline, maker: RowMaker) -> RowStore:
+def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowStore:
     """The store of a pipeline's rows, not connected yet; ConfigError."""
     sink = pipeline.sink
+    if isinstance(sink, KafkaSink):
+        return _topic(settings, pipeline, sink)
     assert isinstance(sink, SqlSink)
     kinds = {column.name: column.kind for column in maker.columns}
     effect = TableEffect(
@@ -90,7 +96,8 @@ def open_rows(pipeline: Pipeline, maker: RowMaker) -> RowStore:
 def make_maker(settings: Settings, pipeline: Pipeline) -> RowMaker:
     """What makes the rows of a pipeline; ConfigError."""
     sink, bodies = pipeline.sink, None
-    assert isinstance(sink, SqlSink)
+    if not isinstance(sink, SqlSink):
+        return RowMaker(())
     if sink.body == "ref":
         if not settings.body_store:
             raise ConfigError('body = "ref" needs a body store: set CRAWLSTREAM_BODY_STORE')
@@ -103,6 +110,21 @@ def crawl_of(settings: Settings) -> Crawl:
     """What files say of where their pages come from."""
     robots = "obey" if settings.robotstxt_obey else "ignore"
     return Crawl(f"crawlstream/{__version__}", user_agent=settings.user_agent, robots=robots)
+
+
+def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStore:
+    if sink.topic in (pipeline.topic(settings.topics), *settings.topics.all()):
+        raise ConfigError(
+            f"pipeline.{pipeline.name}.sink.topic: {sink.topic} is a topic of the cluster itself:"
+            " name another one"
+        )
+    return KafkaStore(
+        kafka_of(settings, "pipeline"),
+        sink.topic,
+        notes=settings.topics.pipelines,
+        owner=f"{pipeline.name}:{pipeline.edition}",
+        exactly_once=sink.exactly_once,
+    )
 
 
 def _database(sink: SqlSink, application: str) -> Database:

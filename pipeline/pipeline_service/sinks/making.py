@@ -24,7 +24,11 @@ class RowMaker:
     def __init__(
         self, columns: Sequence[Column], *, bodies: BodyStore | None = None, replaces: bool = False
     ) -> None:
-        """``bodies``: where bodies are kept. ``replaces``: of one key the last row counts."""
+        """Make rows of ``columns``: none for a store that takes the rows as JSON.
+
+        ``bodies``: where bodies are
+        kept. ``replaces``: of one key the last row counts.
+        """
         self.columns = columns
         self._bodies = bodies
         self._replaces = replaces
@@ -46,7 +50,7 @@ class RowMaker:
         fields = {column.name: column.take(page) for column in self.columns}
         if self._bodies is not None and page.body_ref is None:
             fields["body_ref"] = self._kept(page, self._bodies)
-        return [Row(page.id, judged.record.offset, fields)]
+        return [Row(page.id, judged.record.offset, fields, judged.value)]
 
     def _kept(self, page: Delivered, bodies: BodyStore) -> str | None:
         """The URL of a whole body; None for one that is cut, or empty."""

@@ -29,6 +29,7 @@ from pipeline_service.metrics import SINK_SECONDS, note_records
 from pipeline_service.sinks.door import Begin, SinkRefused, Standing
 from pipeline_service.sinks.making import RowMaker
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
+from pipeline_service.sinks.window import Window
 
 CALL_S = 30.0
 """A call of the store that takes longer is interrupted, and tried again."""
@@ -51,6 +52,8 @@ class Part:
     note: str | None = None
     """The text of its position in the store; None: there is none."""
     account: Account = field(default_factory=Account)
+    window: Window | None = None
+    """What is remembered for a store that does not know its keys."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -102,7 +105,11 @@ class RowsSink:
                 return part.next
             self.oldest_ms = min((each.record.timestamp_ms for each in judged), default=0)
             rows = await live.retry(partial(asyncio.to_thread, self._maker.rows, judged))
-            step = Step(part.place, part.account, judged, rows, up_to=batch.next)
+            if part.window:
+                rows = part.window.without_repeats(rows)
+            step = Step(
+                *(part.place, part.account, judged, rows), up_to=batch.next, window=part.window
+            )
             is_ours = await self._write(part, step, live)
             self.oldest_ms = 0
             return None if is_ours else part.next
@@ -136,6 +143,8 @@ class RowsSink:
                 notes = await self._asked(partial(self._read, part.place))
         standing = standing_of(notes, part.place)
         self._note(part, notes.get(POSITION.format(part.place)), standing)
+        if not self._store.knows_keys:
+            part.window = Window.of_notes(notes, part.place, self._pipeline.repeats)
         part.topic_id = topic_id
         log.info("read", partition=part.number, position=part.next)
 
@@ -153,6 +162,8 @@ class RowsSink:
             raise await self._blamed(change, refused, live) from refused
         if is_ours:
             self._note(part, step.note, Standing(step.up_to, step.account))
+            if part.window:
+                part.window.add(step.rows)
             note_records(self._pipeline.name, step.delta.total)
             return True
         log.warning("write", outcome="elsewhere", partition=part.number, position=part.next)

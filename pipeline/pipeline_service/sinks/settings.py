@@ -14,6 +14,7 @@ SCHEMES = ("postgresql", "sqlite")
 BODIES = ("none", "bytes", "ref")
 ON_REPEAT = ("keep", "replace")
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _SCHEME = re.compile(r"([a-z]+)://")
 
 
@@ -36,6 +37,30 @@ class SqlSink:
     def scheme(self) -> str:
         """One of SCHEMES."""
         return self.url.partition("://")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSink:
+    """Another topic."""
+
+    topic: str
+    """Its whole name; made where it does not exist."""
+    exactly_once: bool = True
+    """In transactions; else each page is there at least once."""
+
+
+def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSink:
+    """Of a table of TOML; ConfigError."""
+    known(table, [each.name for each in fields(KafkaSink)], where)
+    if "topic" not in table:
+        raise ConfigError(f'{where}: missing: topic = "a topic\'s whole name"')
+    return KafkaSink(**{key: _KAFKA[key](table[key], f"{where}.{key}") for key in table})
+
+
+def _topic(value: Any, where: str) -> str:
+    if not _TOPIC.match(text(value, where)):
+        raise ConfigError(f"{where}: expected 1 to 249 characters of A-Z, a-z, 0-9, '.', '_', '-'")
+    return str(value)
 
 
 def read_sql(table: Mapping[str, Any], where: str) -> SqlSink:
@@ -77,3 +102,4 @@ _SQL: Mapping[str, Callable[[Any, str], Any]] = {
     "on_repeat": one_of(ON_REPEAT),
     "migrate": flag,
 }
+_KAFKA: Mapping[str, Callable[[Any, str], Any]] = {"topic": _topic, "exactly_once": flag}

@@ -12,6 +12,7 @@ from pipeline_service.account import Account, summed
 from pipeline_service.claims import BrokenChain
 from pipeline_service.judging import Judged
 from pipeline_service.sinks.door import Standing
+from pipeline_service.sinks.window import Window
 
 POSITION = "{}/position"
 _RUN = "{}/run/{}"
@@ -29,6 +30,7 @@ class Step:
         *,
         up_to: int,
         lost: int = 0,
+        window: Window | None = None,
     ) -> None:
         self.place = place
         self.rows = rows
@@ -40,6 +42,7 @@ class Step:
         self._before = before
         self._judged = judged
         self._lost = lost
+        self._window = window
 
     def settle(self, repeats: Collection[str]) -> Notes:
         """Count, where the store had rows of these keys before; may be called again."""
@@ -59,7 +62,8 @@ class Step:
             for run in self.delta.runs
             if run in kept
         }
-        return {**forgotten, **runs, POSITION.format(self.place): self.note}
+        keys = self._window.noted(self.rows) if self._window else {}
+        return {**forgotten, **runs, **keys, POSITION.format(self.place): self.note}
 
 
 def _outcome(judged: Judged, fresh: Collection[int]) -> tuple[str, str]:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import psutil
 import psycopg
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.store.store import Store
+from crawlstream.wire.delivered import decode
 from pipeline_service.config import FilesSink
 from pipeline_service.files_sink import base_url
 from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.make import open_kept
-from pipeline_service.sinks.settings import SqlSink
+from pipeline_service.sinks.settings import KafkaSink, SqlSink
 from support.pipelines import writer
 from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
@@ -36,7 +38,40 @@ ACCOUNT = {
     "filtered": {"where.status": 1},
     "undelivered": {"unreadable": 2},
 }
-_PYTHONPATH = str(Path(__file__).parents[2])
+_TIMEOUT_S = 90
+
+
+class Writing:
+    """A writer process: forked of one that has imported all, so that it costs little to begin."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["support.pipelines.writer", "psycopg"])
+        self._process = context.Process(target=writer.run, args=[dict(env)], daemon=True)
+        self._process.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+
+    def wait(self) -> int:
+        """Its exit code, negative for a signal."""
+        self._process.join(_TIMEOUT_S)
+        assert self._process.exitcode is not None
+        return self._process.exitcode
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it has stopped at its failpoint."""
+        return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        psutil.Process(self._process.pid).resume()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +97,18 @@ class Target:
         """Where files are written first."""
         return self.home / "spool"
 
-    def start(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+    def start(self, failpoint: str = "") -> Writing:
         """A writer, which dies at a failpoint."""
-        ours = {"SINK": self.sink, "SPOOL": str(self.spool), "FAILPOINT": failpoint}
-        return subprocess.Popen(
-            [sys.executable, "-m", "support.pipelines.writer"],
-            env={**os.environ, **self.env, **ours, "PYTHONPATH": _PYTHONPATH},
-            cwd=self.home,
-            stdout=subprocess.DEVNULL,
-        )
+        env = {**self.env, "SINK": self.sink, "SPOOL": str(self.spool), "FAILPOINT": failpoint}
+        return Writing(env)
 
     def beside(self) -> Target:
         """The same place with room for another edition: of tables, another one."""
-        return self if self.is_files else replace(self, sink=f'{self.sink}, table = "again"')
+        if self.is_files:
+            return self
+        if self.env:
+            return replace(self, sink=self.sink.replace(".out", ".again"))
+        return replace(self, sink=f'{self.sink}, table = "again"')
 
     def bodies(self, more: str = "") -> Sequence[tuple[str, bytes]]:
         """Id and body of each page, as a reader has them."""
@@ -82,7 +116,9 @@ class Target:
         if isinstance(asked.sink, FilesSink):
             found = pages_in(Store.at(base_url(asked)), asked.sink.format)
             return [(page.id, page.body) for page in found]
-        assert isinstance(asked.sink, SqlSink)
+        if isinstance(asked.sink, KafkaSink):
+            hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic
+            return [(page.id, page.body) for page in map(decode, committed(hosts, topic))]
         return [(row["id"], row.get("body") or b"") for row in self.rows()]
 
     @property
@@ -117,6 +153,25 @@ class Target:
         assert standing.position == len(writer.values())
         assert standing.account.total.as_record() == ACCOUNT
         assert standing.account.total.is_closed
+
+
+def committed(hosts: str, topic: str) -> list[bytes]:
+    """The values of a topic, as a client has them that reads committed records only."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=hosts, isolation_level="read_committed", enable_auto_commit=False
+    )
+    try:
+        numbers = consumer.partitions_for_topic(topic) or ()
+        partitions = [TopicPartition(topic, number) for number in numbers]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends, values = consumer.end_offsets(partitions), []
+        while any(consumer.position(one) < ends[one] for one in partitions):
+            polled = consumer.poll(timeout_ms=200)
+            values += [record.value for records in polled.values() for record in records]
+        return values
+    finally:
+        consumer.close()
 
 
 def select(url: str, statement: str) -> list[dict[str, Any]]:

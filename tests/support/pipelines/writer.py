@@ -1,6 +1,4 @@
-"""A process that writes a fixed topic by the sink of SINK, and dies where FAILPOINT says.
-
-    SINK='kind = "files", path = "/out"' python -m support.pipelines.writer
+"""What writes a fixed topic by any sink, and may die at its failpoints.
 
 Its source is a list in place of Kafka: what a sink makes of a death is no matter of groups.
 """
@@ -9,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from crawlstream.boot import failpoints
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
@@ -85,6 +84,10 @@ async def write(asked: Pipeline, spool: Path) -> None:
                     break
 
 
-if __name__ == "__main__":
+def run(env: Mapping[str, str]) -> None:
+    """Be a process that writes by the sink of SINK, and dies where FAILPOINT says."""
+    os.environ.update(env)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    failpoints.set_up(os.environ["FAILPOINT"])
     register()
     asyncio.run(write(pipeline(os.environ["SINK"]), Path(os.environ["SPOOL"])))

@@ -55,7 +55,7 @@ async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
         )
         for name in topics.all()
     }
-    await asyncio.to_thread(_create_missing, kafka, wanted)
+    await asyncio.to_thread(create_missing, kafka, wanted)
     for problem in await topic_problems(kafka, topics):
         log.error("create_topic", outcome="misfit", error=problem)
 
@@ -169,7 +169,7 @@ class TopicMaker:
             if not await self._has_room(topic):
                 return topic in self._known
             wanted = {topic: self._kafka.shape.options()}
-            await asyncio.to_thread(_create_missing, self._kafka, wanted)
+            await asyncio.to_thread(create_missing, self._kafka, wanted)
         except CrawlstreamError as error:
             self._refused_until[topic] = time.monotonic() + _RETRY_AFTER_S
             log.warning("publish", outcome="topic_left_out", topic=topic, error=str(error))
@@ -198,7 +198,11 @@ class TopicMaker:
         return False
 
 
-def _create_missing(kafka: Kafka, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+def create_missing(kafka: Kafka, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create topics of these shapes unless they exist, and wait for them; blocks.
+
+    KafkaUnavailable, ConfigError.
+    """
     with admin(kafka, _CLIENT_ID) as client:
         existing = set(client.list_topics())
         missing = {name: shape for name, shape in wanted.items() if name not in existing}

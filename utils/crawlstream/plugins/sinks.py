@@ -29,6 +29,8 @@ class Row:
     """Of its record in the source."""
     fields: Mapping[str, object]
     """By column: text, int, float, bool, bytes, aware datetime, list, mapping or None."""
+    value: bytes = b""
+    """The row as UTF-8 JSON, for a store without columns."""
 
 
 @dataclass(frozen=True, slots=True)
