@@ -27,9 +27,9 @@ from pipeline_service.config import FilesSink as Files
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
 from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
-from pipeline_service.repeats import Repeats
+from pipeline_service.repeats import Repeats, short
 from pipeline_service.segments import Segment, Spool, SpoolUnavailable, Written
-from pipeline_service.sinks.door import Begin
+from pipeline_service.sinks.door import Begin, Standing
 
 _SPOOL_PAUSE_S = 1.0
 _PUT_S = 900.0
@@ -69,6 +69,8 @@ class FilesSink:
         self.parts: dict[int, Part] = {}
         self.trouble = ""
         """What keeps pages from being written; empty: nothing."""
+        self.stored = 0
+        """Records of the segments that were finished here."""
         self._pipeline = pipeline
         self._files = files_of(pipeline)
         self._store = store
@@ -83,9 +85,9 @@ class FilesSink:
         return {n: part.topic_id for n, part in self.parts.items() if part.chain}
 
     @property
-    def durable(self) -> Mapping[int, int]:
-        """Offset of the first record that is not in the store for good, by partition."""
-        return {n: p.durable for n, p in self.parts.items() if p.durable is not None}
+    def standings(self) -> Mapping[int, Standing]:
+        """How far those partitions are in the store."""
+        return {n: Standing(p.durable, p.account) for n, p in self.parts.items() if p.chain}
 
     @property
     def oldest_ms(self) -> int:
@@ -114,6 +116,13 @@ class FilesSink:
             if batch.start != part.next:
                 return part.next
             return await self._write(part, judged, batch.next, live)
+
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+        part, name = self.parts.get(number), short(page_id)
+        if part is None or part.segment is None:
+            return part is not None and name in part.known
+        return name in part.segment
 
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
@@ -278,6 +287,7 @@ class FilesSink:
         SEGMENTS.labels(name, why).inc()
         told = {"partition": part.number, "start": claim.start, "next": claim.next, "why": why}
         log.info("finish", pipeline=name, delivered=tally.delivered, **told)
+        self.stored += tally.read
         part.known.add(segment.ids)
         part.last, part.redo, part.account = claim, None, account
         part.durable = part.next = claim.next

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -13,6 +14,7 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import ConfigError, Unavailable
+from crawlstream.keys import Topics
 from pipeline_service.claims import BrokenChain
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged, judge
@@ -40,6 +42,8 @@ class Flow:
         self.broken = ""
         """Why nothing is done until an operator has helped; empty: all is well."""
         self.source: Source | None = None
+        self.ends: dict[int, int] = {}
+        """Offset behind the last record of each partition, when the source was asked last."""
         self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
         self._undelivered = undelivered
         self._in_a_row = 0
@@ -51,6 +55,30 @@ class Flow:
         is_without_kafka = self.source is not None and self.source.is_waiting
         waiting = self.liveness.waiting_for or self.sink.trouble or self._trouble
         return waiting or ("kafka" if is_without_kafka else "")
+
+    @property
+    def stored(self) -> int:
+        """Records that were stored, or accounted for, since the process began."""
+        return self.sink.stored
+
+    def told(self, topics: Topics) -> Mapping[str, Any]:
+        """What other processes see of it: see `stats.pipelines`."""
+        standings = self.sink.standings
+        return {
+            "edition": self.pipeline.edition,
+            "source": self.pipeline.topic(topics),
+            "broken": self.broken,
+            "waiting_for": self.waiting_for,
+            "oldest_s": round(self._oldest_s(), 1),
+            "partitions": {
+                str(number): {
+                    "position": standing.position or 0,
+                    "end": max(self.ends.get(number, 0), standing.position or 0),
+                    **standing.account.total.as_record(),
+                }
+                for number, standing in standings.items()
+            },
+        }
 
     async def locate(self, topic_id: str, partition: int) -> int | None:
         """Where a partition is to be read from; asked again while it raises."""
@@ -143,7 +171,9 @@ class Flow:
 
     async def _commit(self, source: Source) -> None:
         """Tell lag tools how far the store is."""
-        if durable := self.sink.durable:
+        standings = self.sink.standings
+        durable = {n: s.position for n, s in standings.items() if s.position is not None}
+        if durable:
             await source.commit(durable)
 
     async def _rest(self, stop: asyncio.Event) -> None:
@@ -159,9 +189,11 @@ class Flow:
         BROKEN.labels(self.pipeline.name).set(1)
 
     def _tell(self) -> None:
+        LAG_SECONDS.labels(self.pipeline.name).set(self._oldest_s())
+
+    def _oldest_s(self) -> float:
         first_ms = self.sink.oldest_ms
-        age_s = max(time.time() - first_ms / 1000, 0) if first_ms else 0
-        LAG_SECONDS.labels(self.pipeline.name).set(age_s)
+        return max(time.time() - first_ms / 1000, 0) if first_ms else 0
 
     def _pause(self) -> None:
         if self.source is not None:

@@ -31,7 +31,7 @@ from crawlstream.bus.tail import end_offsets, offsets_since
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
 from pipeline_service.config import Pipeline, chosen, load
 from pipeline_service.flow import Flow
@@ -69,10 +69,10 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
-            heartbeat = await _join(redis, settings, pipelines)
             flows = [
                 _flow(settings, each, kafka=kafka, sink=sink, spool=spool) for each in pipelines
             ]
+            heartbeat = await _join(redis, settings, flows)
             helpers = [
                 heartbeat.run(),
                 *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in flows),
@@ -95,10 +95,16 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
     log.info("end")
 
 
-async def _join(redis: Redis, settings: Settings, pipelines: Sequence[Pipeline]) -> Heartbeat:
+async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
     """Say who we are; without Redis that waits. ConfigError: an equal has another file."""
-    values = {f"[pipeline.{each.name}]": each.digest for each in pipelines}
-    heartbeat = Heartbeat(redis, settings.keys, Process(kind="pipeline", values=values))
+    values = {f"[pipeline.{each.pipeline.name}]": each.pipeline.digest for each in flows}
+    heartbeat = Heartbeat(
+        redis,
+        settings.keys,
+        Process(kind="pipeline", values=values),
+        work=lambda: Work(sum(each.stored for each in flows)),
+        pipelines=lambda: {each.pipeline.name: each.told(settings.topics) for each in flows},
+    )
     try:
         await heartbeat.join()
     except RedisError as error:
@@ -182,6 +188,7 @@ async def _watch_lag(kafka: Kafka, flow: Flow, kept: Kept, topic: str) -> None:
     while True:
         try:
             ends = await end_offsets(kafka, topic)
+            flow.ends.update(ends)
             for number, topic_id in flow.sink.topics.items():
                 found = await asyncio.to_thread(kept.standings, topic_id, [number])
                 lag = max(ends.get(number, 0) - (found[number].position or 0), 0)

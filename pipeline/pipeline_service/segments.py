@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -106,9 +107,13 @@ class Segment:
         self._ids: dict[bytes, None] = {}
         self._opened_at = time.monotonic()
 
+    def __contains__(self, name: bytes) -> bool:
+        """Whether a page has come before, in it or in those that are remembered."""
+        return name in self._known or name in self._ids
+
     @property
     def ids(self) -> bytes:
-        """Of its pages, one after the other."""
+        """Of its pages, those that are not wanted as well, one after the other."""
         return b"".join(self._ids)
 
     @property
@@ -165,17 +170,23 @@ class Segment:
     def _add(self, judged: Judged) -> None:
         at_ms = judged.record.timestamp_ms
         self.first_ms = self.first_ms or at_ms
-        if judged.page is None:
-            outcome = "filtered" if judged.filtered else "undelivered"
-            self.account.count(judged.run, at_ms, outcome, judged.filtered or judged.reason)
+        count = partial(self.account.count, judged.run, at_ms)
+        if not judged.id:
+            count("undelivered", judged.reason)
             return
-        name = short(judged.page.id)
-        if name in self._known or name in self._ids:
-            self.account.count(judged.run, at_ms, "repeats")
+        # Whatever becomes of a page is remembered: done = read - repeats holds for each of a run.
+        name = short(judged.id)
+        if name in self:
+            count("repeats")
             return
-        self._write(judged.value, judged.page)
         self._ids[name] = None
-        self.account.count(judged.run, at_ms, "delivered")
+        if judged.page is not None:
+            self._write(judged.value, judged.page)
+            count("delivered")
+        elif judged.reason:
+            count("undelivered", judged.reason)
+        else:
+            count("filtered", judged.filtered)
 
     def _write(self, value: bytes, page: Delivered) -> None:
         folder = folder_of(page, self._sink.partition_by)

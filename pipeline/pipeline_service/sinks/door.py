@@ -35,19 +35,30 @@ class SinkRefused(CrawlstreamError):
         return replace(judged, page=None, value=b"", reason=SINK_REFUSED, errors=[problem])
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a partition has come."""
+
+    position: int | None
+    """The first offset that is not in the store for good; None: nothing is there."""
+    account: Account
+
+
 class Sink(Protocol):
     """Writes what was judged of batches, each partition in its order."""
 
     trouble: str
     """What keeps pages from being written; empty: nothing."""
+    stored: int
+    """Records that this process has stored, or accounted for."""
 
     @property
     def topics(self) -> Mapping[int, str]:
         """UUID of the source, by partition that we know the position of."""
 
     @property
-    def durable(self) -> Mapping[int, int]:
-        """Offset of the first record that is not in the store for good, by partition."""
+    def standings(self) -> Mapping[int, Standing]:
+        """How far those partitions are in the store."""
 
     @property
     def oldest_ms(self) -> int:
@@ -62,6 +73,9 @@ class Sink(Protocol):
         SinkRefused: call it again without the records that it names.
         """
 
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
 
@@ -70,15 +84,6 @@ class Sink(Protocol):
 
     async def skip(self, where: OutOfRange, live: Liveness) -> int:
         """Go on at the oldest record where Kafka has deleted what was to be read next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a partition has come."""
-
-    position: int | None
-    """The first offset that is not in the store for good; None: nothing is there."""
-    account: Account
 
 
 class Kept(Protocol):

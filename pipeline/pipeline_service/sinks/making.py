@@ -1,8 +1,8 @@
-"""Rows out of what was judged: a page is one, or each item that was made of it."""
+"""Rows out of what was judged: a page is one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crawlstream.formats.columns import COLUMNS, Column
 from crawlstream.model.delivered import Delivered
@@ -26,31 +26,30 @@ class RowMaker:
     ) -> None:
         """Make rows of ``columns``: none for a store that takes the rows as JSON.
 
-        ``bodies``: where bodies are
-        kept. ``replaces``: of one key the last row counts.
+        ``bodies``: where bodies are kept. ``replaces``: of a page that comes twice the last counts.
         """
         self.columns = columns
         self._bodies = bodies
         self._replaces = replaces
 
-    def rows(self, judged: Sequence[Judged]) -> Sequence[Row]:
-        """No two have one key. StoreUnavailable."""
-        made: dict[str, Row] = {}
+    def rows(
+        self, judged: Sequence[Judged], is_known: Callable[[str], bool] = lambda _: False
+    ) -> Sequence[Row]:
+        """Of the pages whose ids are not known; no two rows have one key. StoreUnavailable."""
+        chosen: dict[str, Judged] = {}
         for each in judged:
-            for row in self._of(each):
-                if self._replaces:
-                    made.pop(row.key, None)
-                made.setdefault(row.key, row)
-        return list(made.values())
+            if not each.id or is_known(each.id):
+                continue
+            if self._replaces and each.page is not None:
+                chosen.pop(each.id, None)
+            chosen.setdefault(each.id, each)
+        return [self._row(each, each.page) for each in chosen.values() if each.page is not None]
 
-    def _of(self, judged: Judged) -> Sequence[Row]:
-        page = judged.page
-        if page is None:
-            return ()
+    def _row(self, judged: Judged, page: Delivered) -> Row:
         fields = {column.name: column.take(page) for column in self.columns}
         if self._bodies is not None and page.body_ref is None:
             fields["body_ref"] = self._kept(page, self._bodies)
-        return [Row(page.id, judged.record.offset, fields, judged.value)]
+        return Row(page.id, judged.record.offset, fields, judged.value)
 
     def _kept(self, page: Delivered, bodies: BodyStore) -> str | None:
         """The URL of a whole body; None for one that is cut, or empty."""

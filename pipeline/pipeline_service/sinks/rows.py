@@ -29,7 +29,7 @@ from pipeline_service.metrics import SINK_SECONDS, note_records
 from pipeline_service.sinks.door import Begin, SinkRefused, Standing
 from pipeline_service.sinks.making import RowMaker
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
-from pipeline_service.sinks.window import Window
+from pipeline_service.sinks.window import Window, notes_of
 
 CALL_S = 30.0
 """A call of the store that takes longer is interrupted, and tried again."""
@@ -52,8 +52,8 @@ class Part:
     note: str | None = None
     """The text of its position in the store; None: there is none."""
     account: Account = field(default_factory=Account)
-    window: Window | None = None
-    """What is remembered for a store that does not know its keys."""
+    window: Window = field(default_factory=lambda: Window("", 0))
+    """Pages that the store itself does not tell of: those without rows, or all."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -65,6 +65,7 @@ class RowsSink:
     ) -> None:
         self.trouble = ""
         self.oldest_ms = 0
+        self.stored = 0
         self._pipeline = pipeline
         self._store = store
         self._maker = maker
@@ -79,9 +80,9 @@ class RowsSink:
         return {n: part.topic_id for n, part in self._parts.items() if part.topic_id}
 
     @property
-    def durable(self) -> Mapping[int, int]:
-        """Offset of the first record that is not in the store for good, by partition."""
-        return {n: part.next for n, part in self._parts.items() if part.next is not None}
+    def standings(self) -> Mapping[int, Standing]:
+        """How far those partitions are in the store."""
+        return {n: Standing(p.next, p.account) for n, p in self._parts.items() if p.topic_id}
 
     async def position(self, topic_id: str, number: int) -> int | None:
         """Where a partition is to be read from, None: its oldest record. SinkUnavailable."""
@@ -104,15 +105,22 @@ class RowsSink:
             if batch.start != part.next:
                 return part.next
             self.oldest_ms = min((each.record.timestamp_ms for each in judged), default=0)
-            rows = await live.retry(partial(asyncio.to_thread, self._maker.rows, judged))
-            if part.window:
-                rows = part.window.without_repeats(rows)
+            making = partial(self._maker.rows, judged, part.window.__contains__)
+            rows = await live.retry(partial(asyncio.to_thread, making))
             step = Step(
-                *(part.place, part.account, judged, rows), up_to=batch.next, window=part.window
+                *(part.place, part.account, judged, rows),
+                up_to=batch.next,
+                window=part.window,
+                remembers_rows=not self._store.knows_keys,
             )
             is_ours = await self._write(part, step, live)
             self.oldest_ms = 0
             return None if is_ours else part.next
+
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+        part = self._parts.get(number)
+        return part is not None and page_id in part.window
 
     async def tick(self, _: Liveness) -> Mapping[int, int]:
         """Nothing is ever left open."""
@@ -127,7 +135,12 @@ class RowsSink:
         part = self._parts[where.partition]
         async with part.lock:
             lost = where.log_start - (where.position if part.next is None else part.next)
-            step = Step(part.place, part.account, (), (), up_to=where.log_start, lost=max(lost, 0))
+            step = Step(
+                *(part.place, part.account, (), ()),
+                up_to=where.log_start,
+                window=part.window,
+                lost=max(lost, 0),
+            )
             await self._write(part, step, live)
             return where.log_start if part.next is None else part.next
 
@@ -138,19 +151,19 @@ class RowsSink:
         if POSITION.format(part.place) not in notes:
             first = await self._begin(part.number)
             if first is not None:
-                step = Step(part.place, Account(), (), (), up_to=first)
+                step = Step(part.place, Account(), (), (), up_to=first, window=part.window)
                 await self._asked(partial(self._store.write, self._change(None, step)))
                 notes = await self._asked(partial(self._read, part.place))
         standing = standing_of(notes, part.place)
         self._note(part, notes.get(POSITION.format(part.place)), standing)
-        if not self._store.knows_keys:
-            part.window = Window.of_notes(notes, part.place, self._pipeline.repeats)
+        part.window = Window.of_notes(notes, part.place, self._pipeline.repeats)
         part.topic_id = topic_id
         log.info("read", partition=part.number, position=part.next)
 
     def _read(self, place: str) -> Mapping[str, str]:
         self._store.take_over(POSITION.format(place))
-        return self._store.read(f"{place}/")
+        # In this order: ids of later than the position do no harm, for it has moved then.
+        return {**self._store.read(f"{place}/"), **self._store.read(notes_of(place))}
 
     async def _write(self, part: Part, step: Step, live: Liveness) -> bool:
         """Write a step; False if somebody else has written, and then we know where to go on."""
@@ -162,9 +175,9 @@ class RowsSink:
             raise await self._blamed(change, refused, live) from refused
         if is_ours:
             self._note(part, step.note, Standing(step.up_to, step.account))
-            if part.window:
-                part.window.add(step.rows)
+            part.window.add(step.remembered)
             note_records(self._pipeline.name, step.delta.total)
+            self.stored += step.delta.total.read
             return True
         log.warning("write", outcome="elsewhere", partition=part.number, position=part.next)
         await live.retry(partial(self._load, part, part.topic_id))

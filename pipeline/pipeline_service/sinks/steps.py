@@ -29,9 +29,14 @@ class Step:
         rows: Sequence[Row],
         *,
         up_to: int,
+        window: Window,
         lost: int = 0,
-        window: Window | None = None,
+        remembers_rows: bool = False,
     ) -> None:
+        """A page that ``window`` knows is a repeat, as is one that comes twice.
+
+        ``remembers_rows``: the window is to know pages that have rows as well as others.
+        """
         self.place = place
         self.rows = rows
         self.up_to = up_to
@@ -43,14 +48,24 @@ class Step:
         self._judged = judged
         self._lost = lost
         self._window = window
+        self._ids = {each.record.offset: each.id for each in judged}
+        self._with_rows = {self._ids[row.offset] for row in rows}
+        self._first: dict[str, Judged] = {}
+        for each in judged:
+            if each.id and each.id not in window:
+                self._first.setdefault(each.id, each)
+        self.remembered = [
+            page_id for page_id in self._first if remembers_rows or page_id not in self._with_rows
+        ]
+        """Ids of the pages that the window is to know."""
 
     def settle(self, repeats: Collection[str]) -> Notes:
         """Count, where the store had rows of these keys before; may be called again."""
         failpoint("in_write")
-        fresh = {row.offset for row in self.rows if row.key not in repeats}
+        fresh = {self._ids[row.offset] for row in self.rows if row.key not in repeats}
         self.delta = Account()
         for each in self._judged:
-            self.delta.count(each.run, each.record.timestamp_ms, *_outcome(each, fresh))
+            self.delta.count(each.run, each.record.timestamp_ms, *self._outcome(each, fresh))
         self.delta.total.lost = self._lost
         self.account = summed([self._before, self.delta])
         total = self.account.total.as_record()
@@ -62,16 +77,19 @@ class Step:
             for run in self.delta.runs
             if run in kept
         }
-        keys = self._window.noted(self.rows) if self._window else {}
-        return {**forgotten, **runs, **keys, POSITION.format(self.place): self.note}
+        ids = self._window.noted(self.remembered)
+        return {**forgotten, **runs, **ids, POSITION.format(self.place): self.note}
 
-
-def _outcome(judged: Judged, fresh: Collection[int]) -> tuple[str, str]:
-    if judged.reason:
-        return "undelivered", judged.reason
-    if judged.filtered:
-        return "filtered", judged.filtered
-    return ("delivered" if judged.record.offset in fresh else "repeats"), ""
+    def _outcome(self, judged: Judged, fresh: Collection[str]) -> tuple[str, str]:
+        if not judged.id:
+            return "undelivered", judged.reason
+        if self._first.get(judged.id) is not judged:
+            return "repeats", ""
+        if judged.page is None:
+            is_filtered = not judged.reason
+            return ("filtered", judged.filtered) if is_filtered else ("undelivered", judged.reason)
+        is_repeat = judged.id in self._with_rows and judged.id not in fresh
+        return ("repeats" if is_repeat else "delivered"), ""
 
 
 def standing_of(notes: Mapping[str, str], place: str) -> Standing:
