@@ -19,7 +19,14 @@ from pipeline_service.quantities import known, one_of, read_bytes, read_seconds
 from pipeline_service.quantities import table as _table
 from pipeline_service.quantities import text as _text
 from pipeline_service.quantities import whole as _whole
-from pipeline_service.sinks.settings import KafkaSink, SqlSink, read_kafka, read_sql
+from pipeline_service.sinks.settings import (
+    KafkaSink,
+    PluginSink,
+    SqlSink,
+    read_kafka,
+    read_plugin,
+    read_sql,
+)
 from pipeline_service.where import Where
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
@@ -44,7 +51,7 @@ class FilesSink:
     """Seconds after the first record of a file."""
 
 
-SinkConfig = FilesSink | SqlSink | KafkaSink
+SinkConfig = FilesSink | SqlSink | KafkaSink | PluginSink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +179,7 @@ def _sink(value: Any, where: str) -> SinkConfig:
     table = dict(_table(value, where))
     kind = table.pop("kind", None)
     if kind not in _SINKS:
-        raise ConfigError(f"{where}.kind: expected one of {', '.join(_SINKS)}")
+        return read_plugin(kind, table, where, ours=_SINKS)
     return _SINKS[kind](table, where)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
+from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.stores.postgres import RunningPostgres
+from support.documented import install_example_sink
 from support.pipelines.objects import register
 from support.pipelines.targets import Target
 
@@ -26,6 +29,12 @@ def make_target(
         if kind == "kafka":
             port = request.getfixturevalue("kafka_server").port
             env = {"KAFKA_HOSTS": f"127.0.0.1:{port}", "KAFKA_TOPIC_PREFIX": fresh_name}
+        if kind == "redis":
+            site = tmp_path / "site"
+            if not site.exists():
+                install_example_sink(site)
+            monkeypatch.syspath_prepend(str(site))
+            env = {"SINK_SITE": str(site)}
         for name, value in env.items():
             monkeypatch.setenv(name, value)
         return Target(_described(request, kind, tmp_path, fresh_name) + more, tmp_path, env)
@@ -47,5 +56,14 @@ def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: st
         return f'kind = "sql", url = "sqlite:///{folder}/pages.db"'
     if kind == "kafka":
         return f'kind = "kafka", topic = "{name}.out"'
+    if kind == "redis":
+        return f'kind = "redis", url = "{_emptied(request.getfixturevalue("redis_server"))}"'
     server: RunningPostgres = request.getfixturevalue("postgres_server")
     return f'kind = "sql", url = "{server.make_database(name)}"'
+
+
+def _emptied(server: RunningServer) -> str:
+    url = f"redis://127.0.0.1:{server.port}/0"
+    with Redis.from_url(url) as client:
+        client.flushdb()
+    return url

@@ -21,7 +21,8 @@ from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target
 from support.waiting import WaitUntil
 
-KINDS = ("file", "objects", "sqlite", "postgresql", "kafka")
+KINDS = ("file", "objects", "sqlite", "postgresql", "kafka", "redis")
+"""The last is the example of ``docs/sinks.md``."""
 FORMATS = tuple(f"file/{which}" for which in ("jsonl.gz", "jsonl.zst", "warc.gz", "parquet"))
 MakeTarget = Callable[..., Target]
 
@@ -102,6 +103,17 @@ async def test_a_partition_that_comes_back_is_read_on(target: Target) -> None:
     assert target.ids() == Counter(page_id(n) for n in (1, 2, 3))
     total = target.standing().account.total
     assert (total.read, total.delivered, total.repeats) == (6, 3, 3)
+
+
+async def test_a_page_that_is_not_wanted_is_counted_once(target: Target) -> None:
+    """As it was the first time, though nothing of it is stored: what comes again is a repeat."""
+    unwanted = record(1, status_code=404)
+    await carry(target, [unwanted, record(2), unwanted])
+    await carry(target, [unwanted, record(2), record(1)], start=3)
+    assert target.ids() == Counter([page_id(2)])
+    total = target.standing().account.total
+    assert (total.read, total.delivered, total.repeats) == (6, 1, 4)
+    assert total.filtered == {"where.status": 1}
 
 
 async def test_another_edition_begins_anew(target: Target) -> None:

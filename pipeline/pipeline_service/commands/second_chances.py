@@ -151,6 +151,8 @@ def _write_rows(settings: Settings, pipeline: Pipeline, judged: Judged, *, note:
     try:
         store.open()
         before = store.read(note).get(note)
+        if before is not None and not store.knows_keys:
+            return
         told = jsontext.dumps({"at_ms": time.time_ns() // 1_000_000}).decode()
         store.write(Change(note, before, maker.rows([judged]), lambda _: {note: told}))
     finally:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out, RecordTooLarge
+from crawlstream.bus.tables import Table
 from crawlstream.bus.topics import create_missing
-from crawlstream.bus.transactions import Transactions, read_table
+from crawlstream.bus.transactions import Transactions
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.plugins.sinks import Change, Notes, Row, RowsRefused, SinkUnavailable
 
@@ -33,6 +34,7 @@ class KafkaStore:
         self._notes = notes
         self._owner = owner
         self._exactly_once = exactly_once
+        self._table = Table(kafka, notes, self._key(""))
         self._open: dict[str | None, Transactions] = {}
         """Producers by the note that each of them is for; None: of those without one."""
         self._known: dict[str, str | None] = {}
@@ -61,6 +63,7 @@ class KafkaStore:
             each.close()
         self._open.clear()
         self._known.clear()
+        self._table.close()
 
     def interrupt(self) -> None:
         """Every call ends by itself in time."""
@@ -76,10 +79,11 @@ class KafkaStore:
         """All notes whose names begin so. SinkUnavailable."""
         begin = self._key("")
         try:
-            found = read_table(self._kafka, self._notes, begin + prefix.encode())
+            found = self._table.read()
         except KafkaUnavailable as error:
             raise SinkUnavailable(str(error)) from error
-        return {key[len(begin) :].decode(): found[key].decode() for key in found}
+        wanted = (key for key in found if key.startswith(begin + prefix.encode()))
+        return {key[len(begin) :].decode(): found[key].decode() for key in wanted}
 
     def keep(self, notes: Notes) -> None:
         """Write notes for which nobody else is responsible. SinkUnavailable."""
@@ -98,6 +102,10 @@ class KafkaStore:
         self._check_sizes(change.rows)
         notes = change.settle(())
         rows = [Out(self._topic, row.value, row.key.encode()) for row in change.rows]
+        if not self._exactly_once:
+            # Nothing holds them together: a position may lag behind its rows, but never lead.
+            self._write(change.name, rows)
+            rows = []
         if not self._write(change.name, [*rows, *self._as_records(notes)]):
             return False
         self._known[change.name] = notes.get(change.name)
@@ -110,7 +118,8 @@ class KafkaStore:
         except (KafkaUnavailable, RecordTooLarge) as error:
             self._forget(name)
             if isinstance(error, RecordTooLarge):
-                raise RowsRefused(str(error)) from error
+                keys = [(each.key or b"").decode() for each in error.records]
+                raise RowsRefused(str(error), keys) from error
             raise SinkUnavailable(str(error)) from error
         if not is_ours:
             self._forget(name)

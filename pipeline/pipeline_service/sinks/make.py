@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 from crawlstream import __version__
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
-from crawlstream.errors import ConfigError
+from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.files import Crawl, make_writer
-from crawlstream.plugins.sinks import RowStore
+from crawlstream.plugins.installed import find
+from crawlstream.plugins.sinks import RowStore, SinkSpec
 from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
 from pipeline_service.config import FilesSink as FilesConfig
@@ -23,7 +25,7 @@ from pipeline_service.sinks.kafka import KafkaStore
 from pipeline_service.sinks.kept import KeptInFiles, KeptInRows
 from pipeline_service.sinks.making import RowMaker, columns_of_pages
 from pipeline_service.sinks.rows import RowsSink
-from pipeline_service.sinks.settings import KafkaSink, SqlSink
+from pipeline_service.sinks.settings import GROUP, KafkaSink, PluginSink, SqlSink
 from pipeline_service.sinks.sql.database import Database
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import SqlStore
@@ -67,6 +69,8 @@ def place_of(pipeline: Pipeline) -> str:
         return f"{pipeline.sink.format} to {open_store(pipeline).url('')}"
     if isinstance(pipeline.sink, KafkaSink):
         return f"topic {pipeline.sink.topic}"
+    if isinstance(pipeline.sink, PluginSink):
+        return f"sink {pipeline.sink.kind}"
     parts = urlsplit(pipeline.sink.url)
     if parts.scheme == "sqlite":
         return f"{pipeline.sink.table} of {Path(pipeline.sink.url[len('sqlite:///') :]).resolve()}"
@@ -84,6 +88,8 @@ def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowSto
     sink = pipeline.sink
     if isinstance(sink, KafkaSink):
         return _topic(settings, pipeline, sink)
+    if isinstance(sink, PluginSink):
+        return _plugin(pipeline, sink, maker)
     assert isinstance(sink, SqlSink)
     kinds = {column.name: column.kind for column in maker.columns}
     effect = TableEffect(
@@ -97,7 +103,7 @@ def make_maker(settings: Settings, pipeline: Pipeline) -> RowMaker:
     """What makes the rows of a pipeline; ConfigError."""
     sink, bodies = pipeline.sink, None
     if not isinstance(sink, SqlSink):
-        return RowMaker(())
+        return RowMaker(COLUMNS if isinstance(sink, PluginSink) else ())
     if sink.body == "ref":
         if not settings.body_store:
             raise ConfigError('body = "ref" needs a body store: set CRAWLSTREAM_BODY_STORE')
@@ -113,7 +119,10 @@ def crawl_of(settings: Settings) -> Crawl:
 
 
 def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStore:
-    if sink.topic in (pipeline.topic(settings.topics), *settings.topics.all()):
+    topics = settings.topics
+    ours = (*topics.all(), topics.pipelines, pipeline.topic(topics))
+    of_applications = f"{topics.prefix}.crawled_", f"{topics.prefix}.outbound_"
+    if sink.topic in ours or sink.topic.startswith(of_applications):
         raise ConfigError(
             f"pipeline.{pipeline.name}.sink.topic: {sink.topic} is a topic of the cluster itself:"
             " name another one"
@@ -121,10 +130,33 @@ def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStor
     return KafkaStore(
         kafka_of(settings, "pipeline"),
         sink.topic,
-        notes=settings.topics.pipelines,
+        notes=topics.pipelines,
         owner=f"{pipeline.name}:{pipeline.edition}",
         exactly_once=sink.exactly_once,
     )
+
+
+def _plugin(pipeline: Pipeline, sink: PluginSink, maker: RowMaker) -> RowStore:
+    found = find(GROUP, sink.kind)
+    where = f"pipeline.{pipeline.name}.sink"
+    if found is None:
+        raise ConfigError(f"{where}: no package has a sink {sink.kind!r} any more")
+    make, package = found
+    spec = SinkSpec(
+        pipeline=pipeline.name,
+        edition=pipeline.edition,
+        options=sink.options,
+        columns={column.name: column.kind.value for column in maker.columns},
+    )
+    try:
+        store: RowStore = make(spec)
+    except CrawlstreamError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    except Exception as error:
+        raise ConfigError(
+            f"{where}: the sink of the package {package} failed: {type(error).__name__}: {error}"
+        ) from error
+    return store
 
 
 def _database(sink: SqlSink, application: str) -> Database:

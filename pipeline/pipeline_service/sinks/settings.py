@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from importlib.metadata import entry_points
 from typing import Any
 
 from crawlstream.errors import ConfigError
@@ -13,6 +14,8 @@ from pipeline_service.quantities import flag, known, one_of, text
 SCHEMES = ("postgresql", "sqlite")
 BODIES = ("none", "bytes", "ref")
 ON_REPEAT = ("keep", "replace")
+GROUP = "crawlstream.sinks"
+"""Of entry points; one names what makes a sink's store, ``plugins.sinks.MakeStore``."""
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _SCHEME = re.compile(r"([a-z]+)://")
@@ -47,6 +50,26 @@ class KafkaSink:
     """Its whole name; made where it does not exist."""
     exactly_once: bool = True
     """In transactions; else each page is there at least once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSink:
+    """The sink of a package that is installed beside crawlstream."""
+
+    kind: str
+    """Name of its entry point in GROUP."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What it makes of them is its own matter."""
+
+
+def read_plugin(
+    kind: object, table: Mapping[str, Any], where: str, *, ours: Iterable[str]
+) -> PluginSink:
+    """Of a table of TOML whose ``kind`` is none of ``ours``; ConfigError."""
+    installed = sorted(entry.name for entry in entry_points(group=GROUP))
+    if not isinstance(kind, str) or kind not in installed:
+        raise ConfigError(f"{where}.kind: expected one of {', '.join([*ours, *installed])}")
+    return PluginSink(kind=kind, options=table)
 
 
 def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSink:

@@ -14,6 +14,7 @@ import psutil
 import psycopg
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
+from redis import Redis
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.store.store import Store
@@ -22,7 +23,7 @@ from pipeline_service.config import FilesSink
 from pipeline_service.files_sink import base_url
 from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.make import open_kept
-from pipeline_service.sinks.settings import KafkaSink, SqlSink
+from pipeline_service.sinks.settings import KafkaSink, PluginSink, SqlSink
 from support.pipelines import writer
 from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
@@ -31,9 +32,9 @@ OF_FILES = ("before_claim", "after_claim", "after_put", "after_finish")
 OF_ROWS = ("before_write", "in_write", "after_write")
 EXPECTED = Counter(page_id(n) for n in range(writer.PAGES))
 ACCOUNT = {
-    "read": writer.PAGES + 7,
+    "read": writer.PAGES + 8,
     "delivered": writer.PAGES,
-    "repeats": 4,
+    "repeats": 5,
     "lost": 0,
     "filtered": {"where.status": 1},
     "undelivered": {"unreadable": 2},
@@ -106,9 +107,9 @@ class Target:
         """The same place with room for another edition: of tables, another one."""
         if self.is_files:
             return self
-        if self.env:
-            return replace(self, sink=self.sink.replace(".out", ".again"))
-        return replace(self, sink=f'{self.sink}, table = "again"')
+        if isinstance(writer.pipeline(self.sink).sink, SqlSink):
+            return replace(self, sink=f'{self.sink}, table = "again"')
+        return replace(self, sink=self.sink.replace(".out", ".again"))
 
     def bodies(self, more: str = "") -> Sequence[tuple[str, bytes]]:
         """Id and body of each page, as a reader has them."""
@@ -119,6 +120,9 @@ class Target:
         if isinstance(asked.sink, KafkaSink):
             hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic
             return [(page.id, page.body) for page in map(decode, committed(hosts, topic))]
+        if isinstance(asked.sink, PluginSink):
+            url, begin = asked.sink.options["url"], f"{asked.name}:{asked.edition}:page:"
+            return [(page.id, page.body) for page in map(decode, values_at(url, begin))]
         return [(row["id"], row.get("body") or b"") for row in self.rows()]
 
     @property
@@ -172,6 +176,12 @@ def committed(hosts: str, topic: str) -> list[bytes]:
         return values
     finally:
         consumer.close()
+
+
+def values_at(url: str, begin: str) -> list[bytes]:
+    """The values of a Redis whose keys begin so."""
+    with Redis.from_url(url) as client:
+        return [client.get(key) for key in client.scan_iter(match=f"{begin}*")]
 
 
 def select(url: str, statement: str) -> list[dict[str, Any]]:

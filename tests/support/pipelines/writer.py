@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ def values() -> Sequence[bytes]:
     pages = [record(n, timestamp=1795251154.0 + 86_400 * (n % 2)) for n in range(PAGES)]
     pages[10:10] = [pages[3], b"no page", record(900, status_code=404)]
     pages[30:30] = [pages[1], pages[29]]
-    return [*pages, b"{}", pages[0]]
+    return [*pages, b"{}", pages[0], record(900, status_code=404)]
 
 
 def batch_of(records: Sequence[bytes | None], start: int = 0) -> Batch:
@@ -87,6 +88,7 @@ async def write(asked: Pipeline, spool: Path) -> None:
 def run(env: Mapping[str, str]) -> None:
     """Be a process that writes by the sink of SINK, and dies where FAILPOINT says."""
     os.environ.update(env)
+    sys.path[:0] = filter(None, [env.get("SINK_SITE")])
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     failpoints.set_up(os.environ["FAILPOINT"])
     register()

@@ -62,7 +62,8 @@ async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
 
 async def topic_problems(kafka: Kafka, topics: Topics) -> Sequence[str]:
     """One sentence for each way in which an existing topic does not do what is counted on."""
-    settings = await asyncio.to_thread(_settings, kafka, topics.all(), _CHECKED)
+    names = (*topics.all(), topics.pipelines)
+    settings = await asyncio.to_thread(_settings, kafka, names, _CHECKED)
     replicas = await asyncio.to_thread(_replicas, kafka, list(settings))
     return [
         sentence
@@ -106,6 +107,11 @@ def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: in
         yield (
             f"topic {name} can delete schedules, which would be gone after a loss of Redis: set"
             " cleanup.policy of the topic to compact"
+        )
+    if name == topics.pipelines and told["cleanup.policy"] != "compact":
+        yield (
+            f"topic {name} can delete how far pipelines are, which would write everything again:"
+            " set cleanup.policy of the topic to compact"
         )
     if name == topics.runs and "compact" not in told["cleanup.policy"]:
         yield (

@@ -1,4 +1,4 @@
-"""Records out in transactions, and what a compacted topic holds once they have ended.
+"""Records out in transactions.
 
 Of the producers that have one name, only the last that has begun writes; the one before is fenced.
 A transaction that it had left open is aborted by then. Calls block; one thread at a time.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.errors import (
     AuthorizationError,
     InvalidProducerEpochError,
@@ -20,14 +20,12 @@ from kafka.errors import (
     UnsupportedVersionError,
 )
 from kafka.partitioner import StickyPartitioner
-from kafka.structs import TopicPartition
 
 from crawlstream.bus.codecs import compress_lightly
 from crawlstream.bus.connect import Kafka, open_client
 from crawlstream.bus.delivery import TOO_LARGE
 from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.bus.shape import ENVELOPE_BYTES
-from crawlstream.bus.unpack import read_quickly
 from crawlstream.bus.writer import BATCH_BYTES, LINGER_MS, Network
 from crawlstream.errors import ConfigError, KafkaUnavailable
 
@@ -37,7 +35,6 @@ CALL_S = 12.0
 """For the verdict on a transaction; after that the broker has aborted it, or soon will."""
 BEGIN_MS = 15_000
 """For a producer to begin: the transaction of the one before may have to time out."""
-_POLL_MS = 200
 _CLOSE_S = 2.0
 _FENCED = (ProducerFencedError, InvalidProducerEpochError)
 _CLIENT_ID = "crawlstream-transactions"
@@ -67,7 +64,7 @@ class Transactions:
         """Write all records, or none; False if another one has our name by now.
 
         Not to be used again after an error. KafkaUnavailable: perhaps they are written all the
-        same. RecordTooLarge: none is.
+        same. RecordTooLarge: none is; it names those that Kafka has told of by then.
         """
         deadline = time.monotonic() + CALL_S
         try:
@@ -90,15 +87,25 @@ class Transactions:
         threading.Thread(target=self._close, name="kafka-transactions-close", daemon=True).start()
 
     def _send(self, records: Sequence[Out], deadline: float) -> None:
-        try:
-            sent = [
-                self._producer.send(one.topic, None if one.deletes else one.value, one.key)
-                for one in records
-            ]
-            for future in sent:
+        sent = [
+            self._producer.send(one.topic, None if one.deletes else one.value, one.key)
+            for one in records
+        ]
+        problems: dict[int, Exception] = {}
+        for position, future in enumerate(sent):
+            try:
                 future.get(timeout=max(deadline - time.monotonic(), 0.1))
-        except TOO_LARGE as error:
-            raise RecordTooLarge(f"Kafka rejected a record for its size: {error}", ()) from error
+            except KafkaError as error:
+                problems[position] = error
+        large = [position for position, why in problems.items() if isinstance(why, TOO_LARGE)]
+        if large:
+            raise RecordTooLarge(
+                f"Kafka rejected a record of topic {records[large[0]].topic} because of its size:"
+                f" {problems[large[0]]}",
+                [records[position] for position in large],
+            )
+        for error in problems.values():
+            raise error
 
     def _close(self) -> None:
         sender = self._producer._sender  # noqa: SLF001  close() waits for what never ends
@@ -128,62 +135,3 @@ def _connect(kafka: Kafka, name: str | None) -> Any:
         metrics_enabled=False,
     )
     return producer
-
-
-def read_table(kafka: Kafka, topic: str, prefix: bytes) -> Mapping[bytes, bytes]:
-    """The latest committed value of each key that begins so, as compaction would leave them.
-
-    Transactions that are open at the call are waited for. KafkaUnavailable.
-    """
-    try:
-        ends = _ends(kafka, topic)
-        return _read(kafka, ends, prefix)
-    except KafkaError as error:
-        raise KafkaUnavailable(f"cannot read topic {topic}: {error}") from error
-
-
-def _ends(kafka: Kafka, topic: str) -> Mapping[TopicPartition, int]:
-    """Where the topic ends, open transactions included."""
-    consumer = _consumer(kafka, "read_uncommitted")
-    try:
-        numbers = consumer.partitions_for_topic(topic)
-        if not numbers:
-            raise KafkaUnavailable(f"topic {topic} does not exist")
-        ends: Mapping[TopicPartition, int] = consumer.end_offsets(
-            [TopicPartition(topic, number) for number in numbers]
-        )
-        return ends
-    finally:
-        consumer.close(autocommit=False, timeout_ms=1_000)
-
-
-def _read(kafka: Kafka, ends: Mapping[TopicPartition, int], prefix: bytes) -> dict[bytes, bytes]:
-    consumer, found = _consumer(kafka, "read_committed"), {}
-    read_quickly(consumer)
-    deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + BEGIN_MS / 1000
-    try:
-        consumer.assign(list(ends))
-        consumer.seek_to_beginning(*ends)
-        while any((consumer.position(key) or 0) < end for key, end in ends.items()):
-            if time.monotonic() > deadline:
-                raise KafkaUnavailable("an open transaction hides the end of a topic")
-            for records in consumer.poll(timeout_ms=_POLL_MS).values():
-                for record in records:
-                    if record.key is not None and record.key.startswith(prefix):
-                        found[record.key] = record.value
-    finally:
-        consumer.close(autocommit=False, timeout_ms=1_000)
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _consumer(kafka: Kafka, isolation: str) -> Any:
-    consumer, _ = open_client(
-        KafkaConsumer,
-        **kafka.named(_CLIENT_ID).options(),
-        group_id=None,
-        isolation_level=isolation,
-        auto_offset_reset="earliest",
-        allow_auto_create_topics=False,
-        metrics_enabled=False,
-    )
-    return consumer

@@ -1,17 +1,31 @@
 """What a sink of one's own is made of: a store of rows that keeps notes in the same transaction.
 
 A pipeline gives it rows, and notes of how far it has come; everything else (reading, repeats, the
-account, second chances) is the pipeline's. A package names a function that makes the store as an
-entry point of the group ``crawlstream.sinks``; ``docs/plugins.md`` shows one.
+account, second chances) is the pipeline's. A package names what makes the store as an entry point
+of the group ``crawlstream.sinks``, by the `kind` that the file of the pipelines gives:
+``docs/sinks.md`` shows one, and :mod:`crawlstream.plugins.contract` tries it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from crawlstream.errors import CrawlstreamError, Unavailable
+from crawlstream.errors import ConfigError, CrawlstreamError, Unavailable
+
+__all__ = [
+    "Change",
+    "ConfigError",
+    "MakeStore",
+    "Notes",
+    "Row",
+    "RowStore",
+    "RowsRefused",
+    "Settle",
+    "SinkSpec",
+    "SinkUnavailable",
+]
 
 Notes = Mapping[str, str | None]
 """Texts by name; None: the note is to be removed."""
@@ -48,6 +62,19 @@ class Change:
     nothing is to be left of the change."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSpec:
+    """What a store is made of."""
+
+    pipeline: str
+    edition: int
+    """Another edition begins anew: its rows and notes are its own."""
+    options: Mapping[str, Any]
+    """Of its table in the file of the pipelines, without ``kind``; variables are filled in."""
+    columns: Mapping[str, str]
+    """Of the fields of its rows: what each holds, in words."""
+
+
 class SinkUnavailable(Unavailable):
     """The store does not do what it is asked for now; the pipeline waits and tries again."""
 
@@ -65,7 +92,10 @@ class RowsRefused(CrawlstreamError):
 
 
 class RowStore(Protocol):
-    """Where the rows of one edition of a pipeline are; calls block, one at a time."""
+    """Where the rows of one edition of a pipeline are; calls block, one at a time.
+
+    A process has one of them to write, and another one to look.
+    """
 
     knows_keys: bool
     """Whether it tells of keys that it has already; if not, the pipeline remembers the last."""
@@ -99,3 +129,7 @@ class RowStore(Protocol):
 
         SinkUnavailable: perhaps it is written all the same. RowsRefused: nothing was written.
         """
+
+
+MakeStore = Callable[[SinkSpec], RowStore]
+"""What the entry point names. ConfigError: the options are not what it takes."""
