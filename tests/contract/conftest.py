@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from crawlstream.chaos.pipelines.objects import ROOT, register
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.stores.postgres import RunningPostgres
 from support.documented import install_example_sink
-from support.pipelines.objects import register
 from support.pipelines.targets import Target
 
 _FEW = "max_records = 6, max_age = 3600"
@@ -21,11 +21,10 @@ def make_target(
     request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> object:
     """A function that makes a target of a kind, empty."""
-    monkeypatch.setenv("OBJECTS_ROOT", str(tmp_path / "objects"))
     register()
 
     def make(kind: str, more: str = "") -> Target:
-        env = {}
+        env = {ROOT: str(tmp_path / "objects")}
         if kind == "kafka":
             port = request.getfixturevalue("kafka_server").port
             env = {"KAFKA_HOSTS": f"127.0.0.1:{port}", "KAFKA_TOPIC_PREFIX": fresh_name}

@@ -12,10 +12,11 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from pipeline_service.config import FilesSink, Pipeline, chosen, load, read
-from pipeline_service.sinks.settings import SqlSink
+from pipeline_service.sinks.settings import KafkaSink, SqlSink
 from pipeline_service.where import Where
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+KINDS = (FilesSink, SqlSink, KafkaSink)
 SINK = 'sink = {kind = "files", path = "/x"}'
 
 
@@ -175,17 +176,34 @@ def test_the_page_has_every_key() -> None:
     """And the file that it shows is one."""
     text = PAGE.read_text(encoding="utf-8")
     keys = [each.name for each in fields(Pipeline) if each.name not in {"name", "sink"}]
-    keys += [f"sink.{each.name}" for kind in (FilesSink, SqlSink) for each in fields(kind)]
+    keys += [f"sink.{each.name}" for kind in KINDS for each in fields(kind)]
     for key in keys:
         assert f"| `{key}` |" in text, key
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
-    files, rows = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    files, rows, topic = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert read(files, {"BUCKET": "b"})["archive"].sink == FilesSink(
         path="/srv/crawl", format="parquet", max_age=900
     )
     url = "postgresql://crawl:secret@db/shop"
     assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSink(url=url)
+    assert read(topic, {})["slim"].sink == KafkaSink(topic="pages")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ('kind = "kafka"', 'sink: missing: topic = "a topic\'s whole name"'),
+        ('kind = "kafka", topic = "a b"', "sink.topic: expected 1 to 249 characters of A-Z"),
+        ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
+        ('kind = "mongo", url = "x"', "sink.kind: expected one of files, sql, kafka$"),
+        ("kind = 1", "sink.kind: expected one of files, sql, kafka$"),
+    ],
+)
+def test_a_kind_of_sink_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f"sink = {{{options}}}")
 
 
 @pytest.mark.parametrize(
