@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from crawlstream.chaos.stores.postgres import RunningPostgres
 from support.documented import install_example_sink
 from support.pipelines.targets import Target
 
+collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else ["test_connect.py"]
 _FEW = "max_records = 6, max_age = 3600"
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
 import pytest
 
 from crawlstream.boot.settings import load_settings
@@ -15,7 +16,6 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.stores.postgres import RunningPostgres
 from crawlstream.plugins.contract import StoreContract
 from crawlstream.plugins.sinks import RowStore, SinkSpec
-from crawlstream.wire import jsontext
 from pipeline_service.config import read
 from pipeline_service.sinks.make import make_maker, open_rows
 from support.documented import install_example_sink
@@ -71,7 +71,7 @@ class TestKafka(OfOurs):
     def keys(self, spec: SinkSpec) -> Sequence[str]:
         """By what committed records say."""
         values = committed(os.environ["KAFKA_HOSTS"], spec.options["topic"])
-        found: list[str] = [jsontext.loads(value)["id"] for value in values]
+        found: list[str] = [orjson.loads(value)["id"] for value in values]
         return [key for key in found if key.startswith(spec.pipeline)]
 
 

@@ -104,8 +104,8 @@ class Transactions:
                 f" {problems[large[0]]}",
                 [records[position] for position in large],
             )
-        for error in problems.values():
-            raise error
+        for problem in problems.values():
+            raise problem
 
     def _close(self) -> None:
         sender = self._producer._sender  # noqa: SLF001  close() waits for what never ends

@@ -17,12 +17,9 @@ from crawlstream.errors import ConfigError, CrawlstreamError, Unavailable
 __all__ = [
     "Change",
     "ConfigError",
-    "MakeStore",
-    "Notes",
     "Row",
     "RowStore",
     "RowsRefused",
-    "Settle",
     "SinkSpec",
     "SinkUnavailable",
 ]
