@@ -62,7 +62,7 @@ async def turn(pages: list[Record], stages: str = "") -> Spent:
         async def begin(_: int) -> None:
             return None
 
-        store = Store.at(pipeline.sink.path)
+        store = Store.at(f"{folder}/out")
         sink = FilesSink(pipeline, store, spool, begin=begin, crawl=Crawl("bench"))
         await sink.position(_TOPIC, 0)
         before, wall = Spent(time.process_time(), _workers_s(), 0), time.perf_counter()

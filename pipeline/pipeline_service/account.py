@@ -148,12 +148,13 @@ class Account:
         for run in kept[MOST_JUDGED:]:
             self.runs[run].quality.forget()
 
+    def run_record(self, run: str) -> dict[str, Any]:
+        """The tally of one run as an object of JSON."""
+        return {**self.runs[run].as_record(), "seen_ms": self._seen[run]}
+
     def as_record(self) -> dict[str, Any]:
         """As an object of JSON."""
-        runs = {
-            run: {**tally.as_record(), "seen_ms": self._seen[run]}
-            for run, tally in sorted(self.runs.items())
-        }
+        runs = {run: self.run_record(run) for run in sorted(self.runs)}
         return {"total": self.total.as_record(), "runs": runs}
 
     @classmethod

@@ -15,7 +15,19 @@ from crawlstream.errors import ConfigError
 from crawlstream.formats.files import FORMATS
 from crawlstream.keys import Topics
 from pipeline_service.quality.expect import Expectation, fields_of, read_expect
-from pipeline_service.quantities import read_bytes, read_seconds
+from pipeline_service.quantities import flag as _flag
+from pipeline_service.quantities import known, one_of, read_bytes, read_seconds
+from pipeline_service.quantities import table as _table
+from pipeline_service.quantities import text as _text
+from pipeline_service.quantities import whole as _whole
+from pipeline_service.sinks.settings import (
+    KafkaSink,
+    PluginSink,
+    SqlSink,
+    read_kafka,
+    read_plugin,
+    read_sql,
+)
 from pipeline_service.stages.spec import Plan, StageSpec, read_stages
 from pipeline_service.where import Where
 
@@ -42,12 +54,15 @@ class FilesSink:
     """Seconds after the first record of a file."""
 
 
+SinkConfig = FilesSink | SqlSink | KafkaSink | PluginSink
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Source, filter and sink, under a name."""
 
     name: str
-    sink: FilesSink
+    sink: SinkConfig
     source: str = "crawled"
     start: str | datetime = "earliest"
     """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
@@ -142,13 +157,6 @@ def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[
     return [pipelines[name] for name in names or pipelines]
 
 
-def known(table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    """ConfigError for a key that nobody would read."""
-    for key in table:
-        if key not in names:
-            raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(names)}")
-
-
 def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
     where = f"pipeline.{name}"
     if not _NAME.match(name):
@@ -169,7 +177,7 @@ def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Pat
 
 def _check_stages(pipeline: Pipeline, where: str) -> None:
     changing = next((spec.label for spec in pipeline.stage if spec.changes_rows), "")
-    if changing and pipeline.sink.format == "warc.gz":
+    if changing and isinstance(pipeline.sink, FilesSink) and pipeline.sink.format == "warc.gz":
         raise ConfigError(
             f"{where}: WARC files hold pages as they were, and the stage {changing} makes something"
             ' else of them: remove it, or choose another format, such as "parquet"'
@@ -195,33 +203,6 @@ def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
     return _VARIABLE.sub(variable, value)
 
 
-def _table(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where}: expected a table")
-    return value
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{where}: expected text")
-    return value
-
-
-def _flag(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where}: expected true or false")
-    return value
-
-
-def _whole(least: int, most: int) -> Callable[[Any, str], int]:
-    def read_whole(value: Any, where: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConfigError(f"{where}: expected an integer from {least} to {most}")
-        return value
-
-    return read_whole
-
-
 def _source(value: Any, where: str) -> str:
     if not re.fullmatch(r"crawled(_[A-Za-z0-9._-]{1,200})?", _text(value, where)):
         raise ConfigError(f'{where}: expected "crawled", or "crawled_" and an appid')
@@ -240,22 +221,21 @@ def _where(value: Any, where: str) -> Where:
     return Where.read(_table(value, where), where)
 
 
-def _sink(value: Any, where: str) -> FilesSink:
+def _sink(value: Any, where: str) -> SinkConfig:
     table = dict(_table(value, where))
-    if table.pop("kind", None) != "files":
-        raise ConfigError(f'{where}.kind: expected "files"')
+    kind = table.pop("kind", None)
+    if kind not in _SINKS:
+        return read_plugin(kind, table, where, ours=_SINKS)
+    return _SINKS[kind](table, where)
+
+
+def _files(table: dict[str, Any], where: str) -> FilesSink:
     known(table, [each.name for each in fields(FilesSink)], where)
     if "path" not in table:
         raise ConfigError(
             f'{where}: missing: path = "/folder" or a URL such as "s3://bucket/folder"'
         )
     return FilesSink(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
-
-
-def _format(value: Any, where: str) -> str:
-    if value not in FORMATS:
-        raise ConfigError(f"{where}: expected one of {', '.join(FORMATS)}")
-    return str(value)
 
 
 def _partitions(value: Any, where: str) -> Sequence[str]:
@@ -281,9 +261,14 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
 }
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "path": _text,
-    "format": _format,
+    "format": one_of(FORMATS),
     "partition_by": _partitions,
     "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
     "max_records": _whole(1, 10_000_000),
     "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
+}
+_SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
+    "files": _files,
+    "sql": read_sql,
+    "kafka": read_kafka,
 }

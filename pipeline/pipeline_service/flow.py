@@ -18,9 +18,9 @@ from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import Topics
 from pipeline_service.claims import BrokenChain
 from pipeline_service.config import Pipeline
-from pipeline_service.files_sink import FilesSink
 from pipeline_service.judging import Judged, judge
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
+from pipeline_service.sinks.door import Sink, SinkRefused
 from pipeline_service.staging import Staging
 from pipeline_service.undelivered import UndeliveredPublisher
 from pipeline_service.workers.pool import StagesLost
@@ -29,6 +29,9 @@ POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
 RECORDS, BYTES = 200, 8 * 1024 * 1024
 """Of one step, and so of what is lost on the CPU when a stop comes."""
+
+_LONGEST_WHY = 500
+"""Characters of a sink's reason in a log."""
 
 log = structlog.get_logger()
 
@@ -39,7 +42,7 @@ class Flow:
     def __init__(
         self,
         pipeline: Pipeline,
-        sink: FilesSink,
+        sink: Sink,
         undelivered: UndeliveredPublisher,
         *,
         staging: Staging,
@@ -49,6 +52,8 @@ class Flow:
         self.broken = ""
         """Why nothing is done until an operator has helped; empty: all is well."""
         self.source: Source | None = None
+        self.ends: dict[int, int] = {}
+        """Offset behind the last record of each partition, when the source was asked last."""
         self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
         self.staging = staging
         self._undelivered = undelivered
@@ -70,7 +75,7 @@ class Flow:
 
     def told(self, topics: Topics) -> Mapping[str, Any]:
         """What other processes see of it: see `stats.pipelines`."""
-        parts = {number: part for number, part in self.sink.parts.items() if part.chain}
+        standings = self.sink.standings
         return {
             "edition": self.pipeline.edition,
             "source": self.pipeline.topic(topics),
@@ -79,11 +84,11 @@ class Flow:
             "oldest_s": round(self._oldest_s(), 1),
             "partitions": {
                 str(number): {
-                    "position": part.durable or 0,
-                    "end": max(part.end, part.durable or 0),
-                    **part.account.total.numbers(),
+                    "position": standing.position or 0,
+                    "end": max(self.ends.get(number, 0), standing.position or 0),
+                    **standing.account.total.numbers(),
                 }
-                for number, part in parts.items()
+                for number, standing in standings.items()
             },
         }
 
@@ -91,7 +96,7 @@ class Flow:
         """Where a partition is to be read from; asked again while it raises."""
         try:
             position = await self.sink.position(topic_id, partition)
-        except BrokenChain as error:
+        except (BrokenChain, ConfigError) as error:
             self._break(str(error))
             raise
         except Unavailable as error:
@@ -152,12 +157,21 @@ class Flow:
             return False
         if self._is_flooded(judged):
             return False
-        await self.liveness.retry(partial(self._undelivered.publish, judged))
-        elsewhere = await self.sink.write(batch, judged, self.liveness)
+        elsewhere = await self._write(batch, judged)
         self.liveness.beat()
         if elsewhere is not None:
             source.seek(batch.partition, elsewhere)
         return elsewhere is None
+
+    async def _write(self, batch: Batch, judged: Sequence[Judged]) -> int | None:
+        """Have a batch in the sink, and on `undelivered` what the sink will never take."""
+        while True:
+            await self.liveness.retry(partial(self._undelivered.publish, judged))
+            try:
+                return await self.sink.write(batch, judged, self.liveness)
+            except SinkRefused as refused:
+                log.warning("write", outcome="refused", error=str(refused)[:_LONGEST_WHY])
+                judged = refused.without(judged)
 
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
         """Whether so many records in a row are no pages that the fault is not theirs."""
@@ -165,10 +179,10 @@ class Flow:
         for each in judged:
             self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})
             if each.reason and most and self._in_a_row[each.reason] >= most:
+                why = "; ".join(each.errors)
                 self._break(
                     f"{most} records in a row are undelivered ({each.reason}), the last one because"
-                    f" {'; '.join(each.errors)}: the fault may not be theirs. If it is, raise"
-                    " stop_after_undelivered"
+                    f" {why}: the fault may not be theirs. If it is, raise stop_after_undelivered"
                 )
                 return True
         return False
@@ -178,7 +192,8 @@ class Flow:
 
     async def _commit(self, source: Source) -> None:
         """Tell lag tools how far the store is."""
-        durable = {n: p.durable for n, p in self.sink.parts.items() if p.durable is not None}
+        standings = self.sink.standings
+        durable = {n: s.position for n, s in standings.items() if s.position is not None}
         if durable:
             await source.commit(durable)
 
@@ -198,8 +213,7 @@ class Flow:
         LAG_SECONDS.labels(self.pipeline.name).set(self._oldest_s())
 
     def _oldest_s(self) -> float:
-        segments = [p.segment for p in self.sink.parts.values() if p.segment]
-        first_ms = min((s.first_ms for s in segments if s.first_ms), default=0)
+        first_ms = self.sink.oldest_ms
         return max(time.time() - first_ms / 1000, 0) if first_ms else 0
 
     def _pause(self) -> None:

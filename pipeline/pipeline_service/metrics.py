@@ -12,7 +12,7 @@ from pipeline_service.account import Tally
 
 RECORDS = Counter(
     "crawlstream_pipeline_records",
-    "Number of records of finished segments, by outcome: delivered, repeats, filtered or"
+    "Number of records whose outcome is stored, by outcome: delivered, repeats, filtered or"
     " undelivered.",
     ["pipeline", "outcome"],
 )
@@ -62,6 +62,12 @@ BROKEN = Gauge(
     "crawlstream_pipeline_broken",
     "1 while a pipeline has stopped because only an operator can help; /health says why.",
     ["pipeline"],
+)
+SINK_SECONDS = Histogram(
+    "crawlstream_pipeline_sink_seconds",
+    "Duration of a transaction of the sink, until it succeeds, in seconds.",
+    ["pipeline"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
 RUNS = Counter(
     "crawlstream_pipeline_runs",

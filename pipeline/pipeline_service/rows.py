@@ -7,7 +7,7 @@ item, with what tells where it comes from. In either case it has ``id``, the pag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -67,6 +67,11 @@ class Shape:
         self._base = {old: new for old, new in names.base.items() if new not in names.made}
         self._made = names.made
         self.columns = tuple(self._columns(stages))
+
+    @property
+    def fields(self) -> Collection[str]:
+        """Those that stages make, as far as they are known before."""
+        return self._made.keys()
 
     def record(self, row: Row) -> bytes:
         """A row as UTF-8 JSON."""

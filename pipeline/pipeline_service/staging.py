@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from crawlstream.errors import ConfigError
 from crawlstream.model.delivered import Delivered
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
@@ -39,19 +41,19 @@ class Staging:
         """Of the rows, if they are not the pages themselves; known once it is open."""
         self.judge = Judge(pipeline.expect)
         """Of the items of a run."""
-        self._pipeline = pipeline
+        self.pipeline = pipeline
         self._runner: Runner | None = None
 
     async def open(self) -> None:
         """Load the stages. ConfigError."""
-        if not self._pipeline.stage:
+        if not self.pipeline.stage:
             return
         runner = self._made()
         self._runner = runner
         schema = await runner.open()
-        if self._pipeline.changes_rows:
-            self.shape = Shape(self._pipeline.stage, schema)
-        self.judge = Judge(self._pipeline.expect, required(schema or {}))
+        if self.pipeline.changes_rows:
+            self.shape = Shape(self.pipeline.stage, schema)
+        self.judge = Judge(self.pipeline.expect, required(schema or {}))
 
     async def close(self) -> None:
         """End the workers."""
@@ -79,7 +81,7 @@ class Staging:
         return after
 
     def _made(self) -> Runner:
-        pipeline = self._pipeline
+        pipeline = self.pipeline
         if not pipeline.worker_count:
             return Inside(pipeline.plan)
         limits = Limits(
@@ -92,8 +94,8 @@ class Staging:
         return Pool(pipeline.plan, limits, died=died)
 
     def _after(self, judged: Judged, outcome: Outcome) -> Judged:
-        for spec, seconds in zip(self._pipeline.stage, outcome.seconds, strict=False):
-            STAGE_SECONDS.labels(self._pipeline.name, spec.label).observe(seconds)
+        for spec, seconds in zip(self.pipeline.stage, outcome.seconds, strict=False):
+            STAGE_SECONDS.labels(self.pipeline.name, spec.label).observe(seconds)
         if outcome.reason or outcome.filtered:
             return replace(
                 judged,
@@ -113,6 +115,22 @@ class Staging:
             for made in outcome.rows
         ]
         return replace(judged, rows=rows, quality=outcome.quality)
+
+
+@asynccontextmanager
+async def opened(pipelines: Sequence[Pipeline]) -> AsyncIterator[Mapping[str, Staging]]:
+    """The stages of each pipeline, by its name, ready to run; ConfigError."""
+    stagings = {each.name: Staging(each) for each in pipelines}
+    try:
+        for each in pipelines:
+            try:
+                await stagings[each.name].open()
+            except ConfigError as error:
+                raise ConfigError(f"pipeline.{each.name}: {error}") from error
+        yield stagings
+    finally:
+        for staging in stagings.values():
+            await staging.close()
 
 
 def _without_repeats(judged: Sequence[Judged], is_known: Callable[[str], bool]) -> Iterator[Judged]:

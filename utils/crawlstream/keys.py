@@ -196,6 +196,11 @@ class Topics:
         return f"{self.prefix}.schedules"
 
     @property
+    def pipelines(self) -> str:
+        """How far pipelines are whose sink is a topic; compacted, made with the first of them."""
+        return f"{self.prefix}.pipelines"
+
+    @property
     def overflow(self) -> str:
         """Links that wait for room in Redis; our own, no client reads or writes it."""
         return f"{self.prefix}.overflow"

@@ -11,13 +11,9 @@ from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import KafkaUnavailable
 from pipeline_service.commands.printing import say
 from pipeline_service.config import Pipeline
-from pipeline_service.process import (
-    check_format,
-    close_stages,
-    load_pipelines,
-    open_stages,
-    open_store,
-)
+from pipeline_service.process import load_pipelines
+from pipeline_service.sinks.make import place_of, prove
+from pipeline_service.staging import opened
 
 
 async def check(settings: Settings, options: argparse.Namespace) -> int:
@@ -26,12 +22,11 @@ async def check(settings: Settings, options: argparse.Namespace) -> int:
     ConfigError, Unavailable.
     """
     pipelines = load_pipelines(settings, options.names)
-    await close_stages(await open_stages(pipelines))
+    async with opened(pipelines) as stagings:
+        shapes = {name: staging.shape for name, staging in stagings.items()}
     for pipeline in pipelines:
-        check_format(pipeline)
-        store = open_store(pipeline)
-        await asyncio.to_thread(store.prove)
-        say(f"{pipeline.name}: {pipeline.sink.format} to {store.url('')}")
+        await asyncio.to_thread(prove, settings, pipeline, shapes[pipeline.name])
+        say(f"{pipeline.name}: {place_of(pipeline)}")
         if pipeline.stage:
             say(f"  stages, run by {_runners(pipeline)}: {_labels(pipeline)}")
         topic = pipeline.topic(settings.topics)

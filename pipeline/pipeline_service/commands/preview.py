@@ -14,12 +14,12 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.formats.columns import COLUMNS, Column, Kind
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import say, say_json
-from pipeline_service.config import Pipeline
+from pipeline_service.config import FilesSink, Pipeline
 from pipeline_service.judging import judge
-from pipeline_service.process import close_stages, load_pipelines, open_stages
+from pipeline_service.process import load_pipelines
 from pipeline_service.rows import Row
 from pipeline_service.segments import folder_of
-from pipeline_service.staging import Staging
+from pipeline_service.staging import Staging, opened
 
 
 async def preview(settings: Settings, options: argparse.Namespace) -> int:
@@ -33,33 +33,37 @@ async def preview(settings: Settings, options: argparse.Namespace) -> int:
         async for record in reading:
             newest.append(record)
     records = sorted(newest, key=lambda each: each.timestamp_ms)[-max(options.count, 0) :]
-    stagings = await open_stages([pipeline])
-    try:
+    async with opened([pipeline]) as stagings:
         for record in records:
-            await _show(record, pipeline, stagings[pipeline.name])
-    finally:
-        await close_stages(stagings)
+            await _show(record, stagings[pipeline.name])
     if not records:
         say(f"{topic} has no records")
     return 0
 
 
-async def _show(record: Record, pipeline: Pipeline, staging: Staging) -> None:
+async def _show(record: Record, staging: Staging) -> None:
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-    (judged,) = judge(pipeline, batch)
+    (judged,) = judge(staging.pipeline, batch)
     judged = await staging.run_one(judged)
     place = f"{record.partition}-{record.offset}"
     if judged.page is None:
         why = f"{judged.reason}: {'; '.join(judged.errors)}"
         say(f"{place}: {f'filtered: {judged.filtered}' if judged.filtered else why}")
         return
-    told = {"record": place, "folder": folder_of(judged.page, pipeline.sink.partition_by)}
+    told = {"record": place, **_folder(staging.pipeline, judged.page)}
     for row in (None,) if judged.rows is None else judged.rows:
         if row is None:
             say_json({**told, **_row(judged.page, COLUMNS)})
         else:
             assert staging.shape is not None
             say_json({**told, **_row(row, staging.shape.columns)})
+
+
+def _folder(pipeline: Pipeline, page: Delivered) -> dict[str, object]:
+    """Where a page's file would be, if it came into one."""
+    if not isinstance(pipeline.sink, FilesSink):
+        return {}
+    return {"folder": folder_of(page, pipeline.sink.partition_by)}
 
 
 def _row(source: Delivered | Row, columns: Sequence[Column]) -> dict[str, object]:

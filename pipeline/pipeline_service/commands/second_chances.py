@@ -1,13 +1,15 @@
 """``undelivered list | show | replay``: records that could not be delivered, and a second chance.
 
-A record that is replayed becomes a file of its own, ``replayed-…``, whose name follows from the id
-of its page: to replay it twice writes the same file. The account stays as it was.
+Among files, a record that is replayed becomes one of its own, ``replayed-…``, whose name follows
+from the id of its page; in a store of rows it becomes rows with their keys. So it may be replayed
+twice. The account stays as it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -19,20 +21,17 @@ from crawlstream.errors import ConfigError
 from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.memory import in_memory
 from crawlstream.model.event import Undelivered
+from crawlstream.plugins.sinks import Change, RowsRefused
+from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.config import Pipeline
-from pipeline_service.judging import judge
-from pipeline_service.process import (
-    close_stages,
-    crawl_of,
-    load_pipelines,
-    open_stages,
-    open_store,
-)
+from pipeline_service.config import FilesSink, Pipeline
+from pipeline_service.judging import Judged, judge
+from pipeline_service.process import load_pipelines
 from pipeline_service.repeats import short
 from pipeline_service.segments import folder_of, written
-from pipeline_service.staging import Staging
+from pipeline_service.sinks.make import crawl_of, make_maker, open_rows, open_store, place_of
+from pipeline_service.staging import Staging, opened
 
 
 async def undelivered(settings: Settings, options: argparse.Namespace) -> int:
@@ -106,34 +105,28 @@ def _show(one: Undelivered) -> None:
 
 
 async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undelivered]) -> int:
-    stagings, failed = await open_stages([pipeline]), 0
-    try:
+    failed = 0
+    async with opened([pipeline]) as stagings:
         for each in chosen:
-            failed += not await _replay_one(settings, pipeline, each, stagings[pipeline.name])
-    finally:
-        await close_stages(stagings)
+            failed += not await _replay_one(settings, each, stagings[pipeline.name])
     return 1 if failed else 0
 
 
-async def _replay_one(
-    settings: Settings, pipeline: Pipeline, each: Undelivered, staging: Staging
-) -> bool:
+async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -> bool:
     """Whether it is stored, or not wanted; says which."""
     record = _record_of(each)
     batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-    (judged,) = judge(pipeline, batch)
+    (judged,) = judge(staging.pipeline, batch)
     judged = await staging.run_one(judged)
     if judged.page is None:
         say(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
         return not judged.reason
-    store, which = open_store(pipeline), pipeline.sink.format
-    folder = folder_of(judged.page, pipeline.sink.partition_by)
-    name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
-    columns = COLUMNS if staging.shape is None else staging.shape.columns
-    rows = written(judged, staging.shape, which)
-    content = in_memory(which, crawl_of(settings), rows, columns=columns)
-    await asyncio.to_thread(store.put, name, content)
-    say(f"{_id(each)}: {store.url(name)}")
+    try:
+        place = await asyncio.to_thread(_write, settings, judged, staging)
+    except RowsRefused as refused:
+        say(f"{_id(each)}: {refused}")
+        return False
+    say(f"{_id(each)}: {place}")
     return True
 
 
@@ -147,3 +140,34 @@ def _record_of(each: Undelivered) -> Record:
         key=None,
         value=told.raw,
     )
+
+
+def _write(settings: Settings, judged: Judged, staging: Staging) -> str:
+    """Write one page; says where it is. Unavailable, RowsRefused."""
+    pipeline = staging.pipeline
+    if not isinstance(pipeline.sink, FilesSink):
+        _write_rows(settings, judged, staging)
+        return place_of(pipeline)
+    assert judged.page is not None
+    store, which = open_store(pipeline), pipeline.sink.format
+    folder = folder_of(judged.page, pipeline.sink.partition_by)
+    name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
+    columns = COLUMNS if staging.shape is None else staging.shape.columns
+    rows = written(judged, staging.shape, which)
+    store.put(name, in_memory(which, crawl_of(settings), rows, columns=columns))
+    return store.url(name)
+
+
+def _write_rows(settings: Settings, judged: Judged, staging: Staging) -> None:
+    maker = make_maker(settings, staging.pipeline, staging.shape)
+    store = open_rows(settings, staging.pipeline, maker)
+    note = f"replayed/{judged.id}"
+    try:
+        store.open()
+        before = store.read(note).get(note)
+        if before is not None and not store.knows_keys:
+            return
+        told = jsontext.dumps({"at_ms": time.time_ns() // 1_000_000}).decode()
+        store.write(Change(note, before, maker.rows([judged]), lambda _: {note: told}))
+    finally:
+        store.close()

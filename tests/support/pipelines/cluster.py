@@ -64,6 +64,10 @@ class PipelineCluster:
             f'path = "{self.out}"\nformat = "{which}"\nmax_age = "1s"\n{sink}\n'
         )
 
+    def describe_sink(self, sink: str, more: str = "") -> None:
+        """Write the file of the pipelines: one, called ``archive``, with this sink."""
+        self.file.write_text(f"[pipeline.archive]\n{more}\n[pipeline.archive.sink]\n{sink}\n")
+
     def process(self, name: str = "p", **env: str) -> Program:
         """A pipeline process, not started yet."""
         argv = (sys.executable, "-m", "pipeline_service", "run")
@@ -128,6 +132,8 @@ class PipelineCluster:
         try:
             numbers = consumer.partitions_for_topic(topic) or ()
             partitions = [TopicPartition(topic, number) for number in numbers]
+            if not partitions:
+                return []
             consumer.assign(partitions)
             consumer.seek_to_beginning(*partitions)
             ends, values = consumer.end_offsets(partitions), []

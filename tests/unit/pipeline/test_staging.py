@@ -9,7 +9,7 @@ import pytest
 
 from crawlstream.bus.records import Batch, Record
 from crawlstream.formats.files import Crawl
-from pipeline_service.config import Pipeline, read
+from pipeline_service.config import FilesSink, Pipeline, read
 from pipeline_service.judging import Judged, judge
 from pipeline_service.repeats import Repeats
 from pipeline_service.segments import Segment, Spool
@@ -61,6 +61,7 @@ async def test_what_comes_again_is_no_work_for_stages() -> None:
 async def test_an_undelivered_page_that_comes_again_is_a_repeat(tmp_path: Path) -> None:
     """So done = read - repeats holds for the run, and each of its pages has one outcome."""
     described = pipeline("by_body")
+    assert isinstance(described.sink, FilesSink)
     spool = Spool(tmp_path)
     try:
         for known in (Repeats(10), Repeats(0)):

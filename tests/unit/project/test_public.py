@@ -21,6 +21,8 @@ MODULES = (
     "crawling.spiders.redis_spider",
     "crawling.testing",
     "crawlstream.plugins",
+    "crawlstream.plugins.contract",
+    "crawlstream.plugins.sinks",
     "crawlstream.plugins.testing",
     "pipeline_service",
 )

@@ -10,7 +10,8 @@ import typer
 
 pipeline = typer.Typer(
     no_args_is_help=True,
-    help="Deliver results to files, each page once.\n\nPipelines are described in a TOML file:"
+    help="Deliver results to files, databases and topics, each page once.\n\n"
+    "Pipelines are described in a TOML file:"
     " CRAWLSTREAM_PIPELINES, by default pipelines.toml in the current directory.",
 )
 
@@ -78,6 +79,19 @@ def preview(
     Example: crawlstream pipeline preview archive -n 3
     """
     _hand_over("preview", name, "-n", str(count))
+
+
+@pipeline.command()
+def schema(
+    flat: Annotated[bool, typer.Option("--flat", help="Leave out lists and maps.")] = False,
+) -> None:
+    """Print the schema of results for Kafka Connect, as one line of JSON.
+
+    It is the value of `value.converter.schema.content`.
+
+    Example: crawlstream pipeline schema --flat
+    """
+    _hand_over("schema", *_flag("--flat", flat))
 
 
 @pipeline.command()

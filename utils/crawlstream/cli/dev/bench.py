@@ -34,7 +34,14 @@ class Name(StrEnum):
     REST = "rest"
     BROAD = "broad"
     HOSTILE = "hostile"
-    SINK = "sink"
+    SINK_JSONL = "sink-jsonl"
+    SINK_PARQUET = "sink-parquet"
+    SINK_WARC = "sink-warc"
+    SINK_SQL = "sink-sql"
+    SINK_KAFKA = "sink-kafka"
+    SINK_DELAY = "sink-delay"
+    SINK_MEMORY = "sink-memory"
+    SINK_COST = "sink-cost"
     STAGE_OVERHEAD = "stage-overhead"
 
 
