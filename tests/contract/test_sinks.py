@@ -66,7 +66,7 @@ async def test_a_writer_that_was_frozen_changes_nothing(
     """
     target = make_target(kind)
     with target.start(f"{target.steps[step]}:stop:2") as frozen:
-        await wait_until(lambda: frozen.is_frozen, timeout_s=60)
+        await wait_until(lambda: frozen.is_frozen, timeout_s=240)
         with target.start() as process:
             if (kind, target.steps[step]) != ("sqlite", "in_write"):
                 assert process.wait() == 0

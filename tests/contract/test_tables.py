@@ -212,7 +212,7 @@ async def test_a_pipeline_waits_for_its_database(
         postgres_server.signal(fault)
         batch = writer.batch_of([record(1)], 1)
         writing = asyncio.create_task(sink.write(batch, judge(asked, batch), live))
-        await wait_until(lambda: "PostgreSQL" in live.waiting_for)
+        await wait_until(lambda: "PostgreSQL" in live.waiting_for, timeout_s=240)
         if fault == signal.SIGKILL:
             postgres_server.wait()
             postgres_server.start()

@@ -147,7 +147,7 @@ async def test_a_pipeline_waits_for_its_topic(
         kafka_server.signal(signal.SIGSTOP)
         try:
             writing = asyncio.create_task(sink.write(second, judge(asked, second), live))
-            await wait_until(lambda: "Kafka" in live.waiting_for, timeout_s=60)
+            await wait_until(lambda: "Kafka" in live.waiting_for, timeout_s=240)
         finally:
             kafka_server.signal(signal.SIGCONT)
         assert await writing in (None, 2)

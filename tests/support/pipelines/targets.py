@@ -39,7 +39,7 @@ ACCOUNT = {
     "filtered": {"where.status": 1},
     "undelivered": {"unreadable": 2},
 }
-_TIMEOUT_S = 90
+_TIMEOUT_S = 300
 
 
 class Writing:

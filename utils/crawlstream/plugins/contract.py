@@ -27,7 +27,7 @@ from crawlstream.wire import jsontext
 __all__ = ["StoreContract"]
 
 _POSITION = "t-00000/position"
-_DIES_S = 60
+_DIES_S = 240
 _HOSTILE = ("", "a\x00b", "\U0001f577 ' \" \\ \ud7ff", "x" * 1_000_000)
 
 
