@@ -223,7 +223,7 @@ async def test_whoever_is_killed_each_item_is_stored_once(
 
     with first.running():
         for _ in range(2):
-            workers.append(await wait_until(other_worker))
+            workers.append(await wait_until(other_worker, timeout_s=SLOWLY_S))
             os.kill(workers[-1], signal.SIGKILL)
         workers += [each.pid for each in psutil.Process(first.pid).children()]
     await wait_until(lambda: not any(map(is_alive, workers)))
@@ -252,8 +252,8 @@ async def test_stages_that_were_corrected_get_a_second_chance(
     ]
     assert any("stage_failed: product: LookupError: no product (" in line for line in shown)
     with (process := cluster.process()).running():
-        await wait_until(lambda: len(keys(cluster, "jsonl")) == 2)
-        await wait_until(lambda: cluster.records(cluster.topics.undelivered))
+        await wait_until(lambda: len(keys(cluster, "jsonl")) == 2, timeout_s=SLOWLY_S)
+        await wait_until(lambda: cluster.records(cluster.topics.undelivered), timeout_s=SLOWLY_S)
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     replay = ("undelivered", "replay", "archive", "--all")
@@ -276,7 +276,7 @@ async def test_a_pipeline_whose_stages_refuse_everything_waits(
     cluster.describe(more=f"stop_after_undelivered = 20\n{STAGES}")
     cluster.feed(page(n, "raise") for n in range(30))
     with (process := cluster.process()).running():
-        await wait_until(lambda: '"event":"broken"' in process.logged())
+        await wait_until(lambda: '"event":"broken"' in process.logged(), timeout_s=SLOWLY_S)
         assert "20 records in a row are undelivered (stage_failed)" in process.logged()
         assert not list(rows(cluster, "jsonl"))
         process.signal(signal.SIGTERM)
