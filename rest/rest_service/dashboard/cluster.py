@@ -22,7 +22,8 @@ from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.problems import Note, problems_of, spiders_of
 from rest_service.dashboard.processes import PATIENCE_S, living_processes
-from rest_service.dashboard.render import SHOWN, span, volume
+from rest_service.dashboard.render import SHOWN, render, span, volume
+from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
 
@@ -165,24 +166,48 @@ async def domains(
     wanted = name.strip().lower()
 
     async def fill() -> Values:
-        found = await _domains(service, wanted, q.strip().lower())
-        rows, order = ordered(found["rows"], sort, _COLUMNS, otherwise="-responses")
-        edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
-        if wanted and rows:
-            await service.rates.look(service.redis, service.keys, rows[0].name, rows[0].rule)
-        return {
-            **found,
-            "name": name,
-            "listing": Listing("/ui/domains", {"name": name, "q": q}, order, _NUMBERS),
-            "rows": rows,
-            "edited": edited,
-        }
+        return await _screen(service, name, q, sort)
 
     def series(at: float) -> Sequence[Point]:
         return service.rates.since(wanted, at) if wanted else ()
 
     screen = Screen("domains.html", "/ui/domains", fill, series=series, every_s=3)
     return await show(request, service, screen)
+
+
+async def rule_screen(
+    service: Service,
+    client: Client,
+    *,
+    typed: Mapping[str, str],
+    wrong: Mapping[str, str],
+    status: int,
+) -> Response:
+    """The screen of a domain, with what was typed into the form of its rule and its problems."""
+    values = await _screen(service, typed.get("domain", ""), "", "")
+    return render(
+        "domains.html",
+        "/ui/domains",
+        client=client,
+        status=status,
+        **{**values, "typed": typed, "wrong": wrong},
+    )
+
+
+async def _screen(service: Service, name: str, q: str, sort: str) -> Values:
+    wanted = name.strip().lower()
+    found = await _domains(service, wanted, q.strip().lower())
+    rows, order = ordered(found["rows"], sort, _COLUMNS, otherwise="-responses")
+    edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
+    if wanted and rows:
+        await service.rates.look(service.redis, service.keys, rows[0].name, rows[0].rule)
+    return {
+        **found,
+        "name": name,
+        "listing": Listing("/ui/domains", {"name": name, "q": q}, order, _NUMBERS),
+        "rows": rows,
+        "edited": edited,
+    }
 
 
 _NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})

@@ -75,6 +75,13 @@ TABLE = {
     "PUT /v2/schedules/{appid}/{name}": "operate",
     "DELETE /v2/schedules/{appid}/{name}": "operate",
     "POST /v2/schedules/{appid}/{name}/{verb}": "operate",
+    "POST /ui/do/v2/crawls": "submit",
+    "POST /ui/do/v2/check": "submit",
+    "POST /ui/do/v2/rejected/replay": "operate",
+    "POST /ui/do/v2/crawl/{verb}": "operate",
+    "POST /ui/do/v2/throttle/rules": "operate",
+    "POST /ui/do/v2/throttle/blacklist": "operate",
+    "POST /ui/do/v2/schedules/{appid}/{name}/{verb}": "operate",
     "GET /v2/{name}": "read",
     "GET /v2/{name}/stream": "read",
     "GET /v2/{name}/export": "read",
@@ -98,6 +105,8 @@ OF_APPLICATIONS = {
     *("GET /v2/schedules/{appid}/{name}", "PUT /v2/schedules/{appid}/{name}"),
     *("DELETE /v2/schedules/{appid}/{name}", "POST /v2/schedules/{appid}/{name}/{verb}"),
     *("GET /ui/url", "GET /ui/search", "GET /v2/frontier"),
+    *("POST /ui/do/v2/crawls", "POST /ui/do/v2/check", "POST /ui/do/v2/rejected/replay"),
+    *("POST /ui/do/v2/crawl/{verb}", "POST /ui/do/v2/schedules/{appid}/{name}/{verb}"),
     *("GET /v2/{name}", "GET /v2/{name}/stream", "GET /v2/{name}/export"),
 }
 """What keys that are bound to applications may use, too: each of these tells them apart."""
