@@ -122,6 +122,11 @@ class DomainRow:
         return sum(band.queued for queue in queues for band in queue.first)
 
     @property
+    def allowed_per_minute(self) -> float:
+        """Requests that the rule allows as it is now."""
+        return 0.0 if self.rule.is_paused else 60 * self.rule.effective_hits / self.rule.window_s
+
+    @property
     def condition(self) -> str:
         """What it does just now, in a word or two."""
         if self.source == "blacklist":

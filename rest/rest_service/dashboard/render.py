@@ -131,6 +131,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_templates.filters["quantity"] = _short
 _templates.globals.update(
     PAUSES=PAUSES,
     ahead=ahead,

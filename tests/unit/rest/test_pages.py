@@ -15,6 +15,7 @@ import pytest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.process import Activity, Complaint, Process
+from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
@@ -102,7 +103,9 @@ def _row(text: str) -> cluster.DomainRow:
         queues=[],
         **zero,
     )
-    traffic = DomainTraffic(responses=9, success_rate=0, latency_ms=None, reasons={text: 9})
+    traffic = DomainTraffic(
+        responses=9, success_rate=0, latency_ms=None, reasons={text: 9}, per_minute=(1, 0, 99)
+    )
     return cluster.DomainRow(name=text, source="own", rule=rule, report=report, traffic=traffic)
 
 
@@ -231,7 +234,17 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "domains": [text],
         },
         "url.html": {"story": _story(text), "path_of": search._path_of},
-        "runs.html": {"key": one.crawl, "history": RunHistory([_run(text)], is_complete=False)},
+        "runs.html": {
+            "key": one.crawl,
+            "history": RunHistory([_run(text)], is_complete=False),
+            "schedules": [
+                (ScheduleState(schedule=Schedule(appid=text, name=text, cron=text)), [0])
+            ],
+            "firings": [
+                {**runs._UNTOLD, "event": text, "schedule": text, "crawlid": text, "path": "/x"}
+            ],
+            "earlier": text,
+        },
         "compare.html": {"key": one.crawl, "found": _comparison(text), "titles": runs._TITLES},
         "reference.html": {
             "about": text,

@@ -208,8 +208,10 @@ async def test_rules_are_changed_by_forms_alone(rest: RestProcess) -> None:
     assert (await rest.get("/v2/throttle")).data["domains"].keys() & {name} == set()
 
 
-async def test_a_schedule_is_steered_by_forms_alone(rest: RestProcess) -> None:
-    """It is paused, resumed and fired, and its screen says so."""
+async def test_a_schedule_is_steered_by_forms_alone(
+    rest: RestProcess, wait_until: WaitUntil
+) -> None:
+    """It is paused, resumed and fired, and its screen says so; so do the runs of its crawl."""
     path = f"/v2/schedules/{APP}/nightly"
     definition = {
         "cron": "0 3 * * *",
@@ -220,6 +222,13 @@ async def test_a_schedule_is_steered_by_forms_alone(rest: RestProcess) -> None:
     for verb, told in (("pause", "Paused."), ("resume", "Resumed."), ("fire", "Fired.")):
         assert told in await _followed(rest, await _send(rest, f"{path}/{verb}", {}))
     assert not (await rest.get(path)).data["paused"]
+
+    async def is_told() -> bool:
+        screen = await rest.get(f"/ui/crawl/runs?{urlencode(_target('nightly'))}", **HTML)
+        told = screen.body.decode()
+        return "0 3 * * * <small>UTC" in told and "fed 1 seed" in told
+
+    await wait_until(is_told)
 
 
 async def test_rejected_records_are_fed_again_by_forms_alone(
