@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,9 +19,10 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.rule_history import read_changes
+from crawlstream.stats.wishes import Wish, wish
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import Note, problems_of, spiders_of
+from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of, spiders_of
 from rest_service.dashboard.processes import PATIENCE_S, living_processes
 from rest_service.dashboard.render import SHOWN, render, span, volume
 from rest_service.http.access import Client
@@ -103,6 +105,24 @@ async def processes(request: Request, service: TheService) -> Response:
         return {"processes": await living_processes(service) or (), "reach": service.reach}
 
     return await show(request, service, Screen("processes.html", "/ui/processes", fill, every_s=2))
+
+
+@router.get("/process")
+async def process(
+    request: Request, service: TheService, name: Annotated[str, Query(max_length=300)]
+) -> Response:
+    """One process, with the latest lines of its log while somebody looks."""
+
+    async def fill() -> Values:
+        found = await living_processes(service)
+        one = next((one for one in found or () if one.name == name), None)
+        if one:
+            with suppress(RedisError):
+                await wish(service.redis, service.keys, name, Wish.TAIL)
+        is_known = found is not None
+        return {"name": name, "one": one, "problems": [] if is_known else [REDIS_AWAY]}
+
+    return await show(request, service, Screen("process.html", "/ui/processes", fill, every_s=1))
 
 
 @dataclass(frozen=True, slots=True)

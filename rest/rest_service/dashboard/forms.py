@@ -152,6 +152,14 @@ async def block(request: Request, service: TheService, typed: TheTyped) -> Respo
     return await _do(request, service, typed, _of_domain(typed, "blacklist", ("block", "unblock")))
 
 
+@router.post("/v2/processes/{name}/drain")
+async def drain(name: str, request: Request, service: TheService, typed: TheTyped) -> Response:
+    """Have a crawler finish what it has begun, and end."""
+    path = f"/v2/processes/{name}/drain"
+    back = f"/ui/process?{urlencode({'name': name})}"
+    return await _do(request, service, typed, Asked("POST", path, body_of, back, "drain"))
+
+
 @router.post("/v2/schedules/{appid}/{name}/{verb}")
 async def fire(
     appid: str, name: str, verb: Firing, *, request: Request, service: TheService, typed: TheTyped

@@ -80,6 +80,9 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/feed"): Role.SUBMIT,
     ("POST", "/v2/crawls"): Role.SUBMIT,
     ("POST", "/v2/check"): Role.SUBMIT,
+    # Lines of a log tell more than screens do.
+    ("GET", "/ui/process"): Role.OPERATE,
+    ("HEAD", "/ui/process"): Role.OPERATE,
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.process import Activity, Complaint, Process
+from crawlstream.model.process import Activity, LogLine, Process
 from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
@@ -134,7 +134,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     one = hostile_crawl(text)
     told = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
     record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": told}
-    activity = Activity(rate=1.5, in_flight=2, complaints=[Complaint(0, text, text)])
+    activity = Activity(rate=1.5, in_flight=2, complaints=[LogLine(0, text, text)])
     process = Process(kind=text, spider=text, host=text, version=text, activity=activity)
     reach = SimpleNamespace(kafka=True, redis=False)
     listing = Listing("/x", dict.fromkeys(("status", "reason", "q"), text), text)
@@ -214,6 +214,14 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "typed": {"hits": text},
             "wrong": {"": text, "domain": text, "hits": text},
             "default": ThrottleRule(hits=1, window_s=1),
+        },
+        "process.html": {
+            "name": text,
+            "problems": [],
+            "one": replace(
+                process,
+                activity=Activity(can_drain=True, tail=[LogLine(0, text, text)]),
+            ),
         },
         "processes.html": {"processes": [process], "reach": reach},
         "submit.html": {
@@ -344,7 +352,15 @@ def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client)
 
 
 @pytest.mark.parametrize(
-    "template", ["crawl.html", "crawls.html", "overview.html", "domains.html", "processes.html"]
+    "template",
+    [
+        "crawl.html",
+        "crawls.html",
+        "overview.html",
+        "domains.html",
+        "processes.html",
+        "process.html",
+    ],
 )
 def test_the_live_part_is_that_of_the_page(template: str) -> None:
     """What the stream sends is what stands in the page, so nothing jumps when it begins."""
