@@ -130,6 +130,10 @@ class FrontierKeys:
         """Heartbeat of one process."""
         return f"{self.tag}process:{name}"
 
+    def wishes(self, name: str) -> str:
+        """What people ask of one process."""
+        return f"{self.tag}wishes:{name}"
+
     def processes(self) -> str:
         """Index of the processes that send heartbeats, by time of the last one."""
         return self.tag + "processes"

@@ -69,6 +69,7 @@ class Worker:
             settings.keys,
             process,
             work=lambda: Work(total_of(PAGES), int(total_of(HOLDS))),
+            drain=lambda: self.leave("asked"),
         )
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)

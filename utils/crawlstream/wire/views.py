@@ -151,9 +151,9 @@ def counted(reasons: Mapping[str, int]) -> str:
 def process(one: Process) -> View:
     """A process; ``values`` are the settings that its equals have, too."""
     told = asdict(one)
-    # They have a view of their own.
-    del told["pipelines"]
-    return told
+    # They have a view of their own; lines of a log are for operators, on their screen.
+    del told["pipelines"], told["activity"]["tail"]
+    return {"name": one.name, **told}
 
 
 def run(one: CrawlRun) -> View:
