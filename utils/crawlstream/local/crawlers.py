@@ -22,7 +22,7 @@ from crawlstream.boot.local_note import repository
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.home import Home
 
-BUNDLED = frozenset({"link", "wandering"})
+BUNDLED = frozenset({"link", "sitemap", "wandering"})
 MOST = 64
 """Crawlers of one spider."""
 
