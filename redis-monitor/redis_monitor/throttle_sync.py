@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.throttle.edit import ThrottleEditor
@@ -79,7 +79,7 @@ class ThrottleSync:
         problem = ""
         try:
             await self._editor.seed()
-        except BadThrottleConfig as error:
+        except BadTable as error:
             problem = str(error)
         if problem:
             log.error("rules", outcome="unreadable", error=problem)

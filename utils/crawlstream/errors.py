@@ -3,7 +3,7 @@
 CrawlstreamError
 ├── InvalidRequest        reject: publish to ``<prefix>.rejected``, move on
 ├── InvalidUrl            reject at intake, filter when discovered
-├── BadThrottleConfig     keep the last good table, raise an alarm
+├── BadTable              keep the last good table, raise an alarm
 ├── Unavailable           back off and try again in place; never drop, never skip
 │   ├── RedisUnavailable
 │   │   └── NoFrontier       Redis was emptied: kafka-monitor founds it anew
@@ -53,8 +53,8 @@ class InvalidUrl(CrawlstreamError):
     """The URL cannot be crawled."""
 
 
-class BadThrottleConfig(CrawlstreamError):
-    """The throttle rules in ZooKeeper cannot be read; the last good ones stay in force."""
+class BadTable(CrawlstreamError):
+    """A table in ZooKeeper cannot be read; the last good one stays in force."""
 
 
 class Unavailable(CrawlstreamError):

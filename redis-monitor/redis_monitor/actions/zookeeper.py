@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable
 from typing import cast
 
-from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
+from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
 from crawlstream.model.effects import PendingAction
 from crawlstream.model.request import ZookeeperRequest
 from crawlstream.model.throttle import ThrottleTable
@@ -47,7 +47,7 @@ class ZookeeperMonitor:
         except ZooKeeperUnavailable as error:
             self._away_until = time.monotonic() + AWAY_S
             return f"{CANNOT_STORE}: {error}"
-        except (BadThrottleConfig, Conflict) as error:
+        except (BadTable, Conflict) as error:
             return f"{CANNOT_STORE}: {error}"
         return None
 

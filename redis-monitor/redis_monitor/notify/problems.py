@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -18,13 +18,16 @@ from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.notice import Notice
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import ALIVE_S, living
 from crawlstream.stats.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from redis_monitor.notify.channel import name_of
 
 _LOOK_EVERY_S = 15.0
 _REJECTED_S = 600.0
 """Records that are rejected one after the other are one problem."""
+
+Change = tuple[str, str, str]
+"""Event, code of the problem, sentence."""
 
 log = structlog.get_logger()
 
@@ -61,7 +64,7 @@ class ProblemLog:
         self._after_s = after_s
         self._known: dict[str, _Sight] = {}
 
-    def note(self, there: Mapping[str, str], now: float) -> list[tuple[str, str, str]]:
+    def note(self, there: Mapping[str, str], now: float) -> list[Change]:
         """Take a look's problems, code -> sentence; ``(event, code, sentence)`` of each change.
 
         What comes or goes for less than ``after_s`` is no change.
@@ -85,6 +88,42 @@ class ProblemLog:
         return changes
 
 
+@dataclass(slots=True)
+class _Owed:
+    """A change that is the leader's to tell; since when this leader has it."""
+
+    change: Change
+    leader: str
+    since: float
+
+
+class OwedChanges:
+    """Changes until they are told: by this process, or by a leader that has outlived them.
+
+    A process is taken for alive until its heartbeat has expired, so whoever leads may be dead:
+    what is left to it is kept until it has beaten again.
+    """
+
+    def __init__(self, mine: str) -> None:
+        self._mine = mine
+        self._owed: list[_Owed] = []
+
+    def add(self, changes: Sequence[Change], leader: str, now: float) -> None:
+        """Take note of changes seen under a leader."""
+        self._owed += [_Owed(change, leader, now) for change in changes]
+
+    def due(self, leader: str, now: float) -> Sequence[Change]:
+        """What this process has to tell now, in its order; forgets what the leader has told."""
+        owed, self._owed = self._owed, []
+        if leader == self._mine:
+            return [one.change for one in owed]
+        for one in owed:
+            if one.leader != leader:
+                one.leader, one.since = leader, now
+        self._owed = [one for one in owed if now - one.since <= ALIVE_S]
+        return []
+
+
 class ProblemWatch:
     """Looks at the cluster, and tells its channels what has changed."""
 
@@ -95,7 +134,8 @@ class ProblemWatch:
         self._tell = tell
         self._log = ProblemLog(after_s)
         self._every_s = min(_LOOK_EVERY_S, max(after_s / 3, 0.1))
-        self._leads = True
+        self._leader = cluster.process.name
+        self._owed = OwedChanges(cluster.process.name)
         self._rejected_end: int | None = None
         self._rejected_count, self._rejected_at = 0, 0.0
 
@@ -108,14 +148,13 @@ class ProblemWatch:
                 log.exception("problems", error=repr(error))
                 there = None
             if there is not None:
-                for event, code, text in self._log.note(there, time.monotonic()):
-                    self._say(event, code, text)
+                now = time.monotonic()
+                self._owed.add(self._log.note(there, now), self._leader, now)
+                for change in self._owed.due(self._leader, now):
+                    self._say(*change)
             await asyncio.sleep(self._every_s)
 
     def _say(self, event: str, code: str, text: str) -> None:
-        # What is told where Redis is away: nobody knows who comes first, so everybody tells.
-        if not self._leads:
-            return
         at, cluster = int(time.time()), self._cluster.name
         name = name_of(cluster, event, code, str(at))
         self._tell(Notice(id=name, event=event, at=at, cluster=cluster, text=text, problem=code))
@@ -126,11 +165,12 @@ class ProblemWatch:
             processes = await living(self._cluster.redis, self._cluster.keys)
             state = await self._cluster.queries.state()
         except (CrawlstreamError, RedisError, OSError, TimeoutError):
-            self._leads = True
+            # It cannot be known who comes first, so every process tells.
+            self._leader = self._cluster.process.name
             return found | {REDIS_DOWN.code: REDIS_DOWN.text}
         mine = self._cluster.process.name
         names = [one.name for one in processes if one.kind == "redis-monitor"]
-        self._leads = mine == min(names, default=mine)
+        self._leader = min(names, default=mine)
         return found | {
             one.code: f"{one.text} Start it: `{one.command}`" if one.command else one.text
             for one in problems_of(state, processes)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from crawlstream.errors import BadThrottleConfig, Conflict, InvalidRequest, Unavailable
+from crawlstream.errors import BadTable, Conflict, InvalidRequest, Unavailable
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
 
@@ -68,7 +68,7 @@ def _outcome(error: Exception) -> str:
             return str(error.details.get("code", error.status))
         case Unavailable():
             return "unavailable"
-        case InvalidRequest() | BadThrottleConfig():
+        case InvalidRequest() | BadTable():
             return "invalid"
         case Conflict():
             return "conflict"

@@ -26,9 +26,9 @@ from crawlstream.local import servers
 from crawlstream.local.home import find_jars
 from crawlstream.local.ports import free_block
 from crawlstream.model.throttle import ThrottleTable
-from crawlstream.throttle.connect import Security, secure
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
+from crawlstream.zoo.connect import Security, secure
 from support.crawler.tls import make_certificate
 from support.servers import running
 from support.waiting import wait_until

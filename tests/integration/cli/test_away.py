@@ -11,7 +11,7 @@ from redis import Redis
 from crawlstream.bus import connect
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.cli.app import run
-from crawlstream.throttle import node
+from crawlstream.zoo import node
 from support.bus.pipe import LEAVES_SOCKETS
 
 pytest_plugins = ["support.bus.fixtures"]

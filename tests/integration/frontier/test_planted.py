@@ -154,6 +154,22 @@ BUGS = {
         right="if time_of(occasion) > time_of(crawl.occasion) then",
         wrong="if true then",
     ),
+    "a pause has no end": Bug(
+        right="due_in(K.pauses, math.floor(wall / 1000))",
+        wrong="due_in(K.pauses, 0)",
+    ),
+    "a pause ends before its time": Bug(
+        right="due_in(K.pauses, math.floor(wall / 1000))",
+        wrong="due_in(K.pauses, FOREVER)",
+    ),
+    "the end of a former pause stays": Bug(
+        right="redis.call('ZREM', K.pauses, c)\n  crawl_of(c).paused = nil",
+        wrong="crawl_of(c).paused = nil",
+    ),
+    "a paused domain is asked": Bug(
+        right="if rule.paused_until > wall then",
+        wrong="if false then",
+    ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",
         wrong="return math.max(room, 1), reason",

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import re
 import time
 from email import message_from_string
 from email.policy import default
@@ -16,7 +17,7 @@ from kafka import KafkaProducer
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent, PageFailed
 from crawlstream.wire import events
-from support.monitors import MonitorCluster
+from support.monitors import MonitorCluster, MonitorProcess
 from support.receivers import Receiver, mail_receiver, web_receiver
 from support.waiting import WaitUntil
 
@@ -185,3 +186,30 @@ async def test_problems_are_told_once_when_they_begin_and_end(
     assert began.count("rejected") == 1
     text = next(told["text"] for told in receiver.told() if told["problem"] == "rejected")
     assert text.startswith("2 requests were rejected")
+
+
+async def test_a_problem_is_told_though_the_teller_died(
+    cluster: MonitorCluster, wait_until: WaitUntil
+) -> None:
+    """Of two redis-monitors the telling one dies just before a change: the other tells it."""
+    async with web_receiver() as receiver:
+        settings = hook(receiver) | {
+            "CRAWLSTREAM_NOTIFY_ABOUT": "problems",
+            "CRAWLSTREAM_NOTIFY_AFTER": "2",
+        }
+
+        async def is_told() -> bool:
+            await publish(cluster, cluster.topics.rejected, b"{}")
+            return any(told["problem"] == "rejected" for told in receiver.told())
+
+        with cluster.redis_monitor(**settings) as one, cluster.redis_monitor(**settings) as other:
+            await wait_until(lambda: one.starts() and other.starts())
+            min(one, other, key=_node).kill()
+            await wait_until(is_told, timeout_s=60, every_s=1)
+
+
+def _node(process: MonitorProcess) -> str:
+    """What orders the redis-monitors of a machine."""
+    found = re.search(r'"node":"(\w+)"', process.logged())
+    assert found is not None
+    return found[1]

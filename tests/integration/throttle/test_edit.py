@@ -12,11 +12,11 @@ import yaml
 from kazoo.client import KazooClient
 
 from crawlstream.chaos.processes import RunningServer
-from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
+from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
 from crawlstream.model.throttle import ThrottleRule
-from crawlstream.throttle import node as node_module
-from crawlstream.throttle.document import MAX_BYTES, Document
 from crawlstream.throttle.edit import ThrottleEditor
+from crawlstream.zoo import node as node_module
+from crawlstream.zoo.document import MAX_BYTES, Document
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 QUICK_S = 5.0
@@ -214,11 +214,11 @@ async def test_a_broken_or_emptied_node_is_never_overwritten(
         editor.set_rule("b.com", hits=1, window=1),
         editor.block("b.com"),
     ):
-        with pytest.raises(BadThrottleConfig, match="not YAML"):
+        with pytest.raises(BadTable, match="not YAML"):
             await edit
     assert node.text == "domains: {a.com: {hits: 1"
     node.write("")
-    with pytest.raises(BadThrottleConfig, match="empty"):
+    with pytest.raises(BadTable, match="empty"):
         await editor.seed()
     assert not node.text
 
@@ -226,7 +226,7 @@ async def test_a_broken_or_emptied_node_is_never_overwritten(
 async def test_an_edit_can_repair_a_bad_rule(editor: ThrottleEditor, node: Node) -> None:
     """A rule that makes the whole table bad is set right, or removed, like any other."""
     node.write("domains: {a.com: {hits: -1, window: 1}, b.com: nonsense}")
-    with pytest.raises(BadThrottleConfig, match=r"b\.com"):
+    with pytest.raises(BadTable, match=r"b\.com"):
         await editor.set_rule("a.com", hits=1)
     node.write("domains: {a.com: {hits: -1, window: 1}}")
     assert (await editor.set_rule("a.com", hits=1)).rules["a.com"].hits == 1
@@ -246,7 +246,7 @@ async def test_values_that_are_no_rule_are_refused(editor: ThrottleEditor, node:
         (editor.set_rule(" ", hits=1, window=1), "name of a domain"),
         (editor.remove_rule("default"), "default"),
     ):
-        with pytest.raises(BadThrottleConfig, match=field):
+        with pytest.raises(BadTable, match=field):
             await bad
     assert node.version == version
 
@@ -255,13 +255,13 @@ async def test_rules_beyond_a_megabyte_are_refused(editor: ThrottleEditor, node:
     """ZooKeeper would cut the connection; the editor says what is the matter."""
     note = "x" * (MAX_BYTES - 40)
     node.write(f"note: {note}\ndomains: {{}}\n")
-    with pytest.raises(BadThrottleConfig, match="a node can hold"):
+    with pytest.raises(BadTable, match="a node can hold"):
         await editor.set_rule("a-rather-long-domain-name.com", hits=1, window=1)
 
 
 async def test_a_missing_node_is_told(editor: ThrottleEditor, node: Node) -> None:
     """Reading before anything was written is answered in a sentence."""
-    with pytest.raises(BadThrottleConfig, match=f"no node {node.path}"):
+    with pytest.raises(BadTable, match=f"no node {node.path}"):
         await editor.read()
 
 

@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from crawlstream.chaos.processes import RunningServer
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream.throttle import watcher as watcher_module
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
+from crawlstream.zoo import watcher as watcher_module
 from support.waiting import wait_until
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
@@ -37,7 +37,7 @@ class Listener:
         """A new version."""
         self.tables.append(table)
 
-    async def on_alarm(self, error: BadThrottleConfig) -> None:
+    async def on_alarm(self, error: BadTable) -> None:
         """A version that cannot be read."""
         self.alarms.append(str(error))
 

@@ -39,6 +39,7 @@ class Caring(Part):
         """Endings, reaping, sweeping."""
         before = self.redis.now
         self.model.expire_late()
+        self.model.end_pauses(before)
         self._reaped.clear()
         await self.bench.tend()
         for name, at in self._reaped:

@@ -107,8 +107,14 @@ class Feeding(Part):
         if self.random.random() < 0.3:
             name = self.random.choice(COMMANDS)
             priority = self.random.choice((1, 50, 70, 100)) if name == "reprioritize" else None
-            occasion = self._occasion()
-            return feed.command(name, crawl, timestamp_ms=at, priority=priority, occasion=occasion)
+            return feed.command(
+                name,
+                crawl,
+                timestamp_ms=at,
+                priority=priority,
+                until=self._until() if name == "pause" else 0,
+                occasion=self._occasion(),
+            )
         domain = self.random.choice(self.world.domains[crawl.spiderid])
         later = self.random.random() < 0.1
         domain_cap, crawl_cap = self.world.caps[crawl]
@@ -125,6 +131,10 @@ class Feeding(Part):
             max_pages=crawl_cap,
         )
 
+    def _until(self) -> int:
+        """A pause without an end, with one that has come, or that is far."""
+        return self.random.choice((0, 0, 1, 4_000_000_000))
+
     def _apply(
         self, feed: Feed, record: Effect, now: int, wall: int, *, is_new: bool
     ) -> tuple[int | None, str | None]:
@@ -139,7 +149,7 @@ class Feeding(Part):
                 positions = {feed.partition: feed.next for feed in self._feeds}
                 model.stop(record.crawl, place, positions)
             elif record.name in {"pause", "resume", "reprioritize"} and record.crawl:
-                model.steer(record.crawl, record.name, record.priority, now)
+                model.steer(record, now)
             return None, None
         assert isinstance(record, Seed)
         url, origin = support.entry_of(record.entry)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from crawlstream.keys import encode_id
 from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.effects import Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
@@ -141,7 +142,8 @@ class Model:
             self.latest[crawl] = latest
             self.generations.append(latest)
         latest.run, latest.state, latest.over_time = run + 1, "running", False
-        latest.is_paused, latest.top, latest.shift = False, None, 0
+        latest.is_paused, latest.is_pause_over = False, False
+        latest.top, latest.shift = None, 0
         latest.ledger, latest.filtered = Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
         latest.idle_since = latest.occasion = None
@@ -299,27 +301,40 @@ class Model:
                 again = Again(generation.crawl, stop.at, first, positions[partition])
                 self.again.setdefault(partition, []).append(again)
 
-    def steer(self, crawl: CrawlKey, action: str, priority: int | None, now: int) -> int | None:
+    def steer(self, command: Command, now: int) -> int | None:
         """Pause, resume or reprioritize the run under way: its number, None if there is none."""
-        latest = self.latest.get(crawl)
+        assert command.crawl
+        latest = self.latest.get(command.crawl)
         if latest is None or not latest.takes_seeds or not latest.is_open:
             return None
-        if action == "resume" and latest.is_paused:
-            latest.idle_since = None if latest.left else now
-        if action == "reprioritize":
-            assert priority is not None
-            assert latest.top is not None
-            latest.shift = priority - latest.top
+        if command.name == "resume":
+            self._resume(latest, now)
+        elif command.name == "pause":
+            latest.is_paused, latest.is_pause_over = True, command.until == 1
         else:
-            latest.is_paused = action == "pause"
+            assert command.priority is not None
+            assert latest.top is not None
+            latest.shift = command.priority - latest.top
         return latest.run
+
+    def _resume(self, generation: Generation, now: int) -> None:
+        if generation.is_paused:
+            generation.idle_since = None if generation.left else now
+        generation.is_paused = generation.is_pause_over = False
+
+    def end_pauses(self, now: int) -> None:
+        """Resume the runs whose pauses have come to their end."""
+        for generation in self.generations:
+            if generation.is_pause_over:
+                self._resume(generation, now)
 
     def close(self, generation: Generation, state: str) -> int:
         """End a run from outside: what waits is gone, what is held may still end well."""
         generation.takes_seeds = False
         if generation.state != "running":
             return 0
-        generation.state, generation.is_paused = state, False
+        generation.state = state
+        generation.is_paused = generation.is_pause_over = False
         gone = sum(generation.ledger.pop(name, 0) for name in ("queued", "delayed", "spilled"))
         generation.spills.clear()
         generation.ledger["stopped" if state == "stopping" else "expired"] += gone

@@ -14,7 +14,7 @@ from crawlstream.model.notice import Notice
 from redis_monitor.notify import webhook
 from redis_monitor.notify.channel import NotDelivered
 from redis_monitor.notify.mail import Mail
-from redis_monitor.notify.problems import ProblemLog
+from redis_monitor.notify.problems import OwedChanges, ProblemLog
 from redis_monitor.notify.webhook import Webhook
 from support.receivers import mail_receiver, web_receiver
 
@@ -74,6 +74,22 @@ def test_a_problem_is_told_when_it_lasts() -> None:
     assert told.note({}, 201) == []
     assert told.note({}, 211) == [("problem_ended", "bad", "No longer: It is bad.")]
     assert told.note({}, 300) == []
+
+
+def test_a_change_is_told_by_the_leader_or_by_its_successor() -> None:
+    """Not lost with a leader that is dead already, not told again after one that lives."""
+    first, second = ("problem_began", "a", "A."), ("problem_ended", "a", "No longer: A.")
+    owed = OwedChanges("b")
+    owed.add([first, second], "a", 0)
+    assert owed.due("a", 19) == []
+    assert owed.due("b", 20) == [first, second]
+    assert owed.due("b", 21) == []
+    owed.add([first], "a", 30)
+    assert owed.due("a", 51) == []
+    assert owed.due("b", 52) == []
+    owed.add([first], "0", 60)
+    assert owed.due("a", 79) == []
+    assert owed.due("b", 90) == [first]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "169.254.169.254"])

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream.throttle.document import MAX_BYTES, read_document, write_document
-from crawlstream.throttle.parse import fold, parse_table
+from crawlstream.throttle.parse import fold, node_of
+from crawlstream.zoo.document import MAX_BYTES, read_document, write_document
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 
@@ -17,7 +17,7 @@ DEFAULT = ThrottleRule(hits=10, window_s=60)
 def parse(data: bytes | str, default: ThrottleRule = DEFAULT) -> ThrottleTable:
     """Read a table at version (3, 7)."""
     raw = data.encode() if isinstance(data, str) else data
-    return parse_table(raw, default=default, czxid=3, mzxid=7)
+    return node_of("/rules", default).parse(raw, 3, 7)
 
 
 def test_a_node_of_the_predecessor_is_read() -> None:
@@ -132,7 +132,7 @@ def test_rules_may_be_shared_by_aliases() -> None:
 )
 def test_what_is_wrong_is_named(text: str | bytes, sentence: str) -> None:
     """Every doubtful document is refused as a whole, with the domain and the field."""
-    with pytest.raises(BadThrottleConfig, match=sentence):
+    with pytest.raises(BadTable, match=sentence):
         parse(text)
 
 
@@ -159,14 +159,14 @@ def aliases_of_aliases() -> bytes:
 def test_hostile_documents_are_refused_quickly(data: bytes, sentence: str) -> None:
     """What would eat memory, time or the process' own stack costs next to nothing."""
     since = time.process_time()
-    with pytest.raises(BadThrottleConfig, match=sentence):
+    with pytest.raises(BadTable, match=sentence):
         parse(data)
     assert time.process_time() - since < 1
 
 
 def test_rules_that_outgrow_the_node_are_refused() -> None:
     """ZooKeeper would only close the connection."""
-    with pytest.raises(BadThrottleConfig, match=f"more than the {MAX_BYTES} a node can hold"):
+    with pytest.raises(BadTable, match=f"more than the {MAX_BYTES} a node can hold"):
         write_document({"domains": {}, "note": "x" * MAX_BYTES})
 
 

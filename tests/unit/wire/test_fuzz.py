@@ -25,14 +25,14 @@ from crawling.robots.rules import rules_in, weight_of
 from crawling.robots.store import rules_note
 from crawlstream.boot.addresses import AddressRefused, Guard
 from crawlstream.bus.records import Record
-from crawlstream.errors import BadThrottleConfig, InvalidRequest, InvalidUrl
+from crawlstream.errors import BadTable, InvalidRequest, InvalidUrl
 from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Seed
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.url import canonical, host_of, seed_url
 from crawlstream.plugins.requests import Router
-from crawlstream.throttle.parse import parse_table
+from crawlstream.throttle.parse import node_of
 from kafka_monitor.plugins.scraper import ScraperHandler
 from rest_service.http.envelope import RequestRefused
 from rest_service.topics.seeds import read_seeds
@@ -199,8 +199,8 @@ def test_any_node_is_a_table_or_is_refused(node: bytes) -> None:
     """And a table holds only rules that can be kept."""
     for data in (node, b"domains:\n  a.example: {hits: 1, window: 1}\n" + node):
         try:
-            table = parse_table(data, default=_DEFAULT, czxid=1, mzxid=1)
-        except BadThrottleConfig:
+            table = node_of("/rules", _DEFAULT).parse(data, 1, 1)
+        except BadTable:
             continue
         for rule in (table.default, *table.rules.values()):
             assert rule.effective_hits >= 0

@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr
 from crawlstream.boot.sections.section import Section, new
 from crawlstream.bus import connect as kafka
 from crawlstream.errors import ConfigError
-from crawlstream.throttle import connect as zookeeper
+from crawlstream.zoo import connect as zookeeper
 
 
 class KafkaAccess(Section):

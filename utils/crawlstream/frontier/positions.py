@@ -112,6 +112,7 @@ class Positions:
                 fate.run,
                 fate.is_over,
                 fate.is_paused,
+                fate.paused_until,
                 none_as(fate.remember),
             ]
             for fate in loss.fates

@@ -182,6 +182,8 @@ class Command:
     """The crawl to stop, pause, resume or reprioritize; None: nothing is done to any."""
     priority: int | None = None
     """Where ``reprioritize`` puts the best seed of the run."""
+    until: int = 0
+    """When a ``pause`` ends by itself, in epoch seconds; 0: it does not."""
     appid: str = ""
     occasion: Occasion | None = None
     """The firing that it belongs to, of a schedule of the application; as of a seed."""

@@ -149,6 +149,8 @@ class ActionRequest:
     crawlid: str | None = None
     priority: int | None = None
     """Where ``reprioritize`` puts the best seed of the crawl."""
+    until: int | None = None
+    """When a ``pause`` ends by itself, in epoch seconds; None: it does not."""
     occasion: Occasion | None = None
 
     @property

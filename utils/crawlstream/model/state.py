@@ -53,6 +53,8 @@ class CrawlState:
     spilled: int = 0
     """Admitted as far as is known; waiting in Kafka until Redis has room."""
     body_bytes: int = 0
+    paused_until: int = 0
+    """Epoch seconds at which its pause ends by itself; 0: it does not."""
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)

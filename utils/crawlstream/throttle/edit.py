@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
-from crawlstream.throttle.document import Document
-from crawlstream.throttle.node import change_node, read_node
-from crawlstream.throttle.parse import fold, table_of
+from crawlstream.throttle.parse import fold, node_of
+from crawlstream.zoo.document import Document
+from crawlstream.zoo.node import change_node, read_node
 
 DEFAULT = "default"
 """The name of the rule for all domains without one."""
@@ -22,18 +22,18 @@ class ThrottleEditor:
 
     Each method connects, works and disconnects within 5 s, and returns the table as it is then.
     Errors: ZooKeeperUnavailable (an edit may have been applied all the same; to repeat it is
-    harmless); Conflict (others kept writing); BadThrottleConfig (the node is unreadable, so it is
+    harmless); Conflict (others kept writing); BadTable (the node is unreadable, so it is
     not overwritten, or the new value is not valid, or the rules grow beyond 1 MiB).
     """
 
     def __init__(self, hosts: Sequence[str], path: str, *, default: ThrottleRule) -> None:
         self._hosts = hosts
-        self._path = path
+        self._node = node_of(path, default)
         self._default = default
 
     async def read(self) -> ThrottleTable:
         """The rules as they are in ZooKeeper now."""
-        return await asyncio.to_thread(read_node, self._hosts, self._path, self._table_of)
+        return await asyncio.to_thread(read_node, self._hosts, self._node)
 
     async def seed(self) -> ThrottleTable:
         """Write the default rule into the node if it has none, creating the node if need be.
@@ -58,7 +58,7 @@ class ThrottleEditor:
     async def remove_rule(self, domain: str) -> ThrottleTable:
         """Remove the rule of a domain, so that the default rule applies."""
         if domain == DEFAULT:
-            raise BadThrottleConfig("the default rule cannot be removed, only changed")
+            raise BadTable("the default rule cannot be removed, only changed")
         return await self._change(partial(_remove_rule, fold(domain)))
 
     async def block(self, domain: str) -> ThrottleTable:
@@ -73,14 +73,10 @@ class ThrottleEditor:
         return await asyncio.to_thread(
             change_node,
             self._hosts,
-            self._path,
+            self._node,
             edit,
-            table_of=self._table_of,
             fresh=lambda: {DEFAULT: _fields_of(self._default), "domains": {}, "blacklist": []},
         )
-
-    def _table_of(self, document: Document, czxid: int, mzxid: int) -> ThrottleTable:
-        return table_of(document, default=self._default, czxid=czxid, mzxid=mzxid)
 
     def _seed(self, document: Document) -> None:
         if DEFAULT not in document:
@@ -128,7 +124,7 @@ def _checked(domain: str) -> str:
     """The domain in the node's spelling."""
     name = fold(domain)
     if not name:
-        raise BadThrottleConfig("the name of a domain is missing")
+        raise BadTable("the name of a domain is missing")
     return name
 
 

@@ -19,17 +19,25 @@ from typing import Any
 
 import idna
 
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
-from crawlstream.throttle.document import Document, kind_of, read_document
+from crawlstream.zoo.document import Document, kind_of
+from crawlstream.zoo.node import Node
 
 _SECTIONS = ("default", "domains", "blacklist")
 
 
-def parse_table(data: bytes, *, default: ThrottleRule, czxid: int, mzxid: int) -> ThrottleTable:
-    """Read the node's bytes; BadThrottleConfig names the domain and field that is wrong."""
-    return table_of(read_document(data), default=default, czxid=czxid, mzxid=mzxid)
+def node_of(path: str, default: ThrottleRule) -> Node[ThrottleTable]:
+    """The node with the rules; ``default`` is used where it has none."""
+    return Node(
+        path=path,
+        table_of=lambda document, czxid, mzxid: table_of(
+            document, default=default, czxid=czxid, mzxid=mzxid
+        ),
+        what="throttle rules",
+        event="rules",
+    )
 
 
 def table_of(document: Document, *, default: ThrottleRule, czxid: int, mzxid: int) -> ThrottleTable:
@@ -39,7 +47,7 @@ def table_of(document: Document, *, default: ThrottleRule, czxid: int, mzxid: in
     spellings of one domain the slower rule applies.
     """
     if not any(section in document for section in _SECTIONS):
-        raise BadThrottleConfig("the node has none of default, domains, blacklist")
+        raise BadTable("the node has none of default, domains, blacklist")
     if "default" in document:
         default = _rule("default", document["default"], default)
     rules: dict[str, ThrottleRule] = {}
@@ -70,7 +78,7 @@ def fold(domain: str) -> str:
 def _rule(where: str, rule: object, default: ThrottleRule) -> ThrottleRule:
     if not isinstance(rule, dict):
         required = " and ".join(field.name for field in RULE_FIELDS if field.is_required)
-        raise BadThrottleConfig(f"{where} is {kind_of(rule)}, not a mapping with {required}")
+        raise BadTable(f"{where} is {kind_of(rule)}, not a mapping with {required}")
     return ThrottleRule(
         **{field.attribute: _value(where, rule, field, default) for field in RULE_FIELDS}
     )
@@ -82,31 +90,31 @@ def _value(where: str, rule: Mapping[Any, Any], field: RuleField, default: Throt
         value = rule[field.name]
         if not field.accepts(value):
             what = kind_of(value)
-            raise BadThrottleConfig(f"{where}: {field.name} is {what}, not {field.wanted}")
+            raise BadTable(f"{where}: {field.name} is {what}, not {field.wanted}")
         return field.kind(value)
     if field.is_required:
-        raise BadThrottleConfig(f"{where}: {field.name} is missing")
+        raise BadTable(f"{where}: {field.name} is missing")
     return field.value_of(default) if field.is_inherited else field.default
 
 
 def _mapping(document: Document, section: str) -> Mapping[Any, Any]:
     value = document.get(section, {})
     if not isinstance(value, dict):
-        raise BadThrottleConfig(f"{section} is {kind_of(value)}, not a mapping (empty: {{}})")
+        raise BadTable(f"{section} is {kind_of(value)}, not a mapping (empty: {{}})")
     return value
 
 
 def _list(document: Document, section: str) -> list[Any]:
     value = document.get(section, [])
     if not isinstance(value, list):
-        raise BadThrottleConfig(f"{section} is {kind_of(value)}, not a list (empty: [])")
+        raise BadTable(f"{section} is {kind_of(value)}, not a list (empty: [])")
     return value
 
 
 def _domain(section: str, name: object) -> str:
     domain = fold(name) if isinstance(name, str) else ""
     if not domain:
-        raise BadThrottleConfig(f"{section}: {kind_of(name)} is not the name of a domain")
+        raise BadTable(f"{section}: {kind_of(name)} is not the name of a domain")
     return domain
 
 

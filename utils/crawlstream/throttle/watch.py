@@ -1,36 +1,20 @@
-"""The rules as they change: the node of ZooKeeper, watched."""
+"""The throttle rules as they change."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
-import structlog
-
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream.retry import Backoff
-from crawlstream.tasks import end
-from crawlstream.throttle.watcher import Watcher
+from crawlstream.throttle.parse import node_of
+from crawlstream.zoo.watch import NodeWatch
 
 OnTable = Callable[[ThrottleTable], Awaitable[None]]
-OnAlarm = Callable[[BadThrottleConfig], Awaitable[None]]
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
-STOP_TIMEOUT_S = 12.0
-"""kazoo waits up to ten seconds for a connection that is just being made."""
-
-log = structlog.get_logger()
+OnAlarm = Callable[[BadTable], Awaitable[None]]
 
 
-class ThrottleWatch:
-    """Delivers the rules whenever they change; those that cannot be read raise an alarm instead.
-
-    Versions that follow each other quickly may be skipped, the last one never is. A missing or
-    unreadable node, a lost session, a server that is down or frozen: the last good table stays.
-    A callback that raises is called again with what is the latest by then.
-    """
+class ThrottleWatch(NodeWatch[ThrottleTable]):
+    """Delivers the rules whenever they change; those that cannot be read raise an alarm instead."""
 
     def __init__(
         self,
@@ -41,73 +25,5 @@ class ThrottleWatch:
         on_table: OnTable,
         on_alarm: OnAlarm | None = None,
     ) -> None:
-        self._hosts = hosts
-        self._path = path
-        self._default = default
-        self._on_table = on_table
-        self._on_alarm = on_alarm
-        self._table: ThrottleTable | None = None
-        self._latest: ThrottleTable | BadThrottleConfig | None = None
-        self._news = asyncio.Event()
-        self._watcher: Watcher | None = None
-        self._delivery: asyncio.Task[None] | None = None
-
-    @property
-    def table(self) -> ThrottleTable | None:
-        """The last good table; None before the first."""
-        return self._table
-
-    @property
-    def connected(self) -> bool:
-        """Whether ZooKeeper answers just now."""
-        return self._watcher is not None and self._watcher.is_connected
-
-    async def start(self) -> None:
-        """Begin to watch and return at once; ZooKeeper may be down."""
-        loop = asyncio.get_running_loop()
-
-        def tell(latest: ThrottleTable | BadThrottleConfig) -> None:
-            with contextlib.suppress(RuntimeError):  # The loop may be closed by now.
-                loop.call_soon_threadsafe(self._hear, latest)
-
-        self._watcher = Watcher(self._hosts, self._path, default=self._default, tell=tell)
-        self._watcher.start()
-        self._delivery = asyncio.create_task(self._deliver())
-
-    async def stop(self) -> None:
-        """End the session and its threads."""
-        watcher, self._watcher = self._watcher, None
-        if self._delivery is not None:
-            await end([self._delivery])
-        if watcher is not None:
-            watcher.finish()
-            await asyncio.to_thread(watcher.join, STOP_TIMEOUT_S)
-
-    def _hear(self, latest: ThrottleTable | BadThrottleConfig) -> None:
-        if isinstance(latest, BadThrottleConfig):
-            log.error("rules", outcome="unreadable", path=self._path, error=str(latest))
-        else:
-            self._table = latest
-        self._latest = latest
-        self._news.set()
-
-    async def _deliver(self) -> None:
-        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            try:
-                await self._call(self._latest)
-            except Exception as error:  # noqa: BLE001  rules must arrive, whatever went wrong
-                pause_s = next(backoff)
-                log.warning("rules", outcome="not_delivered", error=repr(error), pause_s=pause_s)
-                await asyncio.sleep(pause_s)
-                self._news.set()
-            else:
-                backoff.reset()
-
-    async def _call(self, latest: ThrottleTable | BadThrottleConfig | None) -> None:
-        if isinstance(latest, ThrottleTable):
-            await self._on_table(latest)
-        elif latest is not None and self._on_alarm is not None:
-            await self._on_alarm(latest)
+        """``default`` is the rule of a node that has none."""
+        super().__init__(hosts, node_of(path, default), on_table=on_table, on_alarm=on_alarm)

@@ -31,6 +31,8 @@ def encode(mark: RunMark) -> bytes:
 def _of_some(mark: RunMark) -> dict[str, Any]:
     """What few marks have."""
     more: dict[str, Any] = {} if mark.remember is None else {"remember": mark.remember}
+    if mark.until:
+        more["until"] = mark.until
     if mark.firing is not None:
         seen = {str(part): b64encode(bits).decode() for part, bits in mark.seen.items()}
         more |= {"firing": asdict(mark.firing), "seen": seen}
@@ -48,6 +50,7 @@ def decode(value: bytes) -> RunMark:
             positions={place: int(at) for place, at in record["positions"].items()},
             at_ms=int(record["at_ms"]),
             remember=record.get("remember"),
+            until=int(record.get("until", 0)),
             firing=FiringKey(**record["firing"]) if "firing" in record else None,
             seen={int(part): b64decode(bits) for part, bits in record.get("seen", {}).items()},
         )

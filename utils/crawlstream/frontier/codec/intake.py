@@ -127,7 +127,7 @@ def _pack_command(command: Command) -> list[object]:
         command.name,
         command.request,
         name,
-        command.priority or 0,
+        command.priority or min(command.until, _LATEST_S),
         *(_pack_occasion(command.appid, command.occasion) if command.occasion else []),
     ]
 

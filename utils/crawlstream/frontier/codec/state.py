@@ -68,6 +68,7 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         crawl=crawl_from(fields["name"].encode()),
         run=number("run"),
         state="paused" if "paused" in fields else fields["state"],
+        paused_until=number("paused_until"),
         started_at=number("started") / 1000,
         last_activity=number("active") / 1000,
         expires=number("expires"),

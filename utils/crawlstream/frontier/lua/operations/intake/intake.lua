@@ -15,8 +15,8 @@
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site|''
 --            [, remember_s|-1, occasion|'', its number]]}; the site if its domain is parted
---   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority
---            [, occasion, its number]}
+--   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
+--            `reprioritize` or the end of `pause` in epoch s|0 [, occasion, its number]}
 --   schedule {'schedule', offset, timestamp_ms, action, request, field of the schedule, definition,
 --            most schedules}
 --   seen    {'seen', offset, timestamp_ms, occasion, its number}: it took effect in a Redis that was lost
@@ -223,17 +223,17 @@ do
   end
 
   -- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
-  local function steer_run(name, action, priority)
+  local function steer_run(name, action, aim)
     local record = load_name(name)
     if record and record.live and is_open(record.c) then
-      steer[action](record.c, priority)
+      steer[action](record.c, aim)
       note_steered(record.c)
       return record.run
     end
   end
 
   function command(record, is_answered)
-    local offset, timestamp, action, request, name, priority, occasion, n = unpack(record, 2)
+    local offset, timestamp, action, request, name, aim, occasion, n = unpack(record, 2)
     if occasion and not is_answered and not is_first_of(occasion, n) then
       name = ''
     end
@@ -245,7 +245,7 @@ do
     if name ~= '' and action == 'stop' then
       purged, run = stop(name, timestamp, offset)
     elseif name ~= '' and steer[action] then
-      run = steer_run(name, action, priority)
+      run = steer_run(name, action, aim)
     end
     if is_answered then
       return

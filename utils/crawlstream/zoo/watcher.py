@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Generic
 
 import structlog
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from crawlstream.errors import BadThrottleConfig
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream.throttle.connect import OPERATION_TIMEOUT_S, close_client, make_client
-from crawlstream.throttle.parse import parse_table
+from crawlstream.errors import BadTable
+from crawlstream.zoo.connect import OPERATION_TIMEOUT_S, close_client, make_client
+from crawlstream.zoo.node import Node, Table
 
 READ_EVERY_S = 30.0
 """Without any event. Events come with the watch and with each new connection; this is a belt."""
@@ -23,10 +23,9 @@ RETRY_PAUSE_S = 0.5
 SILENCE_ALARM_S = 10.0
 
 log = structlog.get_logger()
-Tell = Callable[[ThrottleTable | BadThrottleConfig], None]
 
 
-class Watcher(threading.Thread):
+class Watcher(threading.Thread, Generic[Table]):
     """Tells of each version of the node that it sees, once.
 
     kazoo's own DataWatch is not used: it blocks for ever while ZooKeeper is down, its threads die
@@ -34,12 +33,11 @@ class Watcher(threading.Thread):
     """
 
     def __init__(
-        self, hosts: Sequence[str], path: str, *, default: ThrottleRule, tell: Tell
+        self, hosts: Sequence[str], node: Node[Table], tell: Callable[[Table | BadTable], None]
     ) -> None:
-        super().__init__(name="throttle-watch", daemon=True)
+        super().__init__(name=f"watch-{node.event}", daemon=True)
         self._client = make_client(hosts)
-        self._path = path
-        self._default = default
+        self._node = node
         self._tell = tell
         self._stir = threading.Event()
         self._stopping = threading.Event()
@@ -77,7 +75,7 @@ class Watcher(threading.Thread):
         try:
             self._look()
         except (KazooException, KazooTimeoutError) as error:
-            log.info("rules", outcome="waiting", error=repr(error))
+            log.info(self._node.event, outcome="waiting", error=repr(error))
             self._note_silence(
                 f"; last error: {error!r}" if isinstance(error, KazooException) else ""
             )
@@ -85,18 +83,18 @@ class Watcher(threading.Thread):
         self._heard_at = time.monotonic()
         if self._is_silent:
             self._is_silent = False
-            log.info("rules", outcome="zookeeper_back")
+            log.info(self._node.event, outcome="zookeeper_back")
         return True
 
     def _look(self) -> None:
         try:
-            data, stat = self._client.get_async(self._path, watch=self._note_event).get(
+            data, stat = self._client.get_async(self._node.path, watch=self._note_event).get(
                 timeout=OPERATION_TIMEOUT_S
             )
         except NoNodeError:
-            seen = self._client.exists_async(self._path, watch=self._note_event)
+            seen = self._client.exists_async(self._node.path, watch=self._note_event)
             if seen.get(timeout=OPERATION_TIMEOUT_S) is None:
-                self._tell_once(None, BadThrottleConfig(f"node {self._path} does not exist"))
+                self._tell_once(None, BadTable(f"node {self._node.path} does not exist"))
             else:
                 self._stir.set()
             return
@@ -104,13 +102,13 @@ class Watcher(threading.Thread):
         if version != self._told:
             self._tell_once(version, self._parse(data, *version))
 
-    def _parse(self, data: bytes, czxid: int, mzxid: int) -> ThrottleTable | BadThrottleConfig:
+    def _parse(self, data: bytes, czxid: int, mzxid: int) -> Table | BadTable:
         try:
-            return parse_table(data, default=self._default, czxid=czxid, mzxid=mzxid)
-        except BadThrottleConfig as error:
+            return self._node.parse(data, czxid, mzxid)
+        except BadTable as error:
             return error
 
-    def _tell_once(self, version: object, what: ThrottleTable | BadThrottleConfig) -> None:
+    def _tell_once(self, version: object, what: Table | BadTable) -> None:
         # The first thing to be told may be that there is no node, so None needs a name.
         version = version or "missing"
         if version != self._told:
@@ -122,11 +120,11 @@ class Watcher(threading.Thread):
         if silent_s > SILENCE_ALARM_S and not self._is_silent:
             self._is_silent = True
             log.error(
-                "rules",
+                self._node.event,
                 outcome="zookeeper_silent",
                 error=(
-                    f"the throttle rules could not be read for {silent_s:.0f} s{why}; the last"
-                    " known rules stay active"
+                    f"the {self._node.what} could not be read for {silent_s:.0f} s{why}; the last"
+                    " known ones stay active"
                 ),
             )
 

@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from kazoo.exceptions import (
     AuthFailedError,
@@ -19,10 +20,9 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
-from crawlstream.errors import BadThrottleConfig, Conflict, ZooKeeperUnavailable
-from crawlstream.model.throttle import ThrottleTable
-from crawlstream.throttle.connect import close_client, make_client
-from crawlstream.throttle.document import Document, read_document, write_document
+from crawlstream.errors import BadTable, Conflict, ZooKeeperUnavailable
+from crawlstream.zoo.connect import close_client, make_client
+from crawlstream.zoo.document import Document, read_document, write_document
 
 DEADLINE_S = 4.5
 """For one edit or reading in all."""
@@ -34,64 +34,80 @@ _CONNECT_TIMEOUT_S = 3.0
 _PAUSE_S = 0.02
 
 
-class TableOf(Protocol):
-    """Validates a document; BadThrottleConfig if it is no table."""
+Table = TypeVar("Table")
+Made_co = TypeVar("Made_co", covariant=True)
 
-    def __call__(self, document: Document, czxid: int, mzxid: int) -> ThrottleTable:
+
+class TableOf(Protocol[Made_co]):
+    """Validates a document; BadTable if it is no table."""
+
+    def __call__(self, document: Document, czxid: int, mzxid: int) -> Made_co:
         """The table in ``document`` at one version of the node."""
         ...
 
 
-def read_node(hosts: Sequence[str], path: str, table_of: TableOf) -> ThrottleTable:
-    """The rules in the node now."""
-    with _session(hosts) as session:
-        data, stat = session.read(path)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node(Generic[Table]):
+    """A node that holds a table, and how the table is read from it."""
+
+    path: str
+    table_of: TableOf[Table]
+    what: str
+    """What people call its content, in the plural: ``throttle rules``."""
+    event: str
+    """The ``event`` of what is logged about it."""
+
+    def parse(self, data: bytes, czxid: int, mzxid: int) -> Table:
+        """The table in the node's bytes; BadTable says what is wrong with them."""
+        return self.table_of(read_document(data), czxid, mzxid)
+
+
+def read_node(hosts: Sequence[str], node: Node[Table]) -> Table:
+    """The table in the node now."""
+    with _session(hosts, node.what) as session:
+        data, stat = session.read(node.path)
         if stat is None:
-            raise BadThrottleConfig(
-                f"there are no throttle rules yet: ZooKeeper has no node {path}"
-            )
-        return table_of(read_document(data), stat.czxid, stat.mzxid)
+            raise BadTable(f"there are no {node.what} yet: ZooKeeper has no node {node.path}")
+        return node.parse(data, stat.czxid, stat.mzxid)
 
 
 def change_node(
     hosts: Sequence[str],
-    path: str,
+    node: Node[Table],
     edit: Callable[[Document], None],
     *,
-    table_of: TableOf,
     fresh: Callable[[], Document],
-) -> ThrottleTable:
+) -> Table:
     """Apply ``edit`` to the document in the node, or to a ``fresh`` one where none ever was.
 
     What the edit leaves as it was is not written. Conflict after twenty lost races.
     """
-    with _session(hosts) as session:
+    with _session(hosts, node.what) as session:
         for tries in range(MAX_TRIES):
-            table = _try_change(session, path, edit, table_of=table_of, fresh=fresh)
+            table = _try_change(session, node, edit, fresh=fresh)
             if table is not None:
                 return table
             time.sleep(random.uniform(0, _PAUSE_S * tries))  # noqa: S311  spreads the editors
-    raise Conflict(f"{path} was changed by others at each attempt: try again")
+    raise Conflict(f"{node.path} was changed by others at each attempt: try again")
 
 
 def _try_change(
     session: _Session,
-    path: str,
+    node: Node[Table],
     edit: Callable[[Document], None],
     *,
-    table_of: TableOf,
     fresh: Callable[[], Document],
-) -> ThrottleTable | None:
+) -> Table | None:
     """One round; None if somebody else was faster."""
-    data, stat = session.read(path)
+    data, stat = session.read(node.path)
     is_new = stat is None or (not data and stat.version == 0)
     document = fresh() if is_new else read_document(data)
     before = None if is_new else read_document(data)
     edit(document)
-    table_of(document, 0, 0)
+    node.table_of(document, 0, 0)
     if document != before:
-        stat = session.write(path, write_document(document), stat)
-    return None if stat is None else table_of(document, stat.czxid, stat.mzxid)
+        stat = session.write(node.path, write_document(document), stat)
+    return None if stat is None else node.table_of(document, stat.czxid, stat.mzxid)
 
 
 class _Session:
@@ -129,7 +145,7 @@ class _Session:
 
 
 @contextmanager
-def _session(hosts: Sequence[str]) -> Iterator[_Session]:
+def _session(hosts: Sequence[str], what: str) -> Iterator[_Session]:
     client = make_client(hosts)
     close = close_client
     try:
@@ -138,16 +154,16 @@ def _session(hosts: Sequence[str]) -> Iterator[_Session]:
         yield session
     except (KazooException, KazooTimeoutError) as error:
         close = _close_in_background
-        raise ZooKeeperUnavailable(_unanswered(hosts, error)) from error
+        raise ZooKeeperUnavailable(_unanswered(hosts, what, error)) from error
     finally:
         close(client)
 
 
-def _unanswered(hosts: Sequence[str], error: Exception) -> str:
+def _unanswered(hosts: Sequence[str], what: str, error: Exception) -> str:
     """One sentence; that time ran out is all that the client knows, and says nothing new."""
     if isinstance(error, (NoAuthError, AuthFailedError)):
         return (
-            f"ZooKeeper at {', '.join(hosts)} denies access to the rules: set"
+            f"ZooKeeper at {', '.join(hosts)} denies access to the {what}: set"
             " CRAWLSTREAM_ZOOKEEPER_USERNAME and CRAWLSTREAM_ZOOKEEPER_PASSWORD to the user"
             " that owns the nodes"
         )

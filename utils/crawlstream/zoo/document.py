@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from crawlstream.errors import BadThrottleConfig
+from crawlstream.errors import BadTable
 
 MAX_BYTES = 1024 * 1024 - 1024
 """ZooKeeper closes the connection on anything larger (jute.maxbuffer, 1 MiB with its envelope)."""
@@ -22,21 +22,19 @@ Document = dict[str, Any]
 
 
 def read_document(data: bytes) -> Document:
-    """The mapping in ``data``, order and unknown keys kept; BadThrottleConfig says what is off."""
+    """The mapping in ``data``, order and unknown keys kept; BadTable says what is off."""
     if not data.strip():
-        raise BadThrottleConfig("the node is empty")
+        raise BadTable("the node is empty")
     if len(data) > MAX_BYTES:
-        raise BadThrottleConfig(
-            f"the node has {len(data)} bytes, more than the {MAX_BYTES} allowed"
-        )
+        raise BadTable(f"the node has {len(data)} bytes, more than the {MAX_BYTES} allowed")
     document = _load(data)
     if not isinstance(document, dict):
-        raise BadThrottleConfig(f"the node holds {kind_of(document)}, not a mapping")
+        raise BadTable(f"the node holds {kind_of(document)}, not a mapping")
     return document
 
 
 def write_document(document: Document) -> bytes:
-    """``document`` as block-style YAML in its own order; BadThrottleConfig if it is too large."""
+    """``document`` as block-style YAML in its own order; BadTable if it is too large."""
     text = yaml.dump(
         document,
         Dumper=yaml.CSafeDumper,
@@ -46,8 +44,8 @@ def write_document(document: Document) -> bytes:
         encoding="utf-8",
     )
     if len(text) > MAX_BYTES:
-        raise BadThrottleConfig(
-            f"the rules would have {len(text)} bytes, more than the {MAX_BYTES} a node can hold"
+        raise BadTable(
+            f"the node would have {len(text)} bytes, more than the {MAX_BYTES} a node can hold"
         )
     return bytes(text)
 
@@ -75,16 +73,16 @@ def _load(data: bytes) -> object:
         _check_shape(yaml.parse(text, Loader=yaml.CSafeLoader))
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except UnicodeDecodeError as error:
-        raise BadThrottleConfig(f"the node is not UTF-8: {error.reason}") from error
+        raise BadTable(f"the node is not UTF-8: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" in line {mark.line + 1}" if mark else ""
-        raise BadThrottleConfig(f"the node is not YAML: {error.problem}{where}") from error
-    except BadThrottleConfig:
+        raise BadTable(f"the node is not YAML: {error.problem}{where}") from error
+    except BadTable:
         raise
     except Exception as error:
         # PyYAML lets through whatever its constructors stumble over: ``!!bool x`` is a KeyError.
-        raise BadThrottleConfig(f"the node is not YAML: {error!r}") from error
+        raise BadTable(f"the node is not YAML: {error!r}") from error
 
 
 def _check_shape(events: Iterator[yaml.Event]) -> None:
@@ -110,12 +108,12 @@ def _check_shape(events: Iterator[yaml.Event]) -> None:
 def _weight(weights: dict[str | None, int], anchor: str | None) -> int:
     """Values that an alias stands for; one that is still open would contain itself."""
     if anchor not in weights:
-        raise BadThrottleConfig(f"the node refers to itself by *{anchor}")
+        raise BadTable(f"the node refers to itself by *{anchor}")
     return weights[anchor]
 
 
 def _check_bounds(*, depth: int, values: int) -> None:
     if depth > MAX_DEPTH:
-        raise BadThrottleConfig(f"the node nests deeper than {MAX_DEPTH} levels")
+        raise BadTable(f"the node nests deeper than {MAX_DEPTH} levels")
     if values > MAX_VALUES:
-        raise BadThrottleConfig(f"the node unfolds to more than {MAX_VALUES} values")
+        raise BadTable(f"the node unfolds to more than {MAX_VALUES} values")
