@@ -371,17 +371,9 @@ def _version_encoder(
         return lambda url, salt: encode_version(url, depth, short, salt)
 
     def encode(url: str, salt: str) -> bytes:
-        headers = referrer_of(url)
-        return encode_entry(
-            Entry(
-                url=url,
-                depth=depth,
-                parent_url=parent,
-                callback=callback,
-                headers=headers,
-                salt=salt,
-            )
-        )
+        more: dict[str, Any] = {"parent_url": parent, "callback": callback}
+        more["headers"] = referrer_of(url)
+        return encode_entry(Entry(url=url, depth=depth, salt=salt, **more))
 
     return encode
 
