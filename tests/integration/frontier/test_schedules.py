@@ -262,7 +262,9 @@ async def test_an_empty_redis_is_told_all(bench: Bench) -> None:
     marks = [one.mark for one in await told(bench)]
     before = await state(bench)
     await bench.redis.flushdb()
-    await bench.frontier.schedules.reinstate(sorted(marks, key=lambda one: not one.schedule))
+    marks.sort(key=lambda one: not one.schedule)
+    assert await bench.frontier.schedules.reinstate(marks) == 1
+    assert await bench.frontier.schedules.reinstate(marks) == 0, "it knows all of this"
     after = await state(bench)
     for name in ("schedule", "version", "is_paused", "since", "last", "last_crawl"):
         assert getattr(after, name) == getattr(before, name), name
@@ -278,7 +280,7 @@ async def test_an_older_copy_learns_and_nothing_goes_back(bench: Bench) -> None:
     await say(bench, "remove", replace(NIGHTLY, name="gone"))
     new = [one.mark for one in await told(bench)]
     schedules = bench.frontier.schedules
-    await schedules.reinstate(old)
+    assert await schedules.reinstate(old) == 0
     assert [one.schedule.cron for one in await schedules.all()] == ["0 4 * * *"]
     await bench.redis.flushdb()
     await schedules.reinstate(old)

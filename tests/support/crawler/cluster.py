@@ -155,6 +155,12 @@ class CrawlerCluster:
         assert state.residual == 0
         return state
 
+    async def finish(self, crawl: CrawlKey) -> None:
+        """Bring a run that is idle to its end, as redis-monitor does."""
+        while (await self.state_of(crawl)).is_under_way:
+            await self.frontier.maintenance.tend()
+            await asyncio.sleep(0.05)
+
     async def state_of(self, crawl: CrawlKey) -> CrawlState:
         """The ledger of a crawl that is known."""
         state = await self.frontier.queries.crawl_state(crawl)

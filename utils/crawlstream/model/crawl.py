@@ -15,6 +15,15 @@ class CrawlKey:
     crawlid: str
 
 
+@dataclass(frozen=True, slots=True)
+class FiringKey:
+    """The name of a schedule's firing in its application."""
+
+    schedule: str
+    at: int
+    """Epoch seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What every page below one seed inherits; stored once, named by a number in its entries.
@@ -84,6 +93,8 @@ class Hold:
     issued_at: float
     """time.monotonic() just before the granting call left: an upper bound for the grant."""
     recovered: bool = False
+    firing: FiringKey | None = None
+    """The latest firing that fed the run."""
 
     @property
     def attempt(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 
 DETAIL_LENGTH = 300
 """Characters of an error's text that an event repeats."""
@@ -28,6 +28,8 @@ class PageFailed:
     attempts: int
     depth: int
     parent_url: str | None = None
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
     uuid: str | None = None
     detail: str = ""
     """What the error said, for people; cut to ``DETAIL_LENGTH``."""
@@ -49,6 +51,8 @@ class CrawlEvent:
     """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

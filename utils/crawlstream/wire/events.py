@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -37,9 +38,10 @@ def _name(event: Event) -> str:
 
 
 def _more(event: Event) -> dict[str, Any]:
-    if isinstance(event, PageFailed):
-        return _page(event)
-    return _ending(event) if isinstance(event, CrawlEvent) else _account(event)
+    if isinstance(event, RunDelivered):
+        return _account(event)
+    more = _page(event) if isinstance(event, PageFailed) else _ending(event)
+    return more | ({"occasion": asdict(event.firing)} if event.firing else {})
 
 
 def _account(event: RunDelivered) -> dict[str, Any]:

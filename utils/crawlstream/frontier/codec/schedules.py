@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from crawlstream.frontier.codec.values import crawl_from, pack, pairs
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import FiringKey
 from crawlstream.model.effects import OwedSchedule
 from crawlstream.model.recurring.schedule import (
+    OCCASION_DAYS,
     Fired,
     ScheduleEvent,
     ScheduleMark,
     ScheduleState,
     Turn,
 )
+from crawlstream.model.runs import RunMark
 from crawlstream.wire import schedules
 
 _KINDS = frozenset({b"schedule_set", b"schedule_removed", b"schedule_fired", b"schedule_skipped"})
+_REMEMBERED_S = (OCCASION_DAYS + 1) * 24 * 3600
 _NUMBERS = (
     *("version", "since", "last", "fire", "begun", "fired_at", "fed", "fired"),
     *("skipped", "skips", "skipped_at", "repeated"),
@@ -73,6 +77,24 @@ def pack_marks(marks: Sequence[ScheduleMark]) -> tuple[bytes, bytes, bytes]:
             crawl = FrontierKeys.crawl_field(mark.last_crawl) if mark.last_crawl else ""
             reached.append([field, mark.last, crawl])
     return pack(kept), pack(reached), pack(removed)
+
+
+def firing_from(occasion: bytes | None) -> FiringKey | None:
+    """The firing that an occasion of Redis is of; None: there is none."""
+    if not occasion:
+        return None
+    field, _, at = occasion.decode().rpartition(":")
+    return FiringKey(names_of(field)[1], int(at))
+
+
+def pack_seen(marks: Sequence[RunMark], now: float) -> Iterator[list[object]]:
+    """What records of firings took effect in runs that are over, in parts, for ``remind``."""
+    for mark in marks:
+        if mark.firing is None or (until := mark.firing.at + _REMEMBERED_S) <= now:
+            continue
+        field = FrontierKeys.schedule_field(mark.crawl.appid, mark.firing.schedule)
+        for part, bits in mark.seen.items():
+            yield [f"{field}:{mark.firing.at}", part, bits, until]
 
 
 def is_of_schedule(details: Mapping[bytes, Any]) -> bool:
