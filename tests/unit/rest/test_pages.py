@@ -19,7 +19,7 @@ from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.rule_history import KnownChange, RuleChange
 from rest_service.dashboard import cluster, crawls, fields, page, reference, runs, search, submit
@@ -36,7 +36,6 @@ from rest_service.dashboard.render import (
 )
 from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
-from rest_service.topics.pace import pace_of
 from rest_service.v2.records import as_csv
 from support.hostile_texts import SCRIPTS
 
@@ -509,33 +508,6 @@ def test_a_repetition_is_filled_with_what_was_fed() -> None:
     }
     assert "headers" not in submit._filled(seeds, submit._ONCE | submit._SECRET)
     assert submit._filled([]) == {}
-
-
-def test_the_slowest_site_tells_the_pace() -> None:
-    """The least time is that of the site with most to wait for; a blocked one never ends."""
-    slow = ThrottleRule(hits=10, window_s=60)
-    table = ThrottleTable(
-        default=ThrottleRule(hits=5, window_s=1),
-        rules={"127.0.0.2": slow},
-        blacklist=frozenset({"127.0.0.3"}),
-    )
-
-    def told(*numbers: int, **more: Any) -> dict[str, Any]:
-        name: dict[str, Any] = {"appid": "app", "crawlid": "x", **more}
-        urls = [f"http://127.0.0.{number}/" for number in numbers]
-        return pace_of([CrawlRequest(url=url, **name) for url in urls], table)
-
-    assert (told(1, 1, 2)["pages"], told(1, 1, 2)["seconds"]) == (3, 6)
-    assert told(1, 1, 2)["sites"][0] == {
-        "site": "127.0.0.2",
-        "rule": str(slow),
-        "seconds_per_page": 6.0,
-    }
-    assert told(2, maxdepth=3, max_pages=100)["seconds"] == 600
-    assert told(2, maxdepth=3)["seconds"] is None
-    assert told(1, 3)["seconds"] is None
-    assert told(1, 3)["sites"][0]["seconds_per_page"] is None
-    assert pace_of([], None) == {"pages": 0, "seconds": None, "sites": []}
 
 
 def test_a_rule_is_told_by_what_it_comes_to() -> None:
