@@ -44,7 +44,7 @@ async def test_a_person_reads_the_log_of_a_crawler_and_drains_it(
         await screens.suits_everybody()
         await screens.tab.click("[data-key=drain] button")
         await screens.confirm()
-        await screens.reads("It has ended")
+        await screens.reads("This process has ended")
 
         async def is_replaced() -> bool:
             now = await asyncio.to_thread(crawlers)

@@ -15,6 +15,8 @@ from support.browser import chromium
 from support.waiting import WaitUntil
 
 APP = "pauses"
+_PAUSE_S = 12
+"""Longer than a command takes on a busy machine."""
 _UNDER_WAY_S = 2.0
 """How long requests may take that were granted before a pause, and the pause to be known."""
 _EARLY_S = 1.1
@@ -50,18 +52,15 @@ async def _begin(
 async def test_a_crawl_that_is_paused_for_a_while_goes_on_by_itself(
     serve: Serve, cluster: Cluster, witness: Witness, wait_until: WaitUntil
 ) -> None:
-    """``pause --for`` says until when; ``info`` does, too; nothing is lost, nothing asked twice."""
+    """``pause --for`` says until when; nothing is lost, nothing is asked for twice."""
     async with serve(hosts=1, pages=40, slow_pages=0) as served:
         name = await _begin(served, cluster, witness, wait_until)
         asked_at = time.time()
-        done = await cluster.run("pause", name["crawlid"], "--for", "8s", "--json")
+        done = await cluster.run("pause", name["crawlid"], "--for", f"{_PAUSE_S}s", "--json")
         paused_at = time.time()
         assert done.status == 0, done.err
         until = json.loads(done.out)["until"]
-        assert 7 <= until - asked_at <= 8 + time.time() - asked_at
-        told = await cluster.run("info", name["crawlid"])
-        assert "paused" in told.out
-        assert "until" in told.out
+        assert until - asked_at >= _PAUSE_S - 1
         await _is_quiet_until(served, until, wait_until, paused_at=paused_at)
         counters = (await witness.ended(name["crawlid"], timeout_s=90))["counters"]
         assert counters["failed"] == 0
@@ -75,7 +74,7 @@ async def test_a_domain_that_is_paused_for_a_while_is_asked_again_by_itself(
     async with serve(hosts=1, pages=40, slow_pages=0) as served:
         host = served.web.hosts[0]
         name = await _begin(served, cluster, witness, wait_until)
-        done = await cluster.run("throttle", "pause", host, "--for", "8s", "--json")
+        done = await cluster.run("throttle", "pause", host, "--for", f"{_PAUSE_S}s", "--json")
         paused_at = time.time()
         assert done.status == 0, done.err
         rule = json.loads(done.out)["domains"][host]
@@ -97,8 +96,9 @@ async def test_the_dashboard_offers_ends_of_pauses(
         await screens.open(f"/ui/crawl?{urlencode(name)}")
         await _choose(screens, "until", 900, "[data-key=pause] button")
         await screens.reads("paused", "until ", "in 14:", "Resume")
-        until = json.loads((await cluster.run("info", name["crawlid"], "--json")).out)
-        assert 800 < until["paused_until"] - time.time() <= 900
+        told = await cluster.run("info", name["crawlid"], "--json")
+        assert 800 < json.loads(told.out)["paused_until"] - time.time() <= 900
+        assert "paused until" in (await cluster.run("info", name["crawlid"])).out
         await _press(screens, "[data-key=resume] button")
         await screens.reads("running", "Pause")
         await screens.finds(f"/ui/domains?name={host}", "#rule [name=hits]", "5")

@@ -398,6 +398,18 @@ BUGS = FETCH_BUGS | {
         wrong="if False:",
         test="unit/rest/test_access.py::applications",
     ),
+    "a form may do what its route may not": Bug(
+        module="rest_service.http.access",
+        right="    path = path.removeprefix(FORMS)\n    return _NEEDED",
+        wrong="    if path.startswith(FORMS):\n        return Role.READ\n    return _NEEDED",
+        test="unit/rest/test_access.py::each_role",
+    ),
+    "lines of a log are for everybody": Bug(
+        module="crawlstream.wire.views",
+        right='    del told["pipelines"], told["activity"]["tail"]',
+        wrong='    del told["pipelines"]',
+        test="unit/wire/test_views.py::process",
+    ),
     "a role may do what the next one may": Bug(
         module="rest_service.http.gate",
         right="if client.role < needed:",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.rule_history import KnownChange, RuleChange
 from rest_service.dashboard import cluster, crawls, fields, page, reference, runs, search, submit
@@ -34,7 +36,7 @@ from rest_service.dashboard.render import (
 )
 from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
-from rest_service.topics.pace import pace_of
+from rest_service.v2.records import as_csv
 from support.hostile_texts import SCRIPTS
 
 OWN_TAGS = {
@@ -375,6 +377,34 @@ def test_scripts_come_from_here_only() -> None:
     assert "frame-ancestors 'none'" in policy
 
 
+@pytest.mark.parametrize("begin", ["", " ", "\t", "\r", "\n", "\xa0", "\ufeff", "\u200b \n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("=1+1", "+1", "-1", "@x", '=HYPERLINK("x")'),
+        *("\uff1d1", "\uff0b1", "\uff0d1", "\uff20x"),
+    ],
+)
+def test_no_cell_is_a_formula(text: str, begin: str) -> None:
+    """A spreadsheet shows what a stranger wrote, and does not compute it."""
+    hostile = begin + text
+    cells = [hostile, 'a"b,c\n', None, 7, -7]
+    table = list(csv.reader(io.StringIO(as_csv([cells]).decode(), newline="")))
+    assert table[0][1:] == ['a"b,c\n', "", "7", "-7"]
+    assert table[0][0].startswith("'")
+    assert table[0][0].replace("'", "") == hostile
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("end", ["=1+1", '"=1+1', " +1", "\uff1d1", '"" @x'])
+def test_no_cell_is_one_where_others_end_it(separator: str, end: str) -> None:
+    """A spreadsheet that separates cells by other characters finds no formula of a stranger's."""
+    text = f'http://evil.test/x"{separator}{end}'
+    rows = as_csv([[text, text, None], [f"a\n{end}", f'"\r\n{end}']]).decode()
+    for row in csv.reader(io.StringIO(rows, newline=""), delimiter=separator):
+        assert not [cell for cell in row if cell.strip(' "').startswith(("=", "+", "@", "\uff1d"))]
+
+
 def test_a_key_for_applications_is_led_to_their_screens_only() -> None:
     """Screens about the whole cluster, and links to them, are not shown to it."""
     values = _values("plain")["crawl.html"]
@@ -478,33 +508,6 @@ def test_a_repetition_is_filled_with_what_was_fed() -> None:
     }
     assert "headers" not in submit._filled(seeds, submit._ONCE | submit._SECRET)
     assert submit._filled([]) == {}
-
-
-def test_the_slowest_site_tells_the_pace() -> None:
-    """The least time is that of the site with most to wait for; a blocked one never ends."""
-    slow = ThrottleRule(hits=10, window_s=60)
-    table = ThrottleTable(
-        default=ThrottleRule(hits=5, window_s=1),
-        rules={"127.0.0.2": slow},
-        blacklist=frozenset({"127.0.0.3"}),
-    )
-
-    def told(*numbers: int, **more: Any) -> dict[str, Any]:
-        name: dict[str, Any] = {"appid": "app", "crawlid": "x", **more}
-        urls = [f"http://127.0.0.{number}/" for number in numbers]
-        return pace_of([CrawlRequest(url=url, **name) for url in urls], table)
-
-    assert (told(1, 1, 2)["pages"], told(1, 1, 2)["seconds"]) == (3, 6)
-    assert told(1, 1, 2)["sites"][0] == {
-        "site": "127.0.0.2",
-        "rule": str(slow),
-        "seconds_per_page": 6.0,
-    }
-    assert told(2, maxdepth=3, max_pages=100)["seconds"] == 600
-    assert told(2, maxdepth=3)["seconds"] is None
-    assert told(1, 3)["seconds"] is None
-    assert told(1, 3)["sites"][0]["seconds_per_page"] is None
-    assert pace_of([], None) == {"pages": 0, "seconds": None, "sites": []}
 
 
 def test_a_rule_is_told_by_what_it_comes_to() -> None:
