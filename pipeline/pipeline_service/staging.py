@@ -43,6 +43,7 @@ class Staging:
         """Of the items of a run."""
         self.pipeline = pipeline
         self._runner: Runner | None = None
+        self._took = [STAGE_SECONDS.labels(pipeline.name, spec.label) for spec in pipeline.stage]
 
     async def open(self) -> None:
         """Load the stages. ConfigError."""
@@ -94,8 +95,8 @@ class Staging:
         return Pool(pipeline.plan, limits, died=died)
 
     def _after(self, judged: Judged, outcome: Outcome) -> Judged:
-        for spec, seconds in zip(self.pipeline.stage, outcome.seconds, strict=False):
-            STAGE_SECONDS.labels(self.pipeline.name, spec.label).observe(seconds)
+        for took, seconds in zip(self._took, outcome.seconds, strict=False):
+            took.observe(seconds)
         if outcome.reason or outcome.filtered:
             return replace(
                 judged,
@@ -108,7 +109,7 @@ class Staging:
                 quality=outcome.quality,
             )
         if outcome.rows is None:
-            return replace(judged, quality=outcome.quality)
+            return replace(judged, quality=outcome.quality) if outcome.quality else judged
         assert judged.page is not None
         rows = [
             Row(judged.page, judged.value, made.fields, made.number, made.errors)

@@ -71,7 +71,7 @@ class Worker:
 
     async def run(self, values: Sequence[bytes]) -> AsyncIterator[Sequence[Outcome]]:
         """The outcomes of records, in their order, in some lists; WorkerLost."""
-        message, left = frames.pack(list(values)), len(values)
+        message, left = frames.pack_values(values), len(values)
         while left:
             told = await self._asked(message, self._timeout_s)
             try:

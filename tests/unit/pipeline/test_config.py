@@ -194,7 +194,8 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
     documents = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    archive, rows, topic, products = documents
+    first, archive, rows, topic, products = documents
+    assert read(first, {})["first"].sink == FilesSink(path="files", format="jsonl", max_age=10)
     assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSink(
         path="/srv/crawl", format="parquet", max_age=900
     )

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawlstream.bus.records import Batch, Record
 from crawlstream.formats.files import Crawl
@@ -14,6 +16,7 @@ from pipeline_service.judging import Judged, judge
 from pipeline_service.repeats import Repeats
 from pipeline_service.segments import Segment, Spool
 from pipeline_service.staging import Staging
+from pipeline_service.workers import frames
 from support.pipelines.results import page_id, record
 
 
@@ -90,3 +93,12 @@ async def test_what_was_judged_by_itself_is_judged_again(body: bytes) -> None:
         after = await staging.run_one(judged)
         assert not after.is_repeat
         assert (after.page is None) == (body != b"1")
+
+
+@given(st.lists(st.binary(max_size=300), max_size=40))
+def test_records_reach_a_worker_as_they_are(values: list[bytes]) -> None:
+    """In one message, however many and however large they are."""
+    message = frames.pack_values(values)
+    (size,) = frames.LENGTH.unpack(message[: frames.LENGTH.size])
+    assert size == len(message) - frames.LENGTH.size
+    assert frames.unpack(message[frames.LENGTH.size :]) == values
