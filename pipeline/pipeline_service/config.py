@@ -70,6 +70,8 @@ class Pipeline:
     keep_secrets: bool = False
     stop_after_undelivered: int = 1_000
     """Records in a row for one reason; 0: go on whatever comes."""
+    on_gap: str = "skip"
+    """``skip`` what Kafka has deleted before it was read, or ``stop`` there."""
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""
@@ -208,6 +210,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "repeats": _whole(0, 10_000_000),
     "keep_secrets": _flag,
     "stop_after_undelivered": _whole(0, 1_000_000_000),
+    "on_gap": one_of(("skip", "stop")),
 }
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "path": _text,
