@@ -105,8 +105,8 @@ class Flow:
         if self.pipeline.on_gap == "stop":
             self._break(
                 f"Kafka had deleted the records of partition {where.partition} from offset"
-                f" {where.position} to {where.log_start - 1} before they were read: to go on without"
-                ' them, set on_gap = "skip"'
+                f" {where.position} to {where.log_start - 1} before they were read: to go on"
+                ' without them, set on_gap = "skip"'
             )
             return None
         await self._undelivered.mark(where)
