@@ -56,7 +56,7 @@ class StoreContract:
         spec = self.spec()
         with self._opened(spec) as store:
             assert store.read("") == {}
-            assert write(store, None, "1", rows_of(spec, 3), {"t-00000/run/a\tb": "2"})
+            assert write(store, None, "1", rows_of(spec, 3), more={"t-00000/run/a\tb": "2"})
         with self._opened(spec) as store:
             assert store.read("t-00000/") == {_POSITION: "1", "t-00000/run/a\tb": "2"}
             assert store.read("t-00001/") == {}
@@ -71,7 +71,7 @@ class StoreContract:
             assert late.read("").get(_POSITION) is None
             other.take_over(_POSITION)
             assert write(other, other.read("").get(_POSITION), "1", [first])
-            assert not write(late, None, "9", [second], {"t-00000/run/x": "9"})
+            assert not write(late, None, "9", [second], more={"t-00000/run/x": "9"})
             late.take_over(_POSITION)
             assert late.read("") == {_POSITION: "1"}
             assert write(late, "1", "2", [third])
@@ -112,8 +112,8 @@ class StoreContract:
         with self._opened(spec) as store:
             store.keep({**hostile, "runs": "beside"})
             assert store.read("runs/") == hostile
-            assert write(store, None, "1", [], {"a": "1", "b": "1"})
-            assert write(store, "1", "2", [], {"a": None, "b": "2"})
+            assert write(store, None, "1", [], more={"a": "1", "b": "1"})
+            assert write(store, "1", "2", [], more={"a": None, "b": "2"})
             assert store.read("") == {**hostile, "runs": "beside", "b": "2", _POSITION: "2"}
 
     def test_another_edition_has_notes_of_its_own(self) -> None:
@@ -190,6 +190,7 @@ def write(
     expected: str | None,
     position: str,
     rows: Sequence[Row],
+    *,
     more: Notes | None = None,
 ) -> bool:
     """Write rows, and move the position."""
