@@ -73,6 +73,8 @@ class Pipeline:
     keep_secrets: bool = False
     stop_after_undelivered: int = 1_000
     """Records in a row for one reason; 0: go on whatever comes."""
+    on_gap: str = "skip"
+    """``skip`` what Kafka has deleted before it was read, or ``stop`` there."""
     stage: Sequence[StageSpec] = ()
     workers: int | None = None
     """Processes that run the stages; 0: a thread runs them. None: one, if they need any."""
@@ -258,6 +260,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "timeout": lambda value, where: read_seconds(value, where, least=1, most=3_600),
     "memory_mb": lambda value, where: 0 if value == 0 else _whole(256, 1 << 20)(value, where),
     "expect": read_expect,
+    "on_gap": one_of(("skip", "stop")),
 }
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "path": _text,

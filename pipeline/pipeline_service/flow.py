@@ -114,6 +114,13 @@ class Flow:
                 " pipeline"
             )
             return None
+        if self.pipeline.on_gap == "stop":
+            self._break(
+                f"Kafka had deleted the records of partition {where.partition} from offset"
+                f" {where.position} to {where.log_start - 1} before they were read: to go on"
+                ' without them, set on_gap = "skip"'
+            )
+            return None
         await self._undelivered.mark(where)
         log.error("read", outcome="out_of_range", partition=where.partition)
         return await self.sink.skip(where, self.liveness)

@@ -164,7 +164,7 @@ async def test_what_is_no_page_is_undelivered(
 async def test_records_that_kafka_has_deleted_are_told(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """A pipeline that was away for too long says so, and goes on with what there is."""
+    """A pipeline that was away for too long says so, and goes on with what there is, if it may."""
     cluster.describe()
     cluster.feed([record(1)] * 8, key=b"one")
     process = cluster.process()
@@ -176,6 +176,13 @@ async def test_records_that_kafka_has_deleted_are_told(
     kafka = Kafka([cluster.hosts])
     await forget_records(kafka, cluster.topics.crawled, {0: -1, 1: -1})
     cluster.feed((record(n) for n in range(20, 22)), key=b"one")
+    cluster.describe(more='on_gap = "stop"')
+    with process.running():
+        await wait_until(lambda: "before they were read: to go on" in process.logged())
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert not cluster.records(cluster.topics.undelivered)
+    cluster.describe()
     with process.running():
         await wait_until(lambda: cluster.stored()[page_id(21)])
         process.signal(signal.SIGTERM)

@@ -80,13 +80,13 @@ class Table:
             for key in ends.keys() & self._positions.keys():
                 consumer.seek(key, self._positions[key])
         deadline = time.monotonic() + PATIENCE_S
-        while any(consumer.position(key) < end for key, end in ends.items()):
+        while any((consumer.position(key) or 0) < end for key, end in ends.items()):
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(f"an open transaction hides the end of topic {self._topic}")
             for records in consumer.poll(timeout_ms=_POLL_MS).values():
                 for record in records:
                     self._note(record.key or b"", record.value)
-        self._positions = {key: consumer.position(key) for key in ends}
+        self._positions = {key: consumer.position(key) or 0 for key in ends}
 
     def _note(self, key: bytes, value: bytes | None) -> None:
         if not key.startswith(self._prefix):
