@@ -52,6 +52,7 @@ from redis_monitor.notify.problems import Cluster
 from redis_monitor.outbox import OutboxPublisher
 from redis_monitor.periodic import PeriodicTask
 from redis_monitor.schedules.duty import ScheduleDuty
+from redis_monitor.schedules.seeds import SeedReader
 from redis_monitor.throttle_sync import ThrottleSync
 
 SHARED = ("dupefilter_timeout", "finish_grace", "max_wait", "max_queued_crawl", "max_queued")
@@ -199,6 +200,7 @@ def _schedules(resources: Resources) -> PeriodicTask:
         incoming=resources.topics.incoming,
         name=resources.consumer,
         liveness=liveness,
+        reader=SeedReader(resources.settings.seed_stores),
     )
     return PeriodicTask(liveness, duty.step)
 

@@ -21,7 +21,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import Program, RunningServer
+from crawlstream.chaos.processes import Crawler, Program, RunningServer
 from crawlstream.keys import FrontierKeys, Topics
 
 _TIMEOUT_S = 60
@@ -147,6 +147,18 @@ class MonitorCluster:
         """Run a redis-monitor for the length of the block."""
         with self._running("redis_monitor", env=env) as process:
             yield process
+
+    @contextmanager
+    def crawler(self, spider: str, **env: str) -> Iterator[Crawler]:
+        """Run a crawler for the length of the block; it visits this machine only."""
+        local = {
+            "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+            "CRAWLSTREAM_HOME": str(self._home),
+            "ROBOTSTXT_OBEY": "false",
+        }
+        crawler = Crawler(spider, {**self._env, **local, **env}, self._home / f"{spider}.log")
+        with crawler.running():
+            yield crawler
 
     @contextmanager
     def _running(

@@ -209,7 +209,7 @@ async def _fire(bench: Bench) -> None:
     await bench.feed.put(bench.feed.schedule("set", schedule, most=10))
     (state,) = (await schedules.due("me", most=10)).due
     await schedules.begin(state, 1, stops=False)
-    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0)))
+    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0, 0)))
     over = RunMark(
         crawl=CRAWL, state="finished", run=1, firing=FiringKey("nightly", AT), seen={0: b"\x80"}
     )

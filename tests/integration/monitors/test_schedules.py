@@ -34,6 +34,7 @@ from support.waiting import WaitUntil
 APP = "recur"
 SEEDS = 300
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
+SECONDS = {"CRAWLSTREAM_SCHEDULE_MIN_S": "1", **WIDE_OPEN}
 NEVER = "0 0 29 2 *"
 """So seldom that it fires by request only."""
 
@@ -44,11 +45,12 @@ class Place:
 
     cluster: MonitorCluster
     witness: Witness
+    stores: Mapping[str, str]
 
     @contextmanager
     def redis_monitor(self, **env: str) -> Iterator[MonitorProcess]:
         """A redis-monitor for the length of the block."""
-        options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN}
+        options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN, **self.stores}
         with self.cluster.redis_monitor(**options, **env) as process:
             yield process
 
@@ -59,13 +61,13 @@ class Place:
         self.cluster.feed_in_order(f"{APP}:{name}", told)
         return uuid
 
-    async def set(self, name: str, seeds: int = 3, **more: object) -> Mapping[str, Any]:
+    async def set(self, name: str, seeds: int | None = 3, **more: object) -> Mapping[str, Any]:
         """Set a schedule whose crawl and spider have its name; the reply."""
         crawl = {"crawlid": name, "spiderid": name, **dict(more.pop("crawl", {}))}  # type: ignore[call-overload]
         told = {
             "cron": NEVER,
             "crawl": crawl,
-            "seeds": [f"http://site{number % 20}.example.com/{number}" for number in range(seeds)],
+            "seeds": None if seeds is None else _seeds(seeds),
             **more,
         }
         return await self.witness.answered(self.say(name, "set", **told))
@@ -127,6 +129,10 @@ class Place:
         await wait_until(is_over)
 
 
+def _seeds(count: int) -> list[str]:
+    return [f"http://site{number % 20}.example.com/{number}" for number in range(count)]
+
+
 async def _settle_all(session: WorkerSession) -> int:
     """Lease what is due and say that it is done; how much that was."""
     leased = await session.exchange(want=200)
@@ -149,9 +155,9 @@ def place(
         used = Servers(server, kafka_server, zookeeper_server)
         cluster = MonitorCluster(used, name=f"recur{fresh_name}", home=home)
         witness = Witness(cluster.kafka_hosts, cluster.prefix)
-        seconds = {"CRAWLSTREAM_SCHEDULE_MIN_S": "1", **WIDE_OPEN}
-        with cluster.kafka_monitor(**seconds):
-            yield Place(cluster, witness)
+        stores = {"CRAWLSTREAM_SEED_STORES": f"file://{tmp_path}"}
+        with cluster.kafka_monitor(**SECONDS, **stores):
+            yield Place(cluster, witness, stores)
         witness.close()
 
 

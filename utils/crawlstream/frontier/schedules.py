@@ -19,13 +19,21 @@ from crawlstream.frontier.codec.schedules import (
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.recurring.schedule import ScheduleMark, ScheduleState, Turn
+from crawlstream.model.recurring.schedule import (
+    MOST_NUMBERS,
+    MOST_SEEDS,
+    ScheduleMark,
+    ScheduleState,
+    Turn,
+)
 from crawlstream.model.runs import RunMark
 
 CLAIM_MS = 10_000
 """For so long nobody else looks at a schedule that is due, unless it is done before."""
 MARKS_A_CALL = 100
 """Marks that are told at once, so that no call takes long."""
+_LATEST_EDITION = MOST_NUMBERS // MOST_SEEDS - 2
+"""Seeds that change more often while one firing is fed have the numbers of this one."""
 
 log = structlog.get_logger()
 
@@ -66,10 +74,18 @@ class Schedules:
         due = [state for state in states if state is not None]
         return DueSchedules(now, is_more, count, skipping, due)
 
-    async def begin(self, state: ScheduleState, at: int, *, stops: bool) -> bool:
-        """Note that a firing is fed from now on; False: somebody else has brought it to its end."""
+    async def begin(
+        self, state: ScheduleState, at: int, *, stops: bool, content: str = ""
+    ) -> int | None:
+        """Note that a firing is fed from now on; None: somebody else has brought it to its end.
+
+        ``content`` is a digest of its seeds. Answers the number of the first of them: that is not 0
+        where others were begun with for the same firing.
+        """
         field = FrontierKeys.schedule_field(*state.schedule.key)
-        return await self._scripts.run("begin", field, state.last, at, int(stops)) == 1
+        told = (field, state.last, at, int(stops), content, _LATEST_EDITION)
+        edition = cast(int, await self._scripts.run("begin", *told))
+        return None if edition < 0 else edition * MOST_SEEDS
 
     async def done(self, turn: Turn) -> bool:
         """Say what became of one; False: somebody else did before, and this changes nothing."""

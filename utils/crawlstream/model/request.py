@@ -92,6 +92,8 @@ class RequestLimits:
     """Size of a schedule as JSON."""
     max_remember: int = 30 * 24 * 3600
     """Largest ``remember``, in seconds: some 9 bytes of Redis a URL for so long."""
+    seed_stores: tuple[str, ...] | None = ()
+    """Folders whose files ``seeds_from`` may name; None: not known here, so any is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

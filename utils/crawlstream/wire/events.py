@@ -90,7 +90,8 @@ def encode_of_schedule(event: ScheduleEvent) -> bytes:
         "server_time": event.server_time,
     }
     if event.crawl is None:
-        return jsontext.dumps(record | {"reason": event.reason, "count": event.count})
+        detail = {"detail": event.detail} if event.detail else {}
+        return jsontext.dumps(record | {"reason": event.reason, "count": event.count} | detail)
     crawl = {"crawlid": event.crawl.crawlid, "spiderid": event.crawl.spiderid}
     return jsontext.dumps(record | crawl | {"seeds": event.seeds, "late_s": event.late_s})
 

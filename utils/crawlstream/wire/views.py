@@ -50,6 +50,7 @@ def schedule(state: ScheduleState, now: int) -> View:
         "last_crawl": last,
         "skipped_at": state.skipped_at or None,
         "reason": state.reason or None,
+        "detail": state.detail or None,
         "fired": state.fired,
         "skipped": state.skipped,
         "skips_in_a_row": state.skips,

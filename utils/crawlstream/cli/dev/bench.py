@@ -43,6 +43,8 @@ class Name(StrEnum):
     SINK_MEMORY = "sink-memory"
     SINK_COST = "sink-cost"
     STAGE_OVERHEAD = "stage-overhead"
+    SCHEDULE_LATE = "schedule-late"
+    OCCASION = "occasion"
 
 
 def bench(
@@ -68,7 +70,8 @@ def bench(
         options += ["--domains", str(domains)]
     folder = checkout("benchmarks")
     (file,) = folder.rglob(f"{name.replace('-', '_')}.py")
-    paths = filter(None, (str(folder), os.environ.get("PYTHONPATH")))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    paths = (str(folder), os.environ.get("PYTHONPATH"))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    argv = (sys.executable, str(file), *options)
     # In place of this process, so that whatever ends the command ends the benchmark.
-    os.execve(sys.executable, (sys.executable, str(file), *options), environment)  # noqa: S606  no shell
+    os.execve(sys.executable, argv, environment)  # noqa: S606  no shell

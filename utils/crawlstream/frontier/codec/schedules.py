@@ -16,6 +16,7 @@ from crawlstream.model.recurring.schedule import (
     ScheduleEvent,
     ScheduleMark,
     ScheduleState,
+    Skip,
     Turn,
 )
 from crawlstream.model.runs import RunMark
@@ -40,6 +41,7 @@ def state_from(fields: Mapping[str, str], due: float) -> ScheduleState:
         due=-1 if due == float("inf") else int(due),
         last_crawl=crawl_from(fields["crawl"].encode()) if fields.get("crawl") else None,
         reason=fields.get("reason", ""),
+        detail=fields.get("detail", ""),
         **numbers,
     )
 
@@ -53,14 +55,19 @@ def pack_turn(turn: Turn) -> bytes:
     """What became of a schedule that was due."""
     state, fired = turn.state, turn.fired
     told = _pack_fired(fired) if fired else []
-    skips = [part for skip in turn.skips for part in (skip.at, skip.reason, skip.count)]
+    skips = [part for skip in turn.skips for part in _pack_skip(skip)]
     field = FrontierKeys.schedule_field(*state.schedule.key)
     read = [field, state.version, state.last, state.fire]
     return pack([*read, turn.last, turn.due, turn.is_asked, told, skips])
 
 
 def _pack_fired(fired: Fired) -> list[object]:
-    return [fired.at, FrontierKeys.crawl_field(fired.crawl), fired.seeds, fired.late_s]
+    crawl = FrontierKeys.crawl_field(fired.crawl)
+    return [fired.at, crawl, fired.seeds, fired.late_s, fired.last_number]
+
+
+def _pack_skip(skip: Skip) -> tuple[object, ...]:
+    return skip.at, skip.reason, skip.count, skip.detail
 
 
 def pack_marks(marks: Sequence[ScheduleMark]) -> tuple[bytes, bytes, bytes]:
@@ -130,6 +137,7 @@ def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule
         late_s=details.get(b"late", 0),
         crawl=crawl if kind == "schedule_fired" else None,
         reason=details.get(b"reason", b"").decode(),
+        detail=details.get(b"detail", b"").decode(),
         count=details.get(b"count", 1),
     )
     return OwedSchedule(id=id_, kind=kind, mark=mark, event=event)
