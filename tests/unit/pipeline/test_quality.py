@@ -126,7 +126,7 @@ def test_what_is_forgotten_in_one_partition_is_not_told_of_the_others() -> None:
     many, few = Account(), Account()
     for number in range(MOST_JUDGED + 1):
         many.count(f"{number}", 1_000 + number, "delivered", quality=quality({"name": "x"}))
-    few.count("0", 1, "delivered", quality=quality({"name": "x"}))
+    few.count("0", 9_000, "delivered", quality=quality({"name": "x"}))
     kept = Account.of_record(orjson.loads(orjson.dumps(summed([many]).as_record())))
     whole = summed([kept, few])
     assert Judge().record(whole.runs["0"].quality, pages=1) == {}
