@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
@@ -22,6 +22,7 @@ ERRORS = st.lists(st.tuples(st.sampled_from("abc$"), st.sampled_from("xyz")), ma
 ITEMS = st.lists(st.tuples(st.dictionaries(st.sampled_from("abc"), st.none() | st.text()), ERRORS))
 
 
+@settings(deadline=None)
 @given(ITEMS, ITEMS)
 def test_quality_adds_up_whoever_counts(
     one: list[tuple[dict[str, Any], list[tuple[str, str]]]],
@@ -125,7 +126,7 @@ def test_what_is_forgotten_in_one_partition_is_not_told_of_the_others() -> None:
     many, few = Account(), Account()
     for number in range(MOST_JUDGED + 1):
         many.count(f"{number}", 1_000 + number, "delivered", quality=quality({"name": "x"}))
-    few.count("0", 1, "delivered", quality=quality({"name": "x"}))
+    few.count("0", 10_000, "delivered", quality=quality({"name": "x"}))
     kept = Account.of_record(orjson.loads(orjson.dumps(summed([many]).as_record())))
     whole = summed([kept, few])
     assert Judge().record(whole.runs["0"].quality, pages=1) == {}
