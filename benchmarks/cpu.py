@@ -1,6 +1,7 @@
 """CPU time a page beside plain Scrapy's: of worker and Redis, and of a whole cluster.
 
-The latter on the mixed web, with a kafka-monitor, a redis-monitor and a REST service that have
+And of the worker by part, of the fetch lane and of Scrapy's engine, on the synthetic web. That of
+a whole cluster on the mixed web, with a kafka-monitor, a redis-monitor and a REST service that have
 nothing else to do, and with Kafka.
 """
 
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 from crawl import MEASURED_S, MIXED, SYNTHETIC, compare, plain_speed
 from lib.crawlers import stage
 from lib.harness import Benchmark, Figures, Line
+from lib.parts import by_part
 from lib.processes import MONITOR, REDIS_MONITOR, SERVICE, running
 from redis.asyncio import Redis
 
@@ -21,6 +23,7 @@ async def measure(redis: Redis) -> Figures:
     """One turn of each crawler on each web."""
     async with stage(redis, SYNTHETIC, measured_s=MEASURED_S) as on:
         synthetic = await compare(on)
+        parts = {**await by_part(on, "engine"), **await by_part(on, "lane")}
     await redis.flushall()
     async with stage(redis, MIXED, measured_s=MEASURED_S) as on:
         plain_ms = (await plain_speed(on)).cpu_ms["crawler"]
@@ -38,6 +41,7 @@ async def measure(redis: Redis) -> Figures:
         "plain_cpu_ms_a_page": synthetic["plain_cpu_ms_a_page"],
         "mixed_plain_cpu_ms_a_page": plain_ms,
         **{f"mixed_{role}_ms": value for role, value in sorted(all_ms.items())},
+        **dict(sorted(parts.items())),
     }
 
 

@@ -10,9 +10,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import psutil
 from lib import mixed_web, web
@@ -81,20 +82,32 @@ class Stage:
         return {**found, **ours, "KAFKA_COMPRESSION": self.codec}
 
     async def speed(
-        self, argv: Sequence[str], *, count: int = 1, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        count: int = 1,
+        env: Mapping[str, str] | None = None,
+        at_the_edges: Callable[[Sequence[int]], Awaitable[None]] | None = None,
     ) -> Speed:
-        """So many processes of a crawler, once all of them are at work."""
+        """So many processes of a crawler, once all of them are at work.
+
+        ``at_the_edges`` is called with their ids as the measured time begins, and as it ends.
+        """
         served = self.web.served
         start = served()
         with ExitStack() as crawlers:
-            for _ in range(count):
-                crawlers.enter_context(running(*argv, folder=self.folder, **(env or {})))
+            start_one = partial(running, *argv, folder=self.folder, **(env or {}))
+            pids = [crawlers.enter_context(start_one()) for _ in range(count)]
             while served() - start < WARM_UP_PAGES * count:
                 await asyncio.sleep(0.1)
+            if at_the_edges:
+                await at_the_edges(pids)
             pages, began, spent = served(), time.monotonic(), _cpu_s()
             await asyncio.sleep(self.measured_s)
             pages, took_s = served() - pages, time.monotonic() - began
             spent = _cpu_s() - spent
+            if at_the_edges:
+                await at_the_edges(pids)
         cpu_ms = {role: seconds * 1000 / pages for role, seconds in spent.items()}
         return Speed(pages / took_s, cpu_ms)
 

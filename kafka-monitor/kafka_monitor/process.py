@@ -65,7 +65,7 @@ async def run(settings: Settings) -> None:
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         process = Process(
             kind="kafka-monitor",
-            values=told(settings, "max_depth", "max_schedules", "schedule_min_s"),
+            values=told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember"),
         )
         heartbeat = Heartbeat(redis, keys, process, work=lambda: Work(total_of(RECORDS)))
         await frontier.rules.agree(settings.throttle_scope)

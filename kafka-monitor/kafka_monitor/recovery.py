@@ -152,6 +152,7 @@ class Recovery:
                 state=effect.name,
                 positions={place: effect.offset + 1},
                 at_ms=effect.timestamp_ms,
+                until=effect.until,
             )
             for effect in effects
             if isinstance(effect, Command) and effect.crawl and effect.name in REMEMBERED

@@ -3,7 +3,7 @@
 Below ``_log/<topic>-<partition>/``, ``<start>`` being the offset where a segment begins:
 
 ``<start>.json``        the claim, created exclusively and never changed: the segment ends at `next`
-``<start>.ids``         16 bytes for each page of the segment, put with the data
+``<start>.ids``         16 bytes for each page that was read, put with the data
 ``<start>.done.json``   files and account; whoever makes a segment again writes the same
 ``origin.json``         where a pipeline that does not begin at the oldest record has begun
 ``latest``              start of the last finished segment: a hint, where to begin to walk

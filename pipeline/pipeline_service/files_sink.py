@@ -53,6 +53,8 @@ class Part:
     """Offset of the next record to be written; None: the oldest."""
     durable: int | None = None
     """Offset of the first record that is not in the store for good."""
+    end: int = 0
+    """Offset behind the last record of the source, when it was asked last."""
     account: Account = field(default_factory=Account)
     """Of all finished segments."""
     known: Repeats = field(default_factory=lambda: Repeats(0))
@@ -69,6 +71,8 @@ class FilesSink:
         self.parts: dict[int, Part] = {}
         self.trouble = ""
         """What keeps pages from being written; empty: nothing."""
+        self.stored = 0
+        """Records of the segments that were finished here."""
         self._pipeline = pipeline
         self._store = store
         self._spool = spool
@@ -269,6 +273,7 @@ class FilesSink:
         SEGMENTS.labels(name, why).inc()
         told = {"partition": part.number, "start": claim.start, "next": claim.next, "why": why}
         log.info("finish", pipeline=name, delivered=tally.delivered, **told)
+        self.stored += tally.read
         part.known.add(segment.ids)
         part.last, part.redo, part.account = claim, None, account
         part.durable = part.next = claim.next

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -13,6 +14,7 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import Unavailable
+from crawlstream.keys import Topics
 from pipeline_service.claims import BrokenChain
 from pipeline_service.config import Pipeline
 from pipeline_service.files_sink import FilesSink
@@ -50,6 +52,30 @@ class Flow:
         is_without_kafka = self.source is not None and self.source.is_waiting
         waiting = self.liveness.waiting_for or self.sink.trouble or self._trouble
         return waiting or ("kafka" if is_without_kafka else "")
+
+    @property
+    def stored(self) -> int:
+        """Records that were stored, or accounted for, since the process began."""
+        return self.sink.stored
+
+    def told(self, topics: Topics) -> Mapping[str, Any]:
+        """What other processes see of it: see `stats.pipelines`."""
+        parts = {number: part for number, part in self.sink.parts.items() if part.chain}
+        return {
+            "edition": self.pipeline.edition,
+            "source": self.pipeline.topic(topics),
+            "broken": self.broken,
+            "waiting_for": self.waiting_for,
+            "oldest_s": round(self._oldest_s(), 1),
+            "partitions": {
+                str(number): {
+                    "position": part.durable or 0,
+                    "end": max(part.end, part.durable or 0),
+                    **part.account.total.as_record(),
+                }
+                for number, part in parts.items()
+            },
+        }
 
     async def locate(self, topic_id: str, partition: int) -> int | None:
         """Where a partition is to be read from; asked again while it raises."""
@@ -149,10 +175,12 @@ class Flow:
         BROKEN.labels(self.pipeline.name).set(1)
 
     def _tell(self) -> None:
+        LAG_SECONDS.labels(self.pipeline.name).set(self._oldest_s())
+
+    def _oldest_s(self) -> float:
         segments = [p.segment for p in self.sink.parts.values() if p.segment]
         first_ms = min((s.first_ms for s in segments if s.first_ms), default=0)
-        age_s = max(time.time() - first_ms / 1000, 0) if first_ms else 0
-        LAG_SECONDS.labels(self.pipeline.name).set(age_s)
+        return max(time.time() - first_ms / 1000, 0) if first_ms else 0
 
     def _pause(self) -> None:
         if self.source is not None:

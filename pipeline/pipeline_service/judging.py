@@ -25,6 +25,8 @@ class Judged:
     """The page's record as it may be written."""
     run: str | None = None
     """The run that it counts for, where it can be read."""
+    id: str = ""
+    """Of the page, wanted or not; empty: it is none."""
     filtered: str = ""
     """Why it is left out, as a code."""
     problem: str = ""
@@ -42,10 +44,10 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
     try:
         page = decode(record.value)
         if reason := pipeline.where.refuses(page):
-            return Judged(record, run=run_of(page), filtered=reason)
+            return Judged(record, run=run_of(page), id=page.id, filtered=reason)
         value = record.value or b""
         if not pipeline.keep_secrets:
             value, page = without_secrets(value, page)
-        return Judged(record, page, value, run_of(page))
+        return Judged(record, page, value, run_of(page), page.id)
     except NotAResult as error:
         return Judged(record, problem=str(error))

@@ -33,7 +33,7 @@ from crawlstream.bus.topics import ensure_topics
 from crawlstream.errors import CrawlstreamError
 from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.store.store import Store
 from crawlstream.tasks import beside, end
 from pipeline_service.config import Pipeline, chosen, load
@@ -83,11 +83,11 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
-            heartbeat = await _join(redis, settings, pipelines)
             flows = [
                 _flow(settings, each, stores[each.name], kafka=kafka, sink=sink, spool=spool)
                 for each in pipelines
             ]
+            heartbeat = await _join(redis, settings, flows)
             helpers = [
                 heartbeat.run(),
                 *(_reported(settings, flow, stores, kafka=kafka, sink=sink) for flow in flows),
@@ -117,10 +117,16 @@ def check_format(pipeline: Pipeline) -> None:
         make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
 
 
-async def _join(redis: Redis, settings: Settings, pipelines: Sequence[Pipeline]) -> Heartbeat:
+async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
     """Say who we are; without Redis that waits. ConfigError: an equal has another file."""
-    values = {f"[pipeline.{each.name}]": each.digest for each in pipelines}
-    heartbeat = Heartbeat(redis, settings.keys, Process(kind="pipeline", values=values))
+    values = {f"[pipeline.{each.pipeline.name}]": each.pipeline.digest for each in flows}
+    heartbeat = Heartbeat(
+        redis,
+        settings.keys,
+        Process(kind="pipeline", values=values),
+        work=lambda: Work(sum(each.stored for each in flows)),
+        pipelines=lambda: {each.pipeline.name: each.told(settings.topics) for each in flows},
+    )
     try:
         await heartbeat.join()
     except RedisError as error:
@@ -204,6 +210,7 @@ async def _watch_lag(kafka: Kafka, flow: Flow, settings: Settings) -> None:
         try:
             ends = await end_offsets(kafka, topic)
             for number, part in list(flow.sink.parts.items()):
+                part.end = ends.get(number, 0)
                 if part.chain is not None:
                     stored = (await asyncio.to_thread(part.chain.end)).position
                     lag = max(ends.get(number, 0) - (stored or 0), 0)

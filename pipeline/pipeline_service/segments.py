@@ -108,7 +108,7 @@ class Segment:
 
     @property
     def ids(self) -> bytes:
-        """Of its pages, one after the other."""
+        """Of its pages, those that are not wanted as well, one after the other."""
         return b"".join(self._ids)
 
     @property
@@ -165,17 +165,19 @@ class Segment:
     def _add(self, judged: Judged) -> None:
         at_ms = judged.record.timestamp_ms
         self.first_ms = self.first_ms or at_ms
-        if judged.page is None:
-            outcome = "filtered" if judged.filtered else "undelivered"
-            self.account.count(judged.run, at_ms, outcome, judged.filtered or UNREADABLE)
+        if not judged.id:
+            self.account.count(judged.run, at_ms, "undelivered", UNREADABLE)
             return
-        name = short(judged.page.id)
+        name = short(judged.id)
         if name in self._known or name in self._ids:
             self.account.count(judged.run, at_ms, "repeats")
             return
-        self._write(judged.value, judged.page)
+        if judged.page is None:
+            self.account.count(judged.run, at_ms, "filtered", judged.filtered)
+        else:
+            self._write(judged.value, judged.page)
+            self.account.count(judged.run, at_ms, "delivered")
         self._ids[name] = None
-        self.account.count(judged.run, at_ms, "delivered")
 
     def _write(self, value: bytes, page: Delivered) -> None:
         folder = folder_of(page, self._sink.partition_by)

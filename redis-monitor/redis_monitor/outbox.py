@@ -126,6 +126,7 @@ class OutboxPublisher:
             run=owed.run,
             state=_STATES[owed.kind],
             positions=owed.positions,
+            remember=owed.remember,
         )
         return Out(self._topics.runs, runs.encode(mark), Topics.run_key(mark))
 

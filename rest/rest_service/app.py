@@ -24,6 +24,7 @@ from rest_service import dashboard, v1
 from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
 from rest_service.dashboard import page as page_screens
+from rest_service.dashboard import pipelines as pipeline_screens
 from rest_service.dashboard import reference
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard import runs as run_screens
@@ -38,13 +39,23 @@ from rest_service.http.head import Heads
 from rest_service.http.inputs import wants_html
 from rest_service.http.openapi import DocumentedAPI
 from rest_service.service import Service
-from rest_service.v2 import cluster, crawls, frontier, health, records, runs, schedules
+from rest_service.v2 import (
+    cluster,
+    crawls,
+    frontier,
+    health,
+    pipelines,
+    records,
+    runs,
+    schedules,
+)
 
 _PREDECESSORS = {"/", "/feed", "/poll"}
 _SCREENS = (
     cluster_screens,
     crawl_screens,
     page_screens,
+    pipeline_screens,
     rejected_screens,
     run_screens,
     schedule_screens,
@@ -68,7 +79,8 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    for module in (v1, health, *_SCREENS, crawls, runs, schedules, cluster, frontier, records):
+    of_v2 = (crawls, runs, schedules, pipelines, cluster, frontier, records)
+    for module in (v1, health, *_SCREENS, *of_v2):
         # As they are: routers that are included are looked through anew by every request.
         app.router.routes.extend(module.router.routes)
     static = Path(dashboard.__file__).with_name("static")

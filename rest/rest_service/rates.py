@@ -69,7 +69,7 @@ class DomainRates:
             # Nobody looked meanwhile: that is a gap.
             watched.points.append((round(at + _EVERY_S, 2), None, None))
         asked = sum(max(0, count - before.get(begin, 0)) for begin, count in counts.items())
-        allowed = rule.effective_hits / rule.window_s
+        allowed = 0.0 if rule.is_paused else rule.effective_hits / rule.window_s
         watched.points.append((round(now, 2), round(asked / (now - at), 2), round(allowed, 3)))
         while (watched.points[0][0] or 0) < now - _KEPT_S:
             watched.points.popleft()

@@ -127,6 +127,8 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "filtered": BY_REASON,
         "started": int,
         "last_activity": int,
+        "remember": (int, type(None)),
+        "counted": int,
     },
     "spider": DOMAINS,
     "crawler": DOMAINS,

@@ -8,27 +8,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from mutation.bug import Bug
+from mutation.fetch_bugs import FETCH_BUGS
 from mutation.planted import RED_BY
 
 TESTS = Path(__file__).parent.parent
-
-
-class Bug(NamedTuple):
-    """A module, what stands in exactly one place of it, and what is put there instead."""
-
-    module: str
-    right: str
-    wrong: str
-    test: str
-    """The file of the test that finds it, and pytest's expression for the test."""
-    red_by: Sequence[str] = ("AssertionError", "Failed", "TimeoutError")
-    """What it is found by: where no assertion is, an error that only the bug explains."""
 
 
 class Planter:
@@ -66,7 +55,7 @@ class Planter:
         self._told.close()
 
 
-BUGS = {
+BUGS = FETCH_BUGS | {
     "a rejection is told after its position has passed": Bug(
         module="kafka_monitor.intake_loop",
         right=(

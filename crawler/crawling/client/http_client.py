@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import traceback
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +27,8 @@ from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver, literal
 from crawling.net.connections import allow_files
 from crawling.page.page import Page
-from crawling.response.site_feedback import heard_from, heard_in
+from crawling.response.site_feedback import reported
 from crawlstream.boot.addresses import Address
-from crawlstream.model.throttle import Heard
 
 _PORTS = {"http": 80, "https": 443}
 _HOSTS_REMEMBERED = 10_000
@@ -79,19 +77,7 @@ class HttpClient:
         addresses = self._resolver.known(host, port)
         if addresses is None:
             addresses = await self._resolver.resolve(host, port)
-        heard: Heard | None = None
-        try:
-            response = await self._sent(request, page, addresses)
-            heard = heard_in(response)
-        except BaseException as error:
-            heard = heard_from(error)
-            # Its failure waits for Kafka, and must not carry what had come in.
-            traceback.clear_frames(error.__traceback__)
-            self._holds.body_budget.drop(page)
-            raise
-        finally:
-            self._holds.receive(page, heard)
-        return response
+        return await reported(self._sent(request, page, addresses), page, self._holds)
 
     async def _sent(self, request: Request, page: Page, addresses: Collection[Address]) -> Response:
         transfer = self._spare.pop() if self._spare else self._new()

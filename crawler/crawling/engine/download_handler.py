@@ -8,7 +8,6 @@ that moment. Twisted asks its connection pool for a connection and writes in the
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
@@ -35,8 +34,7 @@ from crawling.page.body_budget import LARGE, BodyBudget
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawling.parts import Parts
-from crawling.response.site_feedback import heard_from, heard_in
-from crawlstream.model.throttle import Heard
+from crawling.response.site_feedback import reported
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -117,20 +115,9 @@ class GatedHandler(HTTP11DownloadHandler):
         self._holds.set_out(page)
         for host, port in _places(request):
             await self._resolver.resolve(host, port)
-        heard: Heard | None = None
-        try:
-            must_prove = trust.must_prove(request, page.hold, self._verifies)
-            response = await self._in_time(request, Download(page, must_prove=must_prove))
-            heard = heard_in(response)
-        except BaseException as error:
-            heard = heard_from(error)
-            # Its failure waits for Kafka, and must not carry what had come in.
-            traceback.clear_frames(error.__traceback__)
-            self._holds.body_budget.drop(page)
-            raise
-        finally:
-            self._holds.receive(page, heard)
-        return response
+        must_prove = trust.must_prove(request, page.hold, self._verifies)
+        download = self._in_time(request, Download(page, must_prove=must_prove))
+        return await reported(download, page, self._holds)
 
     async def _in_time(self, request: Request, download: Download) -> Response:
         """Download; DownloadTimeoutError when its own time, without its pauses, is over."""

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider, DropItem
 from scrapy.http import Response
 from scrapy.utils.asyncgen import as_async_generator
@@ -48,10 +48,8 @@ log = structlog.get_logger()
 class Lane:
     """All pages of a process that go the short way."""
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, resolver: GuardedResolver) -> None:
         """The crawler's engine has been made, and its spider is open."""
-        from twisted.internet import reactor  # noqa: PLC0415  an import would install another
-
         engine = crawler.engine
         assert engine is not None
         self._crawler = crawler
@@ -68,7 +66,7 @@ class Lane:
         self._tasks: set[asyncio.Task[None]] = set()
         self._most_size = crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE")
         self._size = 0
-        self._client = _client(crawler, self._parts, GuardedResolver.in_force(crawler, reactor))
+        self._client = _client(crawler, self._parts, resolver)
 
     @property
     def is_full(self) -> bool:
@@ -140,7 +138,7 @@ class Lane:
     async def _parse(self, page: Page, request: Request, response: Response) -> None:
         spider = self._crawler.spider
         assert spider is not None
-        callback = request.callback or spider._parse  # noqa: SLF001  as Scrapy does
+        callback = _callback_of(request, spider)
         try:
             if inspect.isgeneratorfunction(callback):
                 steps = callback(response, **request.cb_kwargs)
@@ -189,6 +187,15 @@ class Lane:
             endings.item_failed(response, Failure(error))
             return
         endings.item_left(response)
+
+
+def _callback_of(request: Request, spider: Spider) -> Any:
+    """What Scrapy would call; without ``Spider._parse``, which only hides what ``parse`` is."""
+    if request.callback:
+        return request.callback
+    if type(spider)._parse is Spider._parse:  # noqa: SLF001  as Scrapy does
+        return spider.parse
+    return spider._parse  # noqa: SLF001
 
 
 def _bounded(error: Exception) -> Exception:

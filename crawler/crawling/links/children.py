@@ -24,6 +24,7 @@ from crawling.page.request import INHERITED_META, OF_THE_DOWNLOADER, PAGE
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
+from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import canonical, domain_key, fingerprint, host_of, look_up_link
 from crawlstream.wire.stored import EncodedLinks, LinkEncoder, encode_entry
 
@@ -139,7 +140,7 @@ class Children:
             parent_url=response.url,
             callback=_name_of(request),
             method=request.method,
-            headers=referrers_of(response)(url) | _headers_of(request),
+            headers=referrers_of(response)(url) | self._headers_of(request),
             body=request.body.decode() or None,
             cookies=_cookies_of(request),
             meta=_meta_of(request),
@@ -177,6 +178,15 @@ class Children:
         group, entries = self._group((domain, priority, spiderid, counts))
         group.fingerprints.append(identity)
         entries.append(stored)
+
+    def _headers_of(self, request: Request) -> dict[str, str]:
+        """Its own; not what the client knows of the page that a spider has made it from."""
+        headers, known = _headers_of(request), self._page.hold.entry.headers
+        return {
+            name: value
+            for name, value in headers.items()
+            if name.lower() not in CONDITIONS or known.get(name) != value
+        }
 
     def _is_refused(self, url: str) -> bool:
         trap = self._traps.refuses(url)

@@ -1,7 +1,8 @@
 """Redirects: a response that sends to another URL becomes a request of its own.
 
 Its target waits in the frontier like any link, is charged to its own domain, and is fetched once
-a crawl however many pages point to it. It keeps the depth of its source and carries the chain.
+a crawl however many pages point to it. It keeps the depth of its source and carries the chain; what
+the client knows of the page that it asked for is not known of the target.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from crawling.response.site_feedback import moment
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.credentials import NAMES, may_follow
+from crawlstream.model.recurring.validators import CONDITIONS
 from crawlstream.model.url import MAX_URL_LENGTH, canonical, fingerprint, seed_url
 
 MAX_REDIRECTS = 10
@@ -100,6 +102,7 @@ def _followed(page: Page, entry: Entry, target: str, cookies: Mapping[str, str])
         entry,
         url=target,
         origin=None,
+        headers=_without(entry.headers, CONDITIONS),
         redirect_urls=chain,
         cookies=cookies,
         salt=_salt(page, len(chain)) if salted else None,

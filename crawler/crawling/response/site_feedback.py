@@ -6,12 +6,16 @@ robots.txt. What becomes of the page itself is decided in :mod:`crawling.respons
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from scrapy.http import Response
 
 from crawling.failures import reason_of
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
 from crawlstream.model.throttle import Heard, Reaction
 
 REFUSALS = frozenset({429, 503})
@@ -36,6 +40,23 @@ def heard_in(response: Response) -> Heard:
 def heard_from(error: BaseException) -> Heard | None:
     """What a failed download says of its site; None: nothing."""
     return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
+
+
+async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> Response:
+    """What a download comes to; that it has, and what its site says, is owed to the frontier."""
+    heard: Heard | None = None
+    try:
+        response = await download
+        heard = heard_in(response)
+    except BaseException as error:
+        heard = heard_from(error)
+        # Its failure waits for Kafka, and must not carry what had come in.
+        traceback.clear_frames(error.__traceback__)
+        holds.body_budget.drop(page)
+        raise
+    finally:
+        holds.receive(page, heard)
+    return response
 
 
 def retry_after(response: Response) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from scrapy.http import Response
 from crawling.lane.choice import why_engine
 from crawling.lane.lane import Lane
 from crawling.lease.holds import GrantExpired
+from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 
@@ -29,11 +30,14 @@ class Way:
 
     def choose(self) -> None:
         """Look whether the lane will do, and say so."""
+        from twisted.internet import reactor  # noqa: PLC0415  an import would install another
+
         reason = why_engine(self._crawler)
         if reason:
             log.info("fetch", way="engine", reason=reason)
         else:
-            self._lane = Lane(self._crawler)
+            resolver = GuardedResolver.in_force(self._crawler, reactor)
+            self._lane = Lane(self._crawler, resolver)
             log.info("fetch", way="lane")
 
     def lane_for(self, page: Page) -> Lane | None:

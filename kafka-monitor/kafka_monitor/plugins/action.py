@@ -26,6 +26,7 @@ class ActionHandler(BuiltInHandler, kind=ACTION):
             request=requests.encode(request),
             crawl=request.crawl if request.name in STEERING and is_complete else None,
             priority=request.priority,
+            until=request.until or 0 if request.name == "pause" else 0,
             appid=request.appid,
             occasion=request.occasion,
         )

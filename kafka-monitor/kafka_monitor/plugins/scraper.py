@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from crawlstream.bus.records import Record
 from crawlstream.model.effects import Seed
 from crawlstream.model.recurring.schedule import Occasion
+from crawlstream.model.recurring.validators import conditions_of
 from crawlstream.model.request import RequestLimits
 from crawlstream.model.url import look_up_seed
 from crawlstream.plugins.seeds import Pattern
 from crawlstream.wire import jsontext
 from crawlstream.wire.requests import SCRAPER
-from crawlstream.wire.seeds import crawl_request
+from crawlstream.wire.seeds import check_conditions, crawl_request
 from crawlstream.wire.strict import parse_object
 from kafka_monitor.plugins.bundled import BuiltInHandler
 
@@ -34,7 +36,8 @@ _URL = re.compile(
 )
 """A URL that stands in JSON as it is: neither escapes nor characters beyond ASCII. Behind it may be
 the occasion, as redis-monitors write it."""
-_VARYING = frozenset({"url", "occasion"})
+_VARYING = frozenset({"url", "occasion", "etag", "last_modified"})
+_NO_CONDITIONS: Mapping[str, str] = MappingProxyType({})
 _STAND_IN = b"http://stand-in.invalid/"
 
 
@@ -47,6 +50,8 @@ class RequestedSeed(NamedTuple):
     """Its fingerprint by GET, where it is known already."""
     pattern: Pattern
     occasion: Occasion | None = None
+    conditions: Mapping[str, str] = _NO_CONDITIONS
+    """Headers by which its page is asked for only if it has changed."""
 
 
 class ScraperHandler(BuiltInHandler, kind=SCRAPER):
@@ -73,7 +78,7 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
     def learn(self, raw: bytes, request: RequestedSeed, limits: RequestLimits) -> None:
         """Remember what stands around the URL, if the request can be read from that alone."""
         match = _URL.search(raw)
-        if match is None or request.pattern.request.uuid is not None:
+        if match is None or request.conditions or request.pattern.request.uuid is not None:
             return
         before, after = raw[: match.start(1)], raw[match.end() :]
         if len(before) + len(after) > LONGEST_PATTERN:
@@ -92,19 +97,21 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
         """
         shape = jsontext.dumps({name: fields[name] for name in fields if name not in _VARYING})
         pattern = self._patterns.get(shape)
+        conditions = conditions_of(fields.get("etag"), fields.get("last_modified"))
         if pattern is not None:
+            check_conditions(fields)
             told = fields.get("occasion")
             occasion = Occasion(**told) if told else None
-            return RequestedSeed(*look_up_seed(fields["url"]), pattern, occasion)
+            return RequestedSeed(*look_up_seed(fields["url"]), pattern, occasion, conditions)
         request = crawl_request(fields, limits)
         pattern = Pattern.of(request)
         if len(shape) <= LONGEST_PATTERN and request.uuid is None:
             if len(self._patterns) >= PATTERNS:
                 self._patterns.clear()
             self._patterns[shape] = pattern
-        return RequestedSeed(*look_up_seed(fields["url"]), pattern, request.occasion)
+        return RequestedSeed(*look_up_seed(fields["url"]), pattern, request.occasion, conditions)
 
     async def handle(self, request: RequestedSeed, record: Record) -> Seed:
         """The seed, named by the place of its record."""
-        url, domain, identity, pattern, occasion = request
-        return pattern.seed(url, domain, identity, record, occasion=occasion)
+        url, domain, identity, pattern, occasion, conditions = request
+        return pattern.seed(url, domain, identity, record, occasion=occasion, conditions=conditions)

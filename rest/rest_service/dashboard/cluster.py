@@ -125,8 +125,8 @@ class DomainRow:
         """What it does just now, in a word or two."""
         if self.source == "blacklist":
             return "blocked"
-        if not self.rule.effective_hits:
-            return "held back"
+        if self.rule.is_paused or not self.rule.effective_hits:
+            return "paused" if self.rule.is_paused else "held back"
         if self.traffic and self.traffic.is_failing:
             return f"failing: {self.traffic.top_reason}".rstrip(": ")
         report = self.report

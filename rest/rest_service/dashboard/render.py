@@ -21,6 +21,7 @@ SCREENS = (
     ("/", "Cluster"),
     ("/ui/crawls", "Crawls"),
     ("/ui/schedules", "Schedules"),
+    ("/ui/pipelines", "Pipelines"),
     ("/ui/domains", "Domains"),
     ("/ui/rejected", "Rejected"),
     ("/ui/processes", "Processes"),
@@ -29,7 +30,10 @@ SCREENS = (
 _OF_APPLICATIONS = [one for one in SCREENS[1:] if is_of_applications(one[0])]
 SHOWN = 100
 """Rows of a table, at most."""
+PAUSES = ((900, "15 minutes"), (3_600, "an hour"), (86_400, "a day"))
+"""How long a crawl or a domain may be paused by a choice, in seconds."""
 LONGEST_TEXT = 2_000
+_LONG_MS = 90_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -51,7 +55,16 @@ def ended(state: CrawlState) -> int:
 
 def duration(since: float) -> str:
     """How long ago a time is: ``42 s``, ``3:07 min``, ``2:05 h``, ``4 d``."""
-    seconds = max(0, int(time.time() - since))
+    return _lasting(time.time() - since)
+
+
+def ahead(at: float) -> str:
+    """How long it is until a time, as ``duration`` says it."""
+    return _lasting(at - time.time())
+
+
+def _lasting(length_s: float) -> str:
+    seconds = max(0, int(length_s))
     minutes, hours = seconds // 60, seconds // 3600
     if seconds < 60:
         return f"{seconds} s"
@@ -79,6 +92,8 @@ def volume(size: float) -> str:
 
 def span(ms: float) -> str:
     """A length of time that began at 0 or lies ahead."""
+    if ms >= _LONG_MS:
+        return _lasting(ms / 1000)
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
 
 
@@ -92,6 +107,8 @@ def effect(rule: ThrottleRule, waiting: int = 0) -> str:
     hits = rule.effective_hits
     if not hits:
         return "nothing is fetched"
+    if rule.is_paused:
+        return f"nothing is fetched for {ahead(rule.paused_until)}"
     rate = hits / rule.window_s
     told = f"{_short(rate)} requests/s" if rate >= 1 else f"a request each {1 / rate:.3g} s"
     pages = f"{waiting:,} page{'s' * (waiting != 1)}"
@@ -115,6 +132,8 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.globals.update(
+    PAUSES=PAUSES,
+    ahead=ahead,
     condition=condition,
     crawl_path=crawl_path,
     duration=duration,

@@ -63,6 +63,7 @@ MORE: Sequence[Field] = (
     Field("obey_robots", "Obey robots.txt", "truth"),
     Field("not_before", "Not before (your time)", "time"),
     Field("expires", "Expires (your time)", "time"),
+    Field("remember", "Remember pages after a run (seconds)", "number"),
     Field("attrs", "Data that every result repeats, as JSON", "json", '{"job": 7}'),
     Field("uuid", "Reply under this uuid"),
 )

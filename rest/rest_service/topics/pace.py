@@ -50,7 +50,7 @@ def _whole(seeds: Sequence[CrawlRequest], seconds: float, *, paces: Any) -> tupl
 
 def _seconds_per_page(table: ThrottleTable, site: str) -> float:
     rule = table.rule_for(site)
-    is_held = table.block_of(site) is not None or not rule.effective_hits
+    is_held = table.block_of(site) is not None or not rule.effective_hits or rule.is_paused
     return math.inf if is_held else rule.window_s / rule.effective_hits
 
 

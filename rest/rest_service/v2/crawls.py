@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.request import ActionRequest, Steering
+from crawlstream.model.request import LATEST, ActionRequest, Steering
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import host_of, unlikely_host
 from crawlstream.wire import requests, views
@@ -62,6 +62,8 @@ class Target(BaseModel):
     spiderid: Id = "link"
     priority: int | None = None
     """Of ``reprioritize`` only."""
+    until: int | None = Field(None, ge=1, le=LATEST)
+    """Of ``pause`` only: when it ends by itself, in epoch seconds."""
 
 
 @router.post("/crawls", status_code=202, summary="Feed seeds", openapi_extra=_BODIES)
@@ -173,6 +175,8 @@ async def _steer(verb: Steering, target: Target, service: Service, client: Clien
             "`priority` is required for reprioritize and not allowed otherwise.",
             code="invalid",
         )
+    if target.until is not None and verb != "pause":
+        raise RequestRefused(422, "`until` is of pause only.", code="invalid")
     uuid = uuid4().hex
     asked = requests.encode(
         ActionRequest(
@@ -182,6 +186,7 @@ async def _steer(verb: Steering, target: Target, service: Service, client: Clien
             spiderid=target.spiderid,
             crawlid=target.crawlid,
             priority=target.priority,
+            until=target.until,
         )
     )
     # What no schema allows is refused here, not on a topic that nobody reads.

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import pycurl
 import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from crawling.client import clock
+from crawling.client.transfer import Transfer
 from crawling.lease.holds import GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
 from crawlstream.chaos.hostile_pages import Case, endless
-from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, page, serving
+from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
+from support.crawler.tls import TlsSite, make_certificate
 from support.crawler.visitor import Visitor, visiting
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -166,6 +170,17 @@ async def test_nothing_goes_on_for_ever(visitor: Visitor, site: CrawlerSite, nam
     assert time.process_time() - began < 1
 
 
+async def test_a_head_is_no_longer_than_browsers_do_with(
+    visitor: Visitor, site: CrawlerSite
+) -> None:
+    """Nor all heads of a response together, those of informational answers included."""
+    line, early = b"X: %b\r\n" % (b"y" * 4091), b"HTTP/1.1 103 Early\r\n"
+    for lines, end in ((60, 200), (66, "connection_lost")):
+        rest = OK + line * 6 + b"Content-Length: 0\r\n\r\n"
+        site.pages["/"] = Answer(raw=early + line * (lines - 6) + b"\r\n" + rest)
+        assert await visitor.outcome(site.url("/")) == end, lines
+
+
 async def test_a_body_that_drips_ends_with_its_own_time_whatever_it_is(site: CrawlerSite) -> None:
     """Byte by byte, in a body, a head, or a chunk's extension."""
     chunked = OK + b"Transfer-Encoding: chunked\r\n\r\n1;"
@@ -288,6 +303,76 @@ async def test_neither_the_environment_nor_files_of_the_user_change_a_request(
     with visiting() as visitor:
         assert await visitor.outcome(site.url("/")) == 200
     assert site.visits[0].headers.keys() == {"host"}
+
+
+async def test_nothing_is_remembered_of_a_site_but_its_connections(
+    site: CrawlerSite, tmp_path: Path
+) -> None:
+    """No redirect is followed, no cookie sent back, and none made to greet in TLS who asked to."""
+    lasting = {"Strict-Transport-Security": "max-age=99999999", "Set-Cookie": "a=1; Path=/"}
+    front = {"/": Answer(headers={**HTML, **lasting})}
+    site.pages |= {**front, "/moved": Answer(status=302, headers={"Location": "/there"})}
+    with serving(front, kind=TlsSite) as secret, visiting() as visitor:
+        assert isinstance(secret, TlsSite)
+        secret.certify(make_certificate(tmp_path))
+        visitor.resolver.known = lambda *_: [ip_address("127.0.0.1")]  # type: ignore[method-assign]
+        assert await visitor.outcome(secret.url("/", host="shop.example")) == 200
+        for path, status in (("/", 200), ("/", 200), ("/moved", 302)):
+            assert await visitor.outcome(site.url(path, host="shop.example")) == status
+    assert site.paths() == ["/", "/", "/moved"]
+    assert {frozenset(visit.headers) for visit in site.visits} == {frozenset({"host"})}
+
+
+async def test_a_connection_that_proved_nothing_is_not_used_for_secrets(tmp_path: Path) -> None:
+    """Nor a handle that has once been told not to look."""
+    with serving({"/": page()}, kind=TlsSite) as secret, visiting() as visitor:
+        assert isinstance(secret, TlsSite)
+        secret.certify(make_certificate(tmp_path))
+        assert await visitor.outcome(secret.url("/")) == 200
+        with_secret = {"headers": {"Authorization": "Bearer 1"}}
+        assert await visitor.outcome(secret.url("/"), **with_secret) == "certificate"
+        assert await visitor.outcome(secret.url("/")) == 200
+    assert [visit.headers.get("authorization") for visit in secret.visits] == [None, None]
+
+
+async def test_a_response_that_nobody_has_paid_for_is_an_error(
+    visitor: Visitor, site: CrawlerSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should a libcurl write a request without asking, it is found at once."""
+    monkeypatch.setattr(Transfer, "on_request", lambda *_: pycurl.PREREQFUNC_OK)
+    site.pages["/"] = page()
+    with pytest.raises(RuntimeError, match="without asking"):
+        await visitor.fetch(site.url("/"))
+
+
+async def test_what_leaves_and_what_comes_back_is_told(visitor: Visitor, site: CrawlerSite) -> None:
+    """That a request has left is not kept until its response is there; nor what a refusal says."""
+    arrived, may_answer = threading.Event(), threading.Event()
+
+    def answer(_visit: Visit) -> Answer:
+        arrived.set()
+        may_answer.wait(20)
+        return Answer(status=503)
+
+    site.pages["/"] = answer
+    coming = asyncio.ensure_future(visitor.fetch(site.url("/")))
+    await asyncio.to_thread(arrived.wait, 20)
+    await asyncio.sleep(0.05)
+    (left,) = visitor.holds.take_owed().sent
+    may_answer.set()
+    await coming
+    (back,) = visitor.holds.take_owed().sent
+    assert (left.received, back.received) == (False, True)
+    assert back.heard is not None
+
+
+async def test_a_download_that_fails_keeps_no_room_of_others(
+    visitor: Visitor, site: CrawlerSite
+) -> None:
+    """Its body counts no longer than it is there."""
+    site.pages["/"] = endless()["/endless/body"].page
+    assert await visitor.outcome(site.url("/")) == "too_large"
+    assert visitor.budget.total == 0
 
 
 async def test_a_body_that_breaks_off_is_a_page_where_a_request_says_so(

@@ -184,6 +184,8 @@ async def _ask(redis: Redis) -> None:
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
     await frontier.rules.agree("")
     await frontier.maintenance.balance()
+    await redis.hset(KEYS.tag + "abandon", "1", "0")
+    await frontier.maintenance.tend()
     await frontier.queries.state()
     await frontier.queries.crawls(with_domains=True)
     await frontier.overflow.state()

@@ -142,6 +142,30 @@ BUGS = {
         right="    at = last + 1",
         wrong="    at = #bands + 1",
     ),
+    "a crawl remembers as long as the operator says, whatever its seeds say": Bug(
+        right="return remember and remember * 1000 or dedupe_ms",
+        wrong="return dedupe_ms",
+    ),
+    "the seed that was read last says how long is remembered": Bug(
+        right="if is_latest(c, 'remember_by', timestamp, offset) then",
+        wrong="if true then",
+    ),
+    "a pause has no end": Bug(
+        right="due_in(K.pauses, math.floor(wall / 1000))",
+        wrong="due_in(K.pauses, 0)",
+    ),
+    "a pause ends before its time": Bug(
+        right="due_in(K.pauses, math.floor(wall / 1000))",
+        wrong="due_in(K.pauses, FOREVER)",
+    ),
+    "the end of a former pause stays": Bug(
+        right="redis.call('ZREM', K.pauses, c)\n  crawl_of(c).paused = nil",
+        wrong="crawl_of(c).paused = nil",
+    ),
+    "a paused domain is asked": Bug(
+        right="if rule.paused_until > wall then",
+        wrong="if false then",
+    ),
     "no cap on what waits": Bug(
         right="return math.max(room, 0), reason",
         wrong="return math.max(room, 1), reason",

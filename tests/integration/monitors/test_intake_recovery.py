@@ -71,11 +71,11 @@ class Place:
         """Seeds of a crawl whose spider has its name, so that each is worked on by itself."""
         self.cluster.feed_in_order(crawlid, *(seed(crawlid, number) for number in range(count)))
 
-    def ask(self, crawlid: str, action: str) -> str:
+    def ask(self, crawlid: str, action: str, **aim: int) -> str:
         """An action about a crawl, behind its seeds; its uuid."""
         uuid = f"{crawlid}-{action}"
         name = {"appid": APP, "spiderid": crawlid, "crawlid": crawlid}
-        self.cluster.feed_in_order(crawlid, {**name, "uuid": uuid, "action": action})
+        self.cluster.feed_in_order(crawlid, {**name, "uuid": uuid, "action": action, **aim})
         return uuid
 
     def metrics(self) -> str:
@@ -143,13 +143,16 @@ async def crawl(place: Place, spider: str, count: int, wait_until: WaitUntil) ->
 
 
 async def state_of(place: Place, crawlid: str) -> tuple[int, str] | None:
-    """Run and state of a crawl."""
+    """Run and state of a crawl, and until when it is paused."""
     async with Redis(port=place.cluster.redis_port) as redis:
         frontier = Frontier(redis, place.cluster.keys)
         state = await frontier.queries.crawl_state(
             CrawlKey(crawlid, APP, crawlid), with_domains=False
         )
-    return None if state is None else (state.run, state.state)
+    if state is None:
+        return None
+    until = f" until {state.paused_until}" if state.paused_until else ""
+    return state.run, state.state + until
 
 
 def copy_of(server: RunningServer, to: Path) -> None:
@@ -188,7 +191,7 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
     first += await crawl(place, "young", SEEDS // 2, wait_until)
     rule = {"appid": APP, "domain": "edited.com", "hits": 7, "window": 60}
     edit = witness.ask(action="domain-update", **rule)
-    asked = [place.ask("held", "pause"), place.ask("ended", "stop"), edit]
+    asked = [place.ask("held", "pause", until=4_000_000_000), place.ask("ended", "stop"), edit]
     for uuid in asked:
         await witness.answered(uuid)
     await place.editor.set_rule("edited.com", hits=9)
@@ -208,7 +211,7 @@ async def test_what_was_over_stays_over_and_the_rest_completes(
 
     assert all(hold.recovered for hold in second)
     assert {identity(hold) for hold in first} <= {identity(hold) for hold in second}
-    await wait_until(lambda: is_state(place, "held", (1, "paused")))
+    await wait_until(lambda: is_state(place, "held", (1, "paused until 4000000000")))
     for name, ending in {"before": "finished", "since": "finished", "ended": "stopped"}.items():
         assert place.endings(name) == [f"crawl_{ending}"]
         assert not await leased(place, name)

@@ -10,21 +10,24 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from redis.asyncio import Redis
 
 from support.browser import Tab, chromium
 from support.monitors import MonitorCluster
+from support.pipelines.told import beat, report, tell_run
 from support.rest import RestProcess, rest_beside_monitors
 from support.waiting import WaitUntil
 
 ASKED = "appid=shop&crawlid=spring"
 SCREENS = (
     *("/", "/ui/crawls", "/ui/schedules", "/ui/domains", "/ui/rejected"),
-    *("/ui/processes", "/ui/submit", "/docs"),
+    *("/ui/processes", "/ui/submit", "/docs", "/ui/pipelines", "/ui/pipelines/runs?name=archive"),
     *("/ui/domains?name=127.0.0.1", "/ui/url?url=http://127.0.0.1/", "/ui/search?q=none"),
     *(f"/ui/crawl{screen}?{ASKED}" for screen in ("", "/failures", "/pages", "/runs")),
     *(
@@ -93,14 +96,18 @@ async def _fill(rest: RestProcess, wait_until: WaitUntil) -> None:
 
 
 async def test_screens_suit_a_phone_and_a_screen_reader(
-    rest: RestProcess, cluster: MonitorCluster, tab: Tab, wait_until: WaitUntil
+    rest: RestProcess, cluster: MonitorCluster, tab: Tab, redis: Redis, wait_until: WaitUntil
 ) -> None:
     """Nothing lies beyond the right edge; each cell has its name; buttons come first."""
     await _fill(rest, wait_until)
     await asyncio.to_thread(_publish, cluster)
+    quality = {"a.rather.long.name.of.a.field": {"present": 1, "valid": 0.5}}
+    await asyncio.to_thread(partial(tell_run, cluster, fields=quality, score=0.5, ok=False))
+    pipeline = await beat(redis, cluster, archive=report(), other=report(broken="No" * 60))
     for width, height, dark in ((390, 844, False), (1280, 900, True)):
         await tab.look(width=width, height=height, dark=dark)
         for screen in SCREENS:
+            await pipeline.beat()
             await tab.go(f"http://127.0.0.1:{rest.port}{screen}")
             if width < 600:
                 assert await tab.run(_SIDEWAYS) == [], screen
@@ -108,6 +115,7 @@ async def test_screens_suit_a_phone_and_a_screen_reader(
                 assert all(names), (screen, names)
             if _AXE:
                 assert await _violations(tab) == [], (screen, width)
+    await pipeline.retire()
     assert tab.complaints == []
 
 

@@ -9,11 +9,15 @@ from functools import partial
 from typing import Any
 
 import orjson
+from redis.asyncio import Redis
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.topics import forget_records
+from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
+from crawlstream.stats.heartbeat import living
+from crawlstream.stats.pipelines import states_of
 from crawlstream.wire import events
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
@@ -43,6 +47,16 @@ def has_stored(cluster: PipelineCluster, pages: int) -> bool:
     return cluster.stored("jsonl.zst").total() >= pages
 
 
+async def has_told(cluster: PipelineCluster, read: int) -> bool:
+    """Whether its heartbeat says that so much was read, and that nothing is left."""
+    async with Redis(port=int(cluster.env["REDIS_PORT"])) as redis:
+        keys = FrontierKeys(cluster.env["CRAWLSTREAM_NAMESPACE"])
+        found = states_of(await living(redis, keys))
+    return [(each.name, each.state, each.lag, each.read) for each in found] == [
+        ("archive", "running", 0, read)
+    ]
+
+
 def told_of_report(cluster: PipelineCluster) -> list[dict[str, Any]]:
     """What ``pipeline report`` says, by run."""
     done = cluster.command("report", "archive", "--json")
@@ -55,7 +69,7 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
 ) -> None:
     """Repeats are dropped, a stop stores what is open, and the end of a run is an event."""
     cluster.describe(which="jsonl", more='where = {status = ["2xx"]}')
-    cluster.feed([*(record(n) for n in range(30)), record(3), record(90, status_code=404)])
+    cluster.feed([*(record(n) for n in range(30)), record(3), *[record(90, status_code=404)] * 2])
     process = cluster.process()
     with process.running():
         await wait_until(lambda: cluster.stored() == once(range(30)))
@@ -73,17 +87,18 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
                 e for e in cluster.records(cluster.topics.events) if e["event"] == "run_delivered"
             ]
         )
+        await wait_until(partial(has_told, cluster, 33))
         cluster.feed(record(n) for n in range(30, 33))
         await wait_until(lambda: '"pages"' in process.logged() or cluster.stored()[page_id(32)])
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     account = {name: told[0][name] for name in ("read", "repeats", "delivered", "done", "silent")}
-    assert account == {"read": 32, "repeats": 1, "delivered": 30, "done": 31, "silent": 0}
+    assert account == {"read": 33, "repeats": 2, "delivered": 30, "done": 31, "silent": 0}
     assert (told[0]["pipeline"], told[0]["complete"]) == ("archive", True)
     assert told[0]["filtered"] == {"where.status": 1}
     assert cluster.stored() == once(range(33))
     (run,) = told_of_report(cluster)
-    assert (run["read"], run["delivered"], run["complete"], run["closed"]) == (35, 33, True, True)
+    assert (run["read"], run["delivered"], run["complete"], run["closed"]) == (36, 33, True, True)
     assert not list((cluster.home / "spool").iterdir()), "nothing is left in the spool"
     listed = cluster.command("list", "--json")
     assert orjson.loads(listed.stdout)["lag"] == 0, listed.stderr

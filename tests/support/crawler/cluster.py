@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 from redis.asyncio import Redis
 
 from crawlstream.bus.connect import Kafka
+from crawlstream.bus.records import Record
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.chaos.processes import Crawler
@@ -25,9 +26,11 @@ from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.credentials import scope_of
 from crawlstream.model.effects import IntakeBatch, Loss, Seed
+from crawlstream.model.request import RequestLimits
 from crawlstream.model.state import CrawlState
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
+from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry
 
 WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
@@ -111,6 +114,21 @@ class CrawlerCluster:
                     profile=Profile(seed_url=url, site=scope_of(url), **profile),
                 )
             )
+        await self._put(seeds)
+        return crawl
+
+    async def ask(self, *requests: Mapping[str, Any]) -> CrawlKey:
+        """Admit crawl requests as clients write them; the crawl of the last one."""
+        seeds: list[Seed] = []
+        for request in requests:
+            fields = {"appid": "tests", "crawlid": "crawl", **request}
+            offset, now_ms = self._offset + len(seeds), int(time.time() * 1000)
+            record = Record("in", 0, offset, now_ms, None, json.dumps(fields).encode())
+            seeds.append(seed_fed(fields, record, RequestLimits()))
+        await self._put(seeds)
+        return seeds[-1].crawl
+
+    async def _put(self, seeds: Sequence[Seed]) -> None:
         end = self._offset + len(seeds)
         await self.frontier.intake.apply(
             IntakeBatch(
@@ -118,7 +136,6 @@ class CrawlerCluster:
             )
         )
         self._offset = end
-        return crawl
 
     @contextmanager
     def worker(self, spider: str = "link", **env: str) -> Iterator[Crawler]:

@@ -96,6 +96,7 @@ class Feed:
         not_before: float = 0,
         timestamp_ms: int | None = None,
         occasion: Occasion | None = None,
+        remember: int | None = None,
         **profile: Any,
     ) -> Seed:
         """A crawl request for ``<domain>/<path>``, at the next offset."""
@@ -112,6 +113,7 @@ class Feed:
             expires=expires,
             not_before=not_before,
             occasion=occasion,
+            remember=remember,
         )
 
     def schedule(self, do: Do, schedule: Schedule, *, most: int = 1_000) -> ScheduleChange:
@@ -135,6 +137,7 @@ class Feed:
         *,
         timestamp_ms: int | None = None,
         priority: int | None = None,
+        until: int = 0,
         occasion: Occasion | None = None,
     ) -> Command:
         """An action request, at the next offset."""
@@ -146,6 +149,7 @@ class Feed:
             request=b'{"uuid": "u"}',
             crawl=crawl,
             priority=priority,
+            until=until,
             appid=crawl.appid if crawl else "",
             occasion=occasion,
         )
@@ -188,11 +192,9 @@ class Feed:
             )
         )
 
-    async def say(
-        self, name: str, crawl: CrawlKey | None = CRAWL, priority: int | None = None
-    ) -> IntakeResult:
+    async def say(self, name: str, crawl: CrawlKey | None = CRAWL, **aim: Any) -> IntakeResult:
         """Feed one action request."""
-        return await self.put(self.command(name, crawl, priority=priority))
+        return await self.put(self.command(name, crawl, **aim))
 
     async def seeds(self, *urls: str, **how: Any) -> IntakeResult:
         """Feed these URLs."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from crawlstream.frontier.codec.values import unpack
 from crawlstream.frontier.revocation import MAX_HOLD_MS
-from support.frontier.bench import KEYS
+from support.frontier.bench import DEDUPE_MS, KEYS
 from support.frontier.life import Life, Part
 from support.frontier.spilling import Spilling
 from support.frontier.world import HOUR_MS, UNKNOWN
@@ -39,6 +39,7 @@ class Caring(Part):
         """Endings, reaping, sweeping."""
         before = self.redis.now
         self.model.expire_late()
+        self.model.end_pauses(before)
         self._reaped.clear()
         await self.bench.tend()
         for name, at in self._reaped:
@@ -58,7 +59,7 @@ class Caring(Part):
         return at >= since + HOUR_MS
 
     async def _sync_forgotten(self) -> None:
-        """Learn which finished crawls have lost their dedupe: when, is a test of its own."""
+        """Learn which finished crawls have lost their dedupe, none of them too early."""
         if not (latest := list(self.model.latest.items())):
             return
         texts: list[Any] = await self.redis.hmget(
@@ -67,6 +68,8 @@ class Caring(Part):
         for (crawl, generation), text in zip(latest, texts, strict=True):
             if generation.takes_seeds and (text is None or text.endswith(b" 0")):
                 assert generation.state == "finished"
+                passed, kept = self.redis.now - generation.ended_at, generation.remember
+                assert passed >= DEDUPE_MS if kept is None else passed >= kept * 1000
                 generation.takes_seeds = False
             if text is None:
                 self.model.forget(crawl)

@@ -54,10 +54,16 @@ def _compare_ledger(record: dict[bytes, bytes], generation: Generation) -> None:
     fields = {name.decode(): text for name, text in record.items()}
     known = (int(fields["run"]), fields["state"].decode())
     assert known == (generation.run, generation.state), (fields, generation)
+    assert fields.get("remember") == _text_of(generation.remember), (fields, generation)
+    assert ("paused" in fields) == generation.is_paused, (fields, generation)
     for name in LEDGER:
         assert int(fields.get(name, 0)) == generation.ledger[name], (name, fields)
     filtered = {name[2:]: int(n) for name, n in fields.items() if name[:2] == "z:"}
     assert filtered == +generation.filtered, (fields, generation)
+
+
+def _text_of(number: int | None) -> bytes | None:
+    return None if number is None else str(number).encode()
 
 
 def _compare_dedupe(state: Dump, number: str, generation: Generation) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from random import Random
 
 from crawlstream.model.effects import Command, Effect, Seed
 from crawlstream.model.recurring.schedule import Occasion
@@ -14,6 +15,8 @@ from support.frontier.values import Generation, Item, Place
 from support.frontier.world import COMMANDS
 
 AT = int(time.time())
+REMEMBER = (None, None, None, None, 0, 30, 5_400)
+"""Seconds; nothing said, less and more than the frontier of these tests has by itself."""
 
 
 class Feeding(Part):
@@ -24,6 +27,8 @@ class Feeding(Part):
         self._feeds = [life.bench.feed, Feed(life.bench.frontier, partition=1)]
         self._event_time = 1_000
         self._repeated = 0
+        self._remembering = Random(repr(self.random.getstate()))
+        """Of its own, so that lives are what they were before seeds could say this."""
         self._refused: dict[int, dict[int, str]] = {feed.partition: {} for feed in self._feeds}
         """Reason by offset of what was refused and may not be told yet, by partition."""
 
@@ -102,8 +107,14 @@ class Feeding(Part):
         if self.random.random() < 0.3:
             name = self.random.choice(COMMANDS)
             priority = self.random.choice((1, 50, 70, 100)) if name == "reprioritize" else None
-            occasion = self._occasion()
-            return feed.command(name, crawl, timestamp_ms=at, priority=priority, occasion=occasion)
+            return feed.command(
+                name,
+                crawl,
+                timestamp_ms=at,
+                priority=priority,
+                until=self._until() if name == "pause" else 0,
+                occasion=self._occasion(),
+            )
         domain = self.random.choice(self.world.domains[crawl.spiderid])
         later = self.random.random() < 0.1
         domain_cap, crawl_cap = self.world.caps[crawl]
@@ -115,9 +126,14 @@ class Feeding(Part):
             not_before=time.time() + self.random.randint(1, 4) if later else 0,
             timestamp_ms=at,
             occasion=self._occasion(),
+            remember=self._remembering.choice(REMEMBER),
             domain_max_pages=domain_cap,
             max_pages=crawl_cap,
         )
+
+    def _until(self) -> int:
+        """A pause without an end, with one that has come, or that is far."""
+        return self.random.choice((0, 0, 1, 4_000_000_000))
 
     def _apply(
         self, feed: Feed, record: Effect, now: int, wall: int, *, is_new: bool
@@ -133,14 +149,16 @@ class Feeding(Part):
                 positions = {feed.partition: feed.next for feed in self._feeds}
                 model.stop(record.crawl, place, positions)
             elif record.name in {"pause", "resume", "reprioritize"} and record.crawl:
-                model.steer(record.crawl, record.name, record.priority, now)
+                model.steer(record, now)
             return None, None
         assert isinstance(record, Seed)
         url, origin = support.entry_of(record.entry)
         nowhere = Generation(record.crawl)
         spider = record.crawl.spiderid
         item = Item(url, origin, spider, record.domain, record.priority, nowhere)
-        entered = model.feed(record.crawl, item, expires=record.expires, place=place)
+        entered = model.feed(
+            record.crawl, item, expires=record.expires, place=place, remember=record.remember
+        )
         if isinstance(entered, str):
             return None, entered
         not_before = int(record.not_before * 1000)

@@ -57,7 +57,7 @@ class Life:
         for name in ("admitted", "done", "failed", "redirected", "stopped", "expired"):
             assert owed.counters[name] == generation.ledger[name], (name, owed, generation)
         assert dict(owed.reasons["filtered"]) == +generation.filtered, (owed, generation)
-        self.model.finish(generation)
+        self.model.finish(generation, now)
 
 
 class Part:

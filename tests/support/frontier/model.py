@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from crawlstream.model.crawl import CrawlKey, Hold
+from crawlstream.model.effects import Command
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.throttle import ThrottleRule
 from support.frontier.bench import GRACE_MS, url_of
@@ -91,7 +92,15 @@ class Model:
         self.occasions.add((appid, occasion))
         return not known
 
-    def feed(self, crawl: CrawlKey, item: Item, *, expires: int, place: Place) -> str | int:
+    def feed(
+        self,
+        crawl: CrawlKey,
+        item: Item,
+        *,
+        expires: int,
+        place: Place,
+        remember: int | None = None,
+    ) -> str | int:
         """A seed: the run it enters, or "stopped"."""
         if self.was_stopped(crawl, place):
             if crawl in self.latest:
@@ -108,6 +117,8 @@ class Model:
         order = (place.at, partition, place.offset)
         if expires and order > generation.expires_by:
             generation.over_time, generation.expires_by = expires == 1, order
+        if remember is not None and order > generation.remember_by:
+            generation.remember, generation.remember_by = remember, order
         item.of = generation
         best = item.priority if generation.top is None else max(generation.top, item.priority)
         generation.top = best
@@ -126,7 +137,8 @@ class Model:
             self.latest[crawl] = latest
             self.generations.append(latest)
         latest.run, latest.state, latest.over_time = run + 1, "running", False
-        latest.is_paused, latest.top, latest.shift = False, None, 0
+        latest.is_paused, latest.is_pause_over = False, False
+        latest.top, latest.shift = None, 0
         latest.ledger, latest.filtered = Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
         latest.idle_since = None
@@ -284,27 +296,40 @@ class Model:
                 again = Again(generation.crawl, stop.at, first, positions[partition])
                 self.again.setdefault(partition, []).append(again)
 
-    def steer(self, crawl: CrawlKey, action: str, priority: int | None, now: int) -> int | None:
+    def steer(self, command: Command, now: int) -> int | None:
         """Pause, resume or reprioritize the run under way: its number, None if there is none."""
-        latest = self.latest.get(crawl)
+        assert command.crawl
+        latest = self.latest.get(command.crawl)
         if latest is None or not latest.takes_seeds or not latest.is_open:
             return None
-        if action == "resume" and latest.is_paused:
-            latest.idle_since = None if latest.left else now
-        if action == "reprioritize":
-            assert priority is not None
-            assert latest.top is not None
-            latest.shift = priority - latest.top
+        if command.name == "resume":
+            self._resume(latest, now)
+        elif command.name == "pause":
+            latest.is_paused, latest.is_pause_over = True, command.until == 1
         else:
-            latest.is_paused = action == "pause"
+            assert command.priority is not None
+            assert latest.top is not None
+            latest.shift = command.priority - latest.top
         return latest.run
+
+    def _resume(self, generation: Generation, now: int) -> None:
+        if generation.is_paused:
+            generation.idle_since = None if generation.left else now
+        generation.is_paused = generation.is_pause_over = False
+
+    def end_pauses(self, now: int) -> None:
+        """Resume the runs whose pauses have come to their end."""
+        for generation in self.generations:
+            if generation.is_pause_over:
+                self._resume(generation, now)
 
     def close(self, generation: Generation, state: str) -> int:
         """End a run from outside: what waits is gone, what is held may still end well."""
         generation.takes_seeds = False
         if generation.state != "running":
             return 0
-        generation.state, generation.is_paused = state, False
+        generation.state = state
+        generation.is_paused = generation.is_pause_over = False
         gone = sum(generation.ledger.pop(name, 0) for name in ("queued", "delayed", "spilled"))
         generation.spills.clear()
         generation.ledger["stopped" if state == "stopping" else "expired"] += gone
@@ -459,8 +484,9 @@ class Model:
         """Nothing is known of a crawl any more, but that its run numbers are used."""
         self.run_floor = max(self.run_floor, self.latest.pop(crawl).run)
 
-    def finish(self, generation: Generation) -> None:
+    def finish(self, generation: Generation, now: int) -> None:
         """Its ending was published."""
+        generation.ended_at = now
         endings = {"running": "finished", "stopping": "stopped", "expiring": "expired"}
         generation.state = endings[generation.state]
         self.owed[f"crawl_{generation.state}", generation.crawl, generation.run] += 1

@@ -37,6 +37,8 @@ class Generation:
     takes_seeds: bool = True
     over_time: bool = False
     is_paused: bool = False
+    is_pause_over: bool = False
+    """Whether the time at which its pause ends by itself has come."""
     top: int | None = None
     """Highest priority of a seed of the run."""
     shift: int = 0
@@ -53,6 +55,13 @@ class Generation:
     """Latest timestamp of a seed of the run, by Kafka partition."""
     expires_by: tuple[int, int, int] = (0, 0, 0)
     """Time, partition and offset of the seed that says when the run's time is over."""
+
+    ended_at: int = 0
+    """When its latest run came to its end."""
+    remember: int | None = None
+    """Seconds for which its dedupe outlives a finished run, as seeds have said."""
+    remember_by: tuple[int, int, int] = (0, 0, 0)
+    """Time, partition and offset of the seed that says so."""
 
     @property
     def is_open(self) -> bool:
@@ -154,7 +163,7 @@ class Domain:
         rule = self.rule
         hits, window, bucket = rule.effective_hits, int(rule.window_s * 1000), bucket_ms(rule)
         room = rule.concurrency - concurrent
-        if hits == 0 or room <= 0:
+        if hits == 0 or room <= 0 or rule.is_paused:
             return 0
         old = [at for at in self.sends if at <= self.ruled_since]
         counted = [at for at in self.sends if at > self.ruled_since]

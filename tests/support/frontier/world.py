@@ -41,6 +41,8 @@ RULES = (
     ThrottleRule(hits=5, window_s=1),
     ThrottleRule(hits=3, window_s=2, moderated=False),
     ThrottleRule(hits=100, window_s=0.001, moderated=False, concurrency=2),
+    ThrottleRule(hits=5, window_s=1, paused_until=1),
+    ThrottleRule(hits=5, window_s=1, paused_until=4_000_000_000),
     ThrottleRule(hits=0, window_s=1),
 )
 

@@ -17,7 +17,7 @@ from crawlstream.model.effects import Effect, Seed
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.request import RequestLimits
 from crawlstream.plugins.requests import Router
-from crawlstream.wire.stored import encode_entry, encode_seed
+from crawlstream.wire.stored import decode_entry, encode_entry, encode_seed
 from kafka_monitor.plugins.scraper import LONGEST_PATTERN, PATTERNS, ScraperHandler
 
 BASE: dict[str, Any] = {"url": "http://a.example/", "appid": "app", "crawlid": "one"}
@@ -38,6 +38,9 @@ _OTHERS = st.fixed_dictionaries(
         "body": st.sampled_from([None, "text"]),
         "uuid": st.sampled_from(["u1", "u2"]),
         "expires": st.sampled_from([0, 4_000_000_000]),
+        "remember": st.sampled_from([None, 0, 60]),
+        "etag": st.sampled_from([None, '"a"', '"b-gzip"']),
+        "last_modified": st.sampled_from([None, "Sun, 06 Nov 1994 08:49:37 GMT", "yesterday"]),
         "occasion": st.sampled_from(
             [
                 None,
@@ -90,6 +93,18 @@ def test_little_is_remembered() -> None:
     for number in range(PATTERNS + 1):
         effect_of(router, {**BASE, "crawlid": f"c{number}"})
     assert len(handler._patterns) == 1
+
+
+def test_seeds_that_differ_in_what_is_known_of_them_are_alike() -> None:
+    """Where each seed has a validator, all are of one shape, and keep their own."""
+    router = Router([handler := ScraperHandler()], RequestLimits())
+    for number in range(3):
+        fields = {**BASE, "url": f"http://a.example/{number}", "etag": f'"{number}"'}
+        seed = effect_of(router, fields)
+        assert isinstance(seed, Seed)
+        assert decode_entry(seed.entry).headers == {"If-None-Match": f'"{number}"'}
+    assert len(handler._patterns) == 1
+    assert not handler._around
 
 
 @pytest.mark.parametrize(

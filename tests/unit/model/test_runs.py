@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crawlstream.keys import Topics
@@ -72,11 +74,16 @@ def test_a_stop_covers_what_came_before_it() -> None:
 
 def test_a_mark_comes_back_as_it_was() -> None:
     """And its key tells runs and stops apart, whatever the ids hold."""
-    marks = [mark(RUNNING, 2, here=7), mark(STOP, here=5, at_ms=1000)]
+    marks = [
+        mark(RUNNING, 2, here=7),
+        mark(STOP, here=5, at_ms=1000),
+        replace(mark(PAUSE, here=5, at_ms=1000), until=2_000),
+    ]
     assert [decode(encode(one)) for one in marks] == marks
     assert [Topics.run_key(one) for one in marks] == [
         b"link:app%3A1:one:2",
         b"link:app%3A1:one:stop",
+        b"link:app%3A1:one:pause",
     ]
     for garbage in (b"[]", b"{}", b'{"run": null}'):
         with pytest.raises(ValueError, match="not a run state"):
@@ -91,6 +98,8 @@ def test_a_pause_holds_until_it_is_taken_back() -> None:
     ]
     (resumed,) = Past([running, pause, mark(RESUME, here=11, at_ms=2000)]).fates()
     assert not resumed.is_paused
+    (for_now,) = Past([running, replace(pause, until=2_000)]).fates()
+    assert for_now == Fate(crawl=CRAWL, run=2, is_over=False, is_paused=True, paused_until=2_000)
     (later,) = Past([pause, mark(RUNNING, 3, here=9)]).fates()
     assert not later.is_paused, "the pause was of an earlier run"
 
@@ -101,3 +110,11 @@ def test_a_pause_is_kept_beside_the_stop_and_the_run() -> None:
     keys = [Topics.run_key(one) for one in marks]
     assert len(set(keys[:3])) == 3
     assert keys[2] == keys[3]
+
+
+@pytest.mark.parametrize("remember", [None, 0, 86_400])
+def test_what_a_crawl_was_told_to_remember_comes_back_with_its_run(remember: int | None) -> None:
+    """The mark of a beginning has it, as far as seeds of earlier runs have said so."""
+    began = RunMark(crawl=CRAWL, state=RUNNING, run=2, positions={HERE: 7}, remember=remember)
+    assert decode(encode(began)) == began
+    assert Past([began]).fates() == [Fate(crawl=CRAWL, run=2, is_over=False, remember=remember)]

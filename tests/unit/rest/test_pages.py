@@ -431,11 +431,16 @@ def test_a_domain_that_fails_is_not_busy() -> None:
 
 
 def test_every_field_of_a_crawl_request_can_be_given() -> None:
-    """The form has an input for each, by its name on the wire; an occasion is of programs."""
+    """The form has an input for each, by its name on the wire, but for what is of programs."""
     values = _values("1")["submit.html"]
     elements = Seen(bytes(render("submit.html", client=OPERATOR, **values).body)).elements
     names = {attributes.get("name") for _, attributes in elements}
-    assert {one.name for one in fields(CrawlRequest)} - names == {"url", "occasion"}
+    assert {one.name for one in fields(CrawlRequest)} - names == {
+        "url",
+        "occasion",
+        "etag",
+        "last_modified",
+    }
 
 
 def test_a_repetition_is_filled_with_what_was_fed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as some
 
 from crawlstream.cli.throttle import set_rule
 from crawlstream.errors import BadTable
+from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule
 from crawlstream.throttle.parse import table_of
@@ -51,11 +53,22 @@ def test_redis_is_given_whole_numbers() -> None:
     assert ThrottleRule(hits=-5, window_s=-1, concurrency=-1).applied() == "0 1 1 1"
 
 
+def test_a_pause_is_given_to_redis_as_it_is() -> None:
+    """A time is cut nowhere; a rule without one reads as it did before there were pauses."""
+    paused = ThrottleRule(hits=5, window_s=1, paused_until=LATEST)
+    assert paused.applied() == f"5 1000 1 8 {LATEST}"
+    assert ThrottleRule.of_applied(paused.applied()) == paused
+    assert replace(paused, paused_until=0).applied() == "5 1000 1 8"
+
+
 def test_a_rule_in_words() -> None:
     """What is allowed, not how it is written."""
     assert str(ThrottleRule(hits=20, window_s=60, scale=0.5)) == "10 per 60 s, evenly, 8 at a time"
     bursts = ThrottleRule(hits=1_000_000, window_s=0.5, moderated=False)
     assert str(bursts) == "1000000 per 0.5 s, in bursts, 8 at a time"
+    paused = replace(bursts, paused_until=LATEST)
+    assert str(paused) == f"{bursts}, paused until 9999-12-31 23:59:59 UTC"
+    assert (paused.is_paused, str(replace(bursts, paused_until=1))) == (True, str(bursts))
 
 
 def test_people_can_set_every_field() -> None:

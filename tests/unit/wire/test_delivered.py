@@ -91,6 +91,10 @@ def test_no_charset_changes_a_body(body: bytes, encoding: str, most: int) -> Non
         (changed(id="absent"), r"\$.id: missing"),
         (changed(id=""), r"\$.id: expected 1 to 1000 characters"),
         (changed(id=5), r"\$.id: expected text"),
+        (
+            changed(response_url="file:///a"),
+            r"\$.response_url: expected a URL that begins with http",
+        ),
         (changed(run="1"), r"\$.run: expected an integer"),
         (changed(run=True), r"\$.run: expected an integer"),
         (changed(run=1 << 63), r"\$.run: expected an integer of 64 bits"),

@@ -131,6 +131,8 @@ def test_info_about_a_crawl() -> None:
         "filtered": {"duplicate": 7},
         "started": 1795251000,
         "last_activity": 1795251150,
+        "remember": None,
+        "counted": 0,
     }
     assert record == known | ledger
 
@@ -181,6 +183,8 @@ def test_steering_is_answered_with_the_run_that_it_meant(name: str) -> None:
     ids = {"appid": "app", "crawlid": "job", "spiderid": "link", "uuid": "u"}
     expected = {"action": name, "server_time": NOW, "run": 3, **ids}
     assert record == expected | ({"priority": 7} if name == "reprioritize" else {})
+    hour = read(replies.steered(replace(asked, until=NOW + 3600), run=3, server_time=NOW))
+    assert hour == record | ({"until": NOW + 3600} if name == "pause" else {})
     unknown = read(replies.steered(asked, run=None, server_time=NOW))
     assert unknown["error"] == "no such crawl is under way"
     nameless = read(replies.steered(replace(asked, crawlid=None), run=None, server_time=NOW))

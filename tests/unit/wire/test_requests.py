@@ -68,6 +68,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "domain_max_pages": 2000,
         "max_pages": 10,
         "expires": 2_000_000_000,
+        "remember": 86_400,
         "not_before": 1.5,
         "useragent": "test-agent",
         "cookie": "a=b; c=d",
@@ -75,6 +76,8 @@ def test_a_crawl_request_carries_every_field() -> None:
         "headers": {"X-Token": "t"},
         "method": "POST",
         "body": "grüße",
+        "etag": None,
+        "last_modified": None,
         "attrs": {"deep": [{"n": 1}]},
         "obey_robots": True,
         "uuid": "u-1",
@@ -97,7 +100,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 16
+    assert len(nulls) == 19
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -187,6 +190,16 @@ REFUSED = [
     (CRAWL, {"method": "CONNECT"}),
     (CRAWL, {"obey_robots": 1}),
     (CRAWL, {"uuid": ""}),
+    (CRAWL, {"remember": -1}),
+    (CRAWL, {"remember": 2_592_001}),
+    (CRAWL, {"remember": 1.5}),
+    (CRAWL, {"etag": ""}),
+    (CRAWL, {"etag": "a" * 1001}),
+    (CRAWL, {"etag": '"a"\r\nX: y'}),
+    (CRAWL, {"etag": '"a"', "method": "POST"}),
+    (CRAWL, {"last_modified": "yesterday"}),
+    (CRAWL, {"last_modified": "Sun, 99 Nov 1994 08:49:37 GMT"}),
+    (CRAWL, {"last_modified": "Sun, 06 Nov 1994 08:49:37 GMT\r\nX: y"}),
     (CRAWL, {"ts": 1.0}),
     (CRAWL, {"unknown": 1}),
     (ACTION, {"action": "explode"}),
@@ -239,6 +252,15 @@ def test_ids_may_be_any_printable_text() -> None:
     request = decode(raw(CRAWL, appid="my app", crawlid="job:" + "ü" * 36, spiderid=""))
     assert isinstance(request, CrawlRequest)
     assert request.crawlid == "job:" + "ü" * 36
+
+
+def test_what_is_remembered_is_bounded_by_the_operator() -> None:
+    """Up to the setting it is accepted, beyond it the setting is named."""
+    limits = RequestLimits(max_remember=60)
+    for told in (60, 0, None):
+        assert isinstance(decode(raw(CRAWL, remember=told), limits=limits), CrawlRequest)
+    found = refusal(raw(CRAWL, remember=61), limits)
+    assert "CRAWLSTREAM_MAX_REMEMBER" in found.problems[0]
 
 
 def test_the_depth_is_bounded_by_the_operator() -> None:

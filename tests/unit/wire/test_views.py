@@ -69,7 +69,8 @@ def test_a_table_has_its_default_beside_its_domains() -> None:
         default=ThrottleRule(hits=10, window_s=60), rules=rules, blacklist=frozenset({"z", "y"})
     )
     told = _told(views.throttle_table(table))
-    shown = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8, "moderated": False}
+    shown: dict[str, Any] = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8}
+    shown |= {"moderated": False, "paused_until": 0}
     assert told == {
         "default": {**shown, "hits": 10, "window": 60, "moderated": True},
         "domains": {"a.test": shown, "b.test": shown},
@@ -86,13 +87,14 @@ def test_a_domain_tells_what_its_rule_allows() -> None:
     rule = ThrottleRule(hits=3, window_s=1.5, moderated=False)
     told = _told(views.domain(DomainReport(domain="a.test", rule=rule, **zero)))
     shown = {"hits": 3, "window_s": 1.5, "is_moderated": False, "concurrency": 8}
+    shown |= {"paused_until": 0}
     assert told == {"domain": "a.test", **zero, **shown}
     told = _told(views.domain(DomainReport(domain="a.test", rule=None, **zero)))
     assert told == {"domain": "a.test", **zero, **dict.fromkeys(shown)}
 
 
 def test_a_process_tells_all_that_it_says_of_itself() -> None:
-    """Every field of it, under its own name."""
+    """Every field of it, under its own name; pipelines have a view of their own."""
     told = _told(views.process(Process(kind="crawler", spider="link", values={"MAX_DEPTH": "9"})))
-    assert told.keys() == {field.name for field in fields(Process)}
+    assert told.keys() == {field.name for field in fields(Process)} - {"pipelines"}
     assert (told["kind"], told["values"]) == ("crawler", {"MAX_DEPTH": "9"})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from crawlstream.chaos.facts import ENDS, Facts, FedCrawl, Record, Rule, Strike, Violation, identity
+from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
 from crawlstream.chaos.witness import ENDINGS
 from crawlstream.demo.visits import STAMP_TOLERANCE_S
 
@@ -314,4 +315,5 @@ LAWS: Mapping[str, Law] = {
     "complete only after Kafka": acknowledged_first,
     "every question is answered": everything_answered,
     "robots.txt is obeyed": robots_obeyed,
+    **OF_PIPELINES,
 }

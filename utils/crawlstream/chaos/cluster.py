@@ -13,7 +13,7 @@ import sys
 import time
 from asyncio import Lock
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from math import inf
@@ -26,6 +26,8 @@ from redis.exceptions import RedisError
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream.chaos.facts import FedCrawl, Rule
+from crawlstream.chaos.pipelines.described import describe, readers
+from crawlstream.chaos.pipelines.reading import StoreReader
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.proxy import Proxy
 from crawlstream.chaos.recorder import AccessLogReader, KafkaLogs, Recorder
@@ -84,9 +86,21 @@ class ChaosCluster:
     done on threads, one for each server, which it ends with.
     """
 
-    def __init__(self, home: Path, *, pages: int, hosts: int, seed: int, workers: int = 2) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        pages: int,
+        hosts: int,
+        seed: int,
+        workers: int = 2,
+        pipelines: int = 0,
+    ) -> None:
+        """``pipelines``: so many processes of them, none by default."""
         self.home = home
         self.workers = workers
+        self.pipelines = pipelines
+        self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
         self._shape: Mapping[str, Any] = {
             "hosts": hosts, "pages": pages, "seed": seed, "first_host": _FIRST_HOST,
             # So many that some are under way whenever a fault strikes.
@@ -102,7 +116,7 @@ class ChaosCluster:
         self.site_log = AccessLogReader(home / "logs" / "visits.jsonl")
         self.extra_logs = itertools.count()
         """Numbers for the logs of processes that supervisor does not know."""
-        self._places = itertools.cycle(range(30, 40))
+        self._places = itertools.cycle(range(20, 30))
         self._hands: dict[str, ThreadPoolExecutor] = {}
         self._stack = AsyncExitStack()
         self._frozen: set[int] = set()
@@ -256,6 +270,7 @@ class ChaosCluster:
             **environment_without_settings(os.environ),
             **SETTINGS,
             **_ROUND_SETTINGS,
+            **(describe(self.home) if self.pipelines else {}),
             "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",
             "REDIS_HOST": "127.0.0.1",
             "REDIS_PORT": str(self.proxies["redis"].port),
@@ -263,7 +278,8 @@ class ChaosCluster:
         }
 
     def _start_cluster(self) -> None:
-        self.local.start(spiders={"link": self.workers}, tied=True)
+        pipelines = max(1, self.pipelines)
+        self.local.start(spiders={"link": self.workers}, pipelines=pipelines, tied=True)
 
     async def _start_site(self) -> None:
         web = self.web

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from crawlstream.chaos.pipelines.stored import Stored
 from crawlstream.chaos.witness import SeenRecord
 from crawlstream.demo.visits import Visit
 from crawlstream.errors import CrawlstreamError
@@ -110,6 +111,13 @@ class Facts:
     """Ids of the questions that want an answer."""
     leaks: Mapping[str, int] = field(default_factory=dict)
     """What the frontier's own balance found wrong, by name."""
+
+    stores: Sequence[Stored] = ()
+    """What pipelines have stored; none where no pipeline ran."""
+    unreadable: Sequence[str] = ()
+    """Places of records on the topic of results that are none: TOPIC-PARTITION-OFFSET."""
+    undelivered: frozenset[str] = frozenset()
+    """Keys of what pipelines could not deliver."""
 
     def on(self, topic: str, crawlid: str) -> Sequence[Record]:
         """Records of one crawl on one topic, in the order in which they were read."""

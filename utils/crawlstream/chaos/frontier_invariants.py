@@ -88,6 +88,7 @@ async def check(redis: Redis) -> Dump:
             _check_indexes(state, spider, index)
     _check_bands(state)
     _check_throttle(state)
+    _check_pauses(state)
     _check_delayed(state)
     _check_owners(state)
     return state
@@ -152,6 +153,18 @@ def _check_ledger(state: Dump) -> None:
             totals[name] += counts[name]
     for name, value in state.get("totals").items():
         _require(int(value) == totals[name.decode()], name, value, totals)
+
+
+def _check_pauses(state: Dump) -> None:
+    """Each pause that ends by itself is of a run under way that is paused until then."""
+    until = {
+        c.encode(): fields[b"paused_until"]
+        for (c,), fields in state.named("x")
+        if b"paused_until" in fields
+    }
+    _require(until == state.get("pauses"), until, state.get("pauses"))
+    for c in until:
+        _require(_is_running(state, c.decode()) and b"paused" in state.get(f"x:{c.decode()}"), c)
 
 
 def _check_indexes(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient, NewPartitions
 from kafka.errors import KafkaError
 from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
 from redis.exceptions import RedisError
 
 from crawlstream.chaos.cluster import REDIS_BYTES, ChaosCluster
@@ -28,75 +28,14 @@ from crawlstream.chaos.extra_processes import (
     join_and_leave,
 )
 from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
+from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.truncated_log import lose_end_of_log
+from crawlstream.chaos.victims import ends, freezes, kills
 from crawlstream.keys import FrontierKeys
 from crawlstream.tasks import beside, wait_until
 
 _FOLLOW_EVERY_S = 0.3
 """How often the limit of a Redis that is kept full follows what it uses."""
-
-# Processes.
-
-
-def _kills(kind: str) -> Inject:
-    async def kill(context: FaultContext) -> Effect:
-        """Frozen first, so that what it holds can be counted when it dies."""
-        name, pid = await _frozen(context, kind)
-        in_flight = await leased(context) if kind == "crawler" else None
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        context.cluster.thaw(pid)
-        return Effect(name, in_flight)
-
-    return kill
-
-
-def _ends(kind: str) -> Inject:
-    async def end(context: FaultContext) -> Effect:
-        name, pid = await _victim(context, kind)
-        in_flight = await leased(context) if kind == "crawler" else None
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-        return Effect(name, in_flight)
-
-    return end
-
-
-def _freezes(kind: str) -> Inject:
-    async def freeze(context: FaultContext) -> Effect:
-        """Shorter than what makes the health listener kill it."""
-        name, pid = await _frozen(context, kind)
-        try:
-            in_flight = await leased(context) if kind == "crawler" else None
-            await asyncio.sleep(context.between(1, 12 if context.is_long else 3))
-        finally:
-            context.cluster.thaw(pid)
-        return Effect(name, in_flight)
-
-    return freeze
-
-
-async def _frozen(context: FaultContext, kind: str) -> tuple[str, int]:
-    """Some running process of a kind, stopped in mid-step."""
-    while True:
-        name, pid = await _victim(context, kind)
-        # Another fault may have been quicker.
-        with suppress(ProcessLookupError):
-            context.cluster.freeze(pid)
-            return name, pid
-
-
-async def _victim(context: FaultContext, kind: str) -> tuple[str, int]:
-    """Some running process of a kind: its name and process id."""
-    async with asyncio.timeout(BACK_S):
-        while True:
-            running = [p for p in await context.cluster.processes(kind) if p.state == "RUNNING"]
-            if running:
-                victim = context.random.choice(running)
-                assert victim.pid is not None
-                return victim.name, victim.pid
-            await asyncio.sleep(0.1)
-
 
 # Servers.
 
@@ -291,13 +230,15 @@ async def break_rules(context: FaultContext) -> Effect:
 
 def _spoil(cluster: ChaosCluster, how: str, seconds: float) -> None:
     client = KazooClient(",".join(cluster.settings.zookeeper_hosts))
-    client.start(30)
+    # Another fault may have ZooKeeper in its hands: what was spoilt is mended all the same.
+    patiently = KazooRetry(max_tries=-1, deadline=BACK_S, max_delay=1)
+    client.start(BACK_S)
     try:
         path = cluster.settings.throttle_path
-        kept, _ = client.get(path)
-        client.set(path, b"" if how == "emptied" else b"domains: [: {")
+        kept, _ = patiently(client.get, path)
+        patiently(client.set, path, b"" if how == "emptied" else b"domains: [: {")
         time.sleep(seconds)
-        client.set(path, kept)
+        patiently(client.set, path, kept)
     finally:
         client.stop()
         client.close()
@@ -312,9 +253,9 @@ def _faults() -> list[Fault]:
     found = []
     for kind in _KINDS:
         found += [
-            Fault(f"kill-{kind}", f"kill -9 of a {kind}", _kills(kind)),
-            Fault(f"freeze-{kind}", f"SIGSTOP of a {kind} for seconds, then CONT", _freezes(kind)),
-            Fault(f"end-{kind}", f"TERM of a {kind}", _ends(kind)),
+            Fault(f"kill-{kind}", f"kill -9 of a {kind}", kills(kind)),
+            Fault(f"freeze-{kind}", f"SIGSTOP of a {kind} for seconds, then CONT", freezes(kind)),
+            Fault(f"end-{kind}", f"TERM of a {kind}", ends(kind)),
         ]
     for name in _SERVERS:
         found += [
@@ -364,5 +305,6 @@ FAULTS: Mapping[str, Fault] = {
         ),
         Fault("wrong-clock", "two more crawlers, an hour fast and an hour slow", err_in_time),
         Fault("rebalance", "one more kafka-monitor comes and goes", join_and_leave),
+        *OF_PIPELINES,
     )
 }

@@ -20,7 +20,8 @@ from crawlstream.local.probes import PROBES
 from crawlstream.local.servers import Server
 from crawlstream.local.tether import die_with_parent
 
-_START_TIMEOUT_S = 60
+_START_TIMEOUT_S = 240
+"""However busy the machine is; one that has ended is not waited for."""
 _QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """They end before the JVM's better compiler would pay."""
 
@@ -127,8 +128,11 @@ class RunningServer(Program):
         """Return when the server answers; SetupError with the end of its log when it does not."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not PROBES[self.server.name](self.port):
-            if not self.is_running() or time.monotonic() > deadline:
-                raise SetupError(f"{self.server.name} did not start:\n{self.logged()[-2000:]}")
+            is_running = self.is_running()
+            if not is_running or time.monotonic() > deadline:
+                late = f"did not answer within {_START_TIMEOUT_S} s"
+                why = late if is_running else "has exited at its start"
+                raise SetupError(f"{self.server.name} {why}:\n{self.logged()[-2000:]}")
             time.sleep(0.05)
 
 

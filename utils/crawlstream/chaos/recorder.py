@@ -21,6 +21,7 @@ _BATCH = struct.Struct(">qiibIhi")
 """Kafka's record batch up to the number of its last record: base offset, length of the rest, …"""
 _BATCH_START = 12
 """Base offset and length themselves are not counted in the length."""
+_RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
     "appid", "attempt", "crawlid", "id", "recovered", "run", "status_code", "url",
 )  # fmt: skip
@@ -32,6 +33,8 @@ class Recorder(Witness):
     def __init__(self, hosts: str, prefix: str) -> None:
         self._by_crawl: defaultdict[str, list[Record]] = defaultdict(list)
         self._read_up_to: dict[tuple[str, int], int] = {}
+        self.unreadable: list[str] = []
+        """Places of records on the topic of results that are none: TOPIC-PARTITION-OFFSET."""
         super().__init__(hosts, prefix)
 
     def crawl(self, crawlid: str) -> Sequence[Record]:
@@ -47,6 +50,16 @@ class Recorder(Witness):
         ]
         for each in sent:
             each.get(60)
+
+    def feed_unreadable(self, count: int) -> None:
+        """Write records that are no results to their topic, and wait until Kafka has them."""
+        topic = f"{self._prefix}.{_RESULTS}"
+        for sent in [self._producer.send(topic, b'{"number": %d}' % n) for n in range(count)]:
+            sent.get(60)
+
+    def undelivered(self) -> frozenset[str]:
+        """Keys of the records that pipelines could not deliver."""
+        return frozenset(seen.key or "" for seen in super().records("undelivered"))
 
     def partitions(self) -> Sequence[int]:
         """Those of what is fed to."""
@@ -81,7 +94,9 @@ class Recorder(Witness):
         for record in records:
             topic = record.topic.removeprefix(self._prefix + ".")
             value = json.loads(record.value)
-            if topic == "crawled_firehose":
+            if topic == _RESULTS and "crawlid" not in value:
+                self.unreadable.append(f"{record.topic}-{record.partition}-{record.offset}")
+            if topic == _RESULTS:
                 value = {name: value[name] for name in _KEPT_OF_RESULT if name in value}
             seen = Record(
                 topic=topic,
@@ -93,7 +108,7 @@ class Recorder(Witness):
             )
             if crawlid := value.get("crawlid"):
                 self._by_crawl[str(crawlid)].append(seen)
-            if topic != "crawled_firehose":
+            if topic != _RESULTS:
                 self._seen.append(seen)
             self._read_up_to[seen.place] = record.offset + 1
 

@@ -208,6 +208,7 @@ class Round:
             for fed in self.fed:
                 await self._ended(fed)
             await wait_until(self._all_read, timeout_s=60, every_s=0.2)
+            await self._all_stored()
         facts = await self._facts()
         outcome = Outcome(
             scenario=self.name,
@@ -219,6 +220,8 @@ class Round:
         )
         for fed in self.fed:
             self.cluster.recorder.forget(fed.crawlid)
+        for reader, stored in zip(self.cluster.stores, facts.stores, strict=True):
+            reader.forget(stored)
         return outcome
 
     async def _ended(self, fed: FedCrawl) -> None:
@@ -228,6 +231,32 @@ class Round:
 
     def _all_read(self) -> bool:
         return self.cluster.recorder.has_read(self.cluster.logs.ends())
+
+    async def _all_stored(self) -> None:
+        """Wait until pipelines have told of every crawl; the auditor tells what is missing."""
+
+        def is_stored() -> bool:
+            ends = self._source()
+            return self._is_told() and all(r.has_stored(ends) for r in self.cluster.stores)
+
+        with suppress(TimeoutError):
+            await wait_until(is_stored, timeout_s=_END_S, every_s=0.5)
+        # What was told last is read last.
+        await wait_until(self._all_read, timeout_s=60, every_s=0.2)
+
+    def _source(self) -> Mapping[int, int]:
+        """Where the topic of results ends, by partition."""
+        ends = self.cluster.logs.ends()
+        return {place[1]: end for place, end in ends.items() if place[0] == "crawled_firehose"}
+
+    def _is_told(self) -> bool:
+        """Whether each pipeline has told of each crawl."""
+        named = {reader.pipeline for reader in self.cluster.stores}
+        for fed in self.fed:
+            told = self.cluster.recorder.records("events", crawlid=fed.crawlid)
+            if named - {r.value["pipeline"] for r in told if r.value["event"] == "run_delivered"}:
+                return False
+        return True
 
     async def _sample(self) -> None:
         """Read the ledgers again and again, past the proxy, and Kafka's logs right after them."""
@@ -259,6 +288,12 @@ class Round:
             strikes=self.strikes,
             asked=frozenset(self.asked),
             leaks=await self._leaks(),
+            stores=[
+                await asyncio.to_thread(reader.read, self._source())
+                for reader in self.cluster.stores
+            ],
+            unreadable=self.cluster.recorder.unreadable,
+            undelivered=self.cluster.recorder.undelivered(),
         )
 
     async def _leaks(self) -> Mapping[str, int]:

@@ -18,12 +18,16 @@ from crawlstream.chaos import report
 from crawlstream.chaos.cluster import ChaosCluster
 from crawlstream.chaos.facts import RoundFailed, Violation
 from crawlstream.chaos.nemesis import FAULTS
+from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.rounds import Outcome, Round, Say
 from crawlstream.chaos.scenarios import SCENARIOS, Scenario, chosen
+from crawlstream.errors import SetupError
 from crawlstream.local.home import default_home
 from crawlstream.tasks import leaves_of
 
 WORKERS = 2
+PIPELINES = 2
+"""Processes of them, where one of the scenarios strikes them."""
 _PAGES_A_HOST = 40
 
 
@@ -49,6 +53,14 @@ class Options:
         ]
         faults = [name for name in names if name in FAULTS]
         return [*found, *([chosen(faults)] if faults else [])]
+
+    @property
+    def has_pipelines(self) -> bool:
+        """Whether pipelines are to store what is crawled."""
+        of_them = {fault.name for fault in OF_PIPELINES}
+        return any(each.has_pipelines for each in self.scenarios) or not of_them.isdisjoint(
+            _split(self.faults)
+        )
 
 
 def problem_of(faults: str) -> str | None:
@@ -77,7 +89,10 @@ class Runner:
         home = default_home().path / "chaos"
         hosts = min(100, max(2, pages // _PAGES_A_HOST))
         self._console.print(f"Starting servers, {WORKERS} crawlers and a site in {home}")
-        cluster = ChaosCluster(home, pages=pages, hosts=hosts, seed=1, workers=WORKERS)
+        pipelines = PIPELINES if options.has_pipelines else 0
+        cluster = ChaosCluster(
+            home, pages=pages, hosts=hosts, seed=1, workers=WORKERS, pipelines=pipelines
+        )
         async with cluster:
             until = time.monotonic() + options.seconds
             for number, scenario in enumerate(cycle(options.scenarios)):
@@ -161,7 +176,7 @@ async def _played(scenario: Scenario, round_: Round) -> Outcome:
     """One round; RoundFailed where the cluster, or a person's command, did not do its part."""
     try:
         return await scenario.play(round_)
-    except* (TimeoutError, RoundFailed) as failures:
+    except* (TimeoutError, RoundFailed, SetupError) as failures:
         why = "; ".join(map(str, leaves_of(failures)))
         raise RoundFailed(f"the round of {scenario.name} could not be played: {why}") from failures
 

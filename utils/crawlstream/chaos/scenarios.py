@@ -18,6 +18,7 @@ from crawlstream.chaos.extra_processes import death_of, extra_crawler, is_up
 from crawlstream.chaos.facts import FedCrawl, RoundFailed
 from crawlstream.chaos.faults import Effect, Fault, FaultContext, leased
 from crawlstream.chaos.nemesis import FAULTS, kept_full
+from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.rounds import Outcome, Round
 from crawlstream.chaos.truncated_log import lose_end_of_log
 from crawlstream.errors import CrawlstreamError
@@ -42,6 +43,8 @@ class Scenario:
     """A round that is shorter would be over before its faults."""
     rate: float = 0
     """Requests a host and second while faults strike; 0: so that the web lasts for the round."""
+    has_pipelines: bool = False
+    """Whether pipelines store what is crawled."""
 
     async def play(self, round_: Round) -> Outcome:
         """One round of it."""
@@ -295,6 +298,10 @@ def _at_once(faults: Sequence[Fault]) -> Script:
 _OF_NETWORKS = [
     name for name in FAULTS if name.startswith(("cut-", "slow-", "mute-", "half-open-"))
 ]
+_BESIDE_PIPELINES = (
+    *("kill-crawler", "die-at-step", "freeze-crawler", "kill-redis", "kill-kafka", "freeze-kafka"),
+    *("cut-kafka", "mute-kafka", "half-open-kafka"),
+)
 EVERY = [fault for fault in FAULTS.values() if fault.is_for_all]
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -365,9 +372,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario(
             "network",
             "a bad network before Redis and Kafka",
-            _in_turn(
-                *(name for name in FAULTS if name.startswith(("cut", "slow", "mute", "half")))
-            ),
+            _in_turn(*_OF_NETWORKS),
+        ),
+        Scenario(
+            "pipeline",
+            "processes and stores of pipelines struck while crawlers and Kafka are, too",
+            _at_once([*OF_PIPELINES, *_named(*_BESIDE_PIPELINES)]),
+            shortest_s=90,
+            has_pipelines=True,
         ),
         Scenario(
             "combined", "three faults at a time, of all kinds", partial(strike_at_once, EVERY)

@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 
 from crawlstream.tasks import wait_until
 
-OUTPUTS = ("crawled_firehose", "outbound_firehose", "events", "rejected")
+OUTPUTS = ("crawled_firehose", "outbound_firehose", "events", "rejected", "undelivered")
 ENDINGS = frozenset(("crawl_finished", "crawl_stopped", "crawl_expired"))
 
 

@@ -15,7 +15,7 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.common.client import cluster_redis
 from crawlstream.cli.common.columns import Column, cell, print_columns
 from crawlstream.cli.common.console import say, stdout_console
-from crawlstream.cli.common.times import moment
+from crawlstream.cli.common.times import moment, until
 from crawlstream.cli.common.which import crawled_spiders, waiting_for
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
@@ -105,4 +105,5 @@ def _state(crawl: CrawlState, spiders: Collection[str] | None) -> Text:
     """What it does, or whom it waits for."""
     if waits := waiting_for(crawl, spiders):
         return cell(waits, "red")
-    return cell(crawl.state, _COLOURS.get(crawl.state, "dim"))
+    ends = f" {until(crawl.paused_until)}" if crawl.paused_until else ""
+    return cell(crawl.state + ends, _COLOURS.get(crawl.state, "dim"))

@@ -14,7 +14,7 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.ask import ask, refusal
 from crawlstream.cli.common.console import say
-from crawlstream.cli.common.times import duration, moment
+from crawlstream.cli.common.times import duration, moment, until
 from crawlstream.cli.common.which import (
     crawled_spiders,
     no_crawler_of,
@@ -81,7 +81,7 @@ def rows_of(
         "crawl",
         f"{reply['crawlid']} of application {reply['appid']}, spider {spider}, run {reply['run']}",
     )
-    yield "state", no_crawler_of(spider) if lacks_crawler else reply["state"]
+    yield "state", no_crawler_of(spider) if lacks_crawler else _state(reply, now)
     yield "progress", _bar(ended, reply["admitted"])
     counts = f"{reply['done']:,} done, {reply['redirected']:,} redirected, {failed:,} failed"
     yield "pages", f"{counts}{_reasons(reply['failed'])}"
@@ -93,11 +93,19 @@ def rows_of(
     yield "pace", _pace(reply, ended, now=now)
     yield "started", moment(reply["started"], now=now)
     yield "active", moment(reply["last_activity"], now=now)
+    if reply.get("remember") is not None:
+        pages = counted(reply["counted"], "page")
+        yield "remembers", f"{pages}, for {duration(reply['remember'])} after a run"
     domains = sorted(reply["domains"].items(), key=lambda each: -each[1]["total"])
     for domain, backlog in domains[:_MOST_DOMAINS]:
         yield "queued at", f"{domain}: {counted(backlog['total'], 'page')}"
     if len(domains) > _MOST_DOMAINS:
         yield "", f"and {counted(len(domains) - _MOST_DOMAINS, 'domain')} more"
+
+
+def _state(reply: Mapping[str, Any], now: float) -> str:
+    ends = reply.get("paused_until")
+    return f"{reply['state']} {until(ends, now=now)}" if ends else str(reply["state"])
 
 
 def _bar(ended: int, admitted: int) -> str:

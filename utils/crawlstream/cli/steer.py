@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.ask import ask, refusal
 from crawlstream.cli.common.console import say
+from crawlstream.cli.common.times import seconds_of, until
 from crawlstream.cli.common.which import which_crawl
 from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
@@ -23,6 +25,15 @@ AppId = Annotated[
 ]
 Spider = Annotated[
     str | None, typer.Option("--spider", "-s", help="Spider, if several have such a crawl.")
+]
+ForHowLong = Annotated[
+    int | None,
+    typer.Option(
+        "--for",
+        parser=seconds_of,
+        metavar="TIME",
+        help="Resume by itself after this time: 90s, 45min, 1h, 2d. Default: only by hand.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -47,6 +58,7 @@ def stop(
 
 def pause(
     crawlid: Annotated[str, typer.Argument(metavar="CRAWL", help="Crawl to pause.")],
+    for_s: ForHowLong = None,
     appid: AppId = None,
     spider: Spider = None,
     as_json: AsJson = False,
@@ -54,12 +66,16 @@ def pause(
     """Pause a crawl: pages in flight are finished, no further pages are fetched.
 
     A paused crawl keeps its queued pages, accepts new seeds, and does not finish until it is
-    resumed.
+    resumed, by hand or at the end of --for.
 
-    Example: crawlstream pause 7f3a9c0b12de
+    Example: crawlstream pause 7f3a9c0b12de --for 1h
     """
-    reply = _ask("pause", crawlid, appid=appid, spider=spider)
-    _show(reply, f"Paused {crawlid}; resume it with `crawlstream resume {crawlid}`.", as_json)
+    aim = {} if for_s is None else {"until": int(time.time()) + for_s}
+    reply = _ask("pause", crawlid, appid=appid, spider=spider, **aim)
+    ends = f" {until(reply['until'])}" if "until" in reply else ""
+    sooner = "resume it sooner" if ends else "resume it"
+    sentence = f"Paused {crawlid}{ends}; {sooner} with `crawlstream resume {crawlid}`."
+    _show(reply, sentence, as_json)
 
 
 def resume(

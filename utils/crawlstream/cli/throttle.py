@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from rich.table import Table
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.client import cluster_redis
 from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.times import seconds_of
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.throttle_rules import SCOPES
@@ -91,6 +93,33 @@ def set_rule(domain: Domain, *, as_json: AsJson = False, **fields: float | None)
             f" `./crawlstream throttle get {domain}` shows its rule"
         )
     show_table(_run(_editor().set_rule(domain, **fields)), domain, as_json=as_json)
+
+
+@throttle.command("pause")
+def pause(
+    domain: Domain,
+    for_s: Annotated[
+        int,
+        typer.Option(
+            "--for", parser=seconds_of, metavar="TIME", help="How long: 90s, 45min, 1h, 2d."
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Pause a domain for some time: nothing is fetched from it, its queued pages are kept.
+
+    The pause is part of its rule; a domain without a rule gets a copy of the default rule.
+
+    Example: crawlstream throttle pause example.com --for 1h
+    """
+    until = int(time.time()) + for_s
+    show_table(_run(_editor().set_rule(domain, paused_until=until)), domain, as_json=as_json)
+
+
+@throttle.command("resume")
+def resume(domain: Domain, as_json: AsJson = False) -> None:
+    """End the pause of a domain."""
+    show_table(_run(_editor().set_rule(domain, paused_until=0)), domain, as_json=as_json)
 
 
 @throttle.command("rm")

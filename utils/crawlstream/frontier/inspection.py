@@ -6,6 +6,7 @@ ledger, and a record on the topics of results and events.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -114,13 +115,15 @@ class Inspector:
         answer = unpack(await self._scripts.run("survey", domain, MOST_BANDS, name))
         rule, unreported, under_way, not_before_ms, next_ms, queues, kept_for, *care = answer
         strikes, silences, unanswered_ms, crawl_delay_ms = map(int, care)
+        applied = ThrottleRule.of_applied(rule.decode()) if rule else None
+        paused_ms = 1000 * (applied.paused_until - time.time()) if applied else 0
         return DomainReport(
             domain=domain,
-            rule=ThrottleRule.of_applied(rule.decode()) if rule else None,
+            rule=applied,
             unreported=int(unreported),
             under_way=int(under_way),
             not_before_ms=int(not_before_ms),
-            next_ms=int(next_ms),
+            next_ms=max(int(next_ms), int(paused_ms)),
             strikes=strikes,
             silences=silences,
             unanswered_ms=unanswered_ms,

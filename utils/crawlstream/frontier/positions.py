@@ -107,7 +107,14 @@ class Positions:
         told = [*place, none_as(loss.until), loss.floor]
         behind = {**loss.behind, **({loss.kafka_partition: loss.until} if loss.until else {})}
         fates = [
-            [FrontierKeys.crawl_field(fate.crawl), fate.run, fate.is_over, fate.is_paused]
+            [
+                FrontierKeys.crawl_field(fate.crawl),
+                fate.run,
+                fate.is_over,
+                fate.is_paused,
+                fate.paused_until,
+                none_as(fate.remember),
+            ]
             for fate in loss.fates
         ]
         position = 0

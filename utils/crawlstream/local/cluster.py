@@ -75,10 +75,13 @@ class LocalCluster:
         self,
         *,
         spiders: Mapping[str, int] = _DEFAULT,
+        pipelines: int = 1,
         progress: Progress = lambda _states: None,
         tied: bool = False,
     ) -> None:
         """Start everything, with so many crawlers of each spider, and return when it is ready.
+
+        ``pipelines``: so many processes run the pipelines, if there is a file of them.
 
         A spider of the user's own is looked for from the current directory. ``tied``: it stops
         when the calling thread ends, whatever ends it. SetupError and ConfigError say what is in
@@ -86,7 +89,7 @@ class LocalCluster:
         """
         check_spiders(spiders, self.environment())
         crawlers = scaled((), spiders, self._layout.given)
-        self._layout = replace(self._layout, crawlers=crawlers)
+        self._layout = replace(self._layout, crawlers=crawlers, pipeline_processes=pipelines)
         self.home.prepare()
         with self._alone():
             self._supervisor.clear_up()

@@ -21,13 +21,14 @@ from pathlib import Path
 from crawlstream.boot.local_note import repository
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.home import Home
+from crawlstream.local.ports import OF_PIPELINES
 
 BUNDLED = frozenset({"link", "wandering"})
 MOST = 64
 """Crawlers of one spider."""
 
 _FIRST_OFFSET = 11
-"""Before it are the monitors and REST, in the row of metrics ports."""
+"""Before it are the monitors and REST, in the row of metrics ports; pipelines are in between."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """What supervisord takes for the name of a program."""
 _FINDS = ("CRAWLSTREAM_SPIDER_MODULES", "PYTHONPATH", "SCRAPY_SETTINGS_MODULE")
@@ -67,7 +68,7 @@ def scaled(
     """
     wanted = {f"crawler-{name}-{n + 1}": name for name in spiders for n in range(spiders[name])}
     kept = [each for each in crawlers if each.spider not in spiders or each.name in wanted]
-    taken = {each.offset for each in crawlers}
+    taken = {*OF_PIPELINES, *(each.offset for each in crawlers)}
     free = (offset for offset in count(_FIRST_OFFSET) if offset not in taken)
     like = {each.spider: each for each in crawlers}
     known = {each.name for each in kept}

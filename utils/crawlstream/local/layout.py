@@ -23,7 +23,7 @@ from crawlstream.local.crawlers import (
     note_targets,
 )
 from crawlstream.local.home import Home
-from crawlstream.local.ports import OFFSETS, Ports, taken
+from crawlstream.local.ports import OFFSETS, Ports, offset_of_pipeline, taken
 from crawlstream.local.probes import condition
 
 _NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "REDIS_HOST"}
@@ -46,6 +46,8 @@ class Layout:
     """Those that are to be started."""
     pipelines: Path | None = None
     """The file of the pipelines; None: none are run."""
+    pipeline_processes: int = 1
+    """How many run them, if there is such a file."""
 
     @property
     def local(self) -> frozenset[str]:
@@ -96,6 +98,8 @@ class Layout:
             return int(getattr(self.ports, kind))
         if kind in OFFSETS:
             return self.ports.metrics + OFFSETS[kind]
+        if kind == "pipeline":
+            return self.ports.metrics + offset_of_pipeline(name)
         offsets = {each.name: each.offset for each in crawlers_of(self.home)}
         return self.ports.metrics + offsets[name] if name in offsets else 0
 
@@ -148,9 +152,13 @@ class Layout:
             yield self.ports.redis, ("Redis", "CRAWLSTREAM_REDIS_PORT")
         yield self.ports.rest, ("REST", "CRAWLSTREAM_REST_PORT")
         for name, offset in OFFSETS.items():
-            if name == "pipeline" and self.pipelines is None:
-                continue
             yield self.ports.metrics + offset, _metrics_of(name)
+        for name in self._pipeline_names():
+            yield self.ports.metrics + offset_of_pipeline(name), _metrics_of(name)
+
+    def _pipeline_names(self) -> Sequence[str]:
+        count = 0 if self.pipelines is None else self.pipeline_processes
+        return [f"pipeline-{number + 1}" for number in range(count)]
 
     def note(self, crawlers: Sequence[Crawler]) -> None:
         """Write down which crawlers there are, for supervisord and for Prometheus."""
@@ -168,7 +176,7 @@ class Layout:
         return {
             **counts,
             "CRAWLSTREAM_SOCKET": str(self.home.socket),
-            "CRAWLSTREAM_LOCAL_PIPELINE": str(int(self.pipelines is not None)),
+            "CRAWLSTREAM_LOCAL_PIPELINE": str(len(self._pipeline_names())),
             "CRAWLSTREAM_CRAWLERS": include_pattern(self.home),
             "PATH": self._path(),
             # The home's folders must not pass for packages.

@@ -16,8 +16,19 @@ _RANGE = range(20_000, 32_000)
 
 _METRICS_BLOCK = 40
 
-OFFSETS = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2, "pipeline": 3}
+OFFSETS = {"kafka-monitor": 0, "redis-monitor": 1, "rest": 2}
 """Places in the row of metrics ports, as supervisord.conf writes them."""
+MOST_PIPELINES = 8
+"""Pipeline processes of one local cluster."""
+_BEFORE_PIPELINES = 30
+"""``pipeline-1`` has the next place."""
+OF_PIPELINES = range(_BEFORE_PIPELINES + 1, _BEFORE_PIPELINES + 1 + MOST_PIPELINES)
+"""Their places."""
+
+
+def offset_of_pipeline(name: str) -> int:
+    """The place of ``pipeline-NUMBER`` in the row of metrics ports."""
+    return _BEFORE_PIPELINES + int(name.rpartition("-")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,7 @@ class Ports:
     redis: int = 6379
     rest: int = 5343
     metrics: int = 5400
-    """The first of a row: kafka-monitor +0, redis-monitor, rest, pipeline +3, crawlers +11…"""
+    """The first of a row: kafka-monitor +0, redis-monitor, rest, crawlers +11…, pipelines +31…"""
 
     @classmethod
     def given(cls, environment: Mapping[str, str]) -> Ports:

@@ -202,7 +202,7 @@ def _info(told: Mapping[str, Any]) -> ProcessInfo:
 def _place(process: ProcessInfo) -> tuple[int, str, int]:
     """Servers first; the crawlers of a spider by their numbers."""
     spider, _, number = process.name.rpartition("-")
-    is_numbered = process.kind == "crawler"
+    is_numbered = process.kind in {"crawler", "pipeline"}
     return _KINDS.index(process.kind), spider, int(number) if is_numbered else 0
 
 

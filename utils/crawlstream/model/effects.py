@@ -156,6 +156,8 @@ class Seed:
     """Epoch seconds; 0: at once."""
     occasion: Occasion | None = None
     """The firing that it belongs to: what names it again changes nothing."""
+    remember: int | None = None
+    """Seconds for which dedupe outlives a finished run; None: what was said before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +176,8 @@ class Command:
     """The crawl to stop, pause, resume or reprioritize; None: nothing is done to any."""
     priority: int | None = None
     """Where ``reprioritize`` puts the best seed of the run."""
+    until: int = 0
+    """When a ``pause`` ends by itself, in epoch seconds; 0: it does not."""
     appid: str = ""
     occasion: Occasion | None = None
     """The firing that it belongs to, of a schedule of the application; as of a seed."""
@@ -308,6 +312,8 @@ class OutboxRecord:
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
+    remember: int | None = None
+    """What seeds of earlier runs had said, as the run began; see Seed."""
     hold: Hold | None = None
     """The page that failed, for ``page_failed``; None where its entry cannot be read."""
     entry: bytes = b""

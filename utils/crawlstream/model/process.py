@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 from crawlstream import __version__
@@ -55,6 +56,8 @@ class Process:
     values: Mapping[str, str] = field(default_factory=dict)
     """Settings that all its equals must have alike, by their variables."""
     activity: Activity = field(default_factory=Activity, compare=False)
+    pipelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
+    """What a process tells of each pipeline that it runs: see `stats.pipelines`."""
 
     @property
     def name(self) -> str:

@@ -90,6 +90,8 @@ class RequestLimits:
     """Smallest gap between two firings of a schedule."""
     max_schedule_bytes: int = 64 * 1024
     """Size of a schedule as JSON."""
+    max_remember: int = 30 * 24 * 3600
+    """Largest ``remember``, in seconds: some 9 bytes of Redis a URL for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,8 @@ class CrawlRequest:
     allow_regex: tuple[str, ...] | None = None
     deny_regex: tuple[str, ...] | None = None
     deny_extensions: tuple[str, ...] | None = None
+    remember: int | None = None
+    """Seconds for which dedupe outlives a finished run; None: as was said before."""
     expires: int = 0
     not_before: float = 0
     useragent: str | None = None
@@ -120,6 +124,8 @@ class CrawlRequest:
     headers: Mapping[str, str] | None = None
     method: str = "GET"
     body: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
     attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
     uuid: str | None = None
@@ -143,6 +149,8 @@ class ActionRequest:
     crawlid: str | None = None
     priority: int | None = None
     """Where ``reprioritize`` puts the best seed of the crawl."""
+    until: int | None = None
+    """When a ``pause`` ends by itself, in epoch seconds; None: it does not."""
     occasion: Occasion | None = None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 _MOST_APPLIED = 2**31 - 1
@@ -39,6 +40,8 @@ class RuleField:
     """Whether a domain's rule without it has the value of the default rule."""
     is_applied: bool = True
     """Whether the frontier is given it; False: another field carries it."""
+    is_time: bool = False
+    """Whether it is a moment in epoch seconds; 0: none."""
     attribute: str = ""
     kind: type = int
     default: Any = None
@@ -101,12 +104,19 @@ class RuleField:
         """A value as people see it."""
         if self.is_truth:
             return self.words[value]
+        if self.is_time:
+            return (
+                datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+                if value
+                else ""
+            )
         return f"{value:.12g} {self.unit}".rstrip()
 
     def applied(self, value: Any) -> int:
         """A value as the frontier keeps it: a whole number, within what can be counted."""
         scale = _PER_UNIT if self.kind is float else 1
-        return int(min(max(value, self.least) * scale, _MOST_APPLIED))
+        most = self.most if self.is_time else _MOST_APPLIED
+        return int(min(max(value, self.least) * scale, most))
 
     def from_applied(self, number: int) -> Any:
         """The value that the frontier keeps as this number."""

@@ -26,6 +26,11 @@ class RunMark:
     an ended one and of what was told the offsets behind the last that it covers."""
     at_ms: int = 0
     """Time of the record that told it."""
+    remember: int | None = None
+    """Of a running run, how long what its crawl has seen outlives it, in seconds, if seeds of runs
+    before it have said so."""
+    until: int = 0
+    """When a pause ends by itself, in epoch seconds; 0: it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,9 @@ class Fate:
     """The latest that Kafka knows of."""
     is_over: bool
     is_paused: bool = False
+    remember: int | None = None
+    paused_until: int = 0
+    """As of the mark of the pause."""
 
 
 class Past:
@@ -69,7 +77,9 @@ class Past:
                 crawl=crawl,
                 run=mark.run,
                 is_over=mark.state != RUNNING or self._was_stopped(mark),
-                is_paused=self._is_paused(mark),
+                is_paused=(pause := self._pause_of(mark)) is not None,
+                paused_until=pause.until if pause else 0,
+                remember=mark.remember,
             )
             for crawl, mark in self._latest.items()
         ]
@@ -90,9 +100,10 @@ class Past:
     def _was_stopped(self, mark: RunMark) -> bool:
         return _comes_after(self._stops.get(mark.crawl), mark)
 
-    def _is_paused(self, mark: RunMark) -> bool:
+    def _pause_of(self, mark: RunMark) -> RunMark | None:
+        """What paused a run, unless it was resumed."""
         told = self._pauses.get(mark.crawl)
-        return told is not None and told.state == PAUSE and _comes_after(told, mark)
+        return told if told and told.state == PAUSE and _comes_after(told, mark) else None
 
 
 def _order(mark: RunMark) -> tuple[int, bool, int]:

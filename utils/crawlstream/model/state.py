@@ -46,9 +46,15 @@ class CrawlState:
     redirected: int
     stopped: int
     expired: int
+    remember: int | None = None
+    """Seconds for which what it has seen outlives a finished run; None: as the operator has it."""
+    counted: int = 0
+    """Pages of all of its runs that page limits count, for as long as it is remembered."""
     spilled: int = 0
     """Admitted as far as is known; waiting in Kafka until Redis has room."""
     body_bytes: int = 0
+    paused_until: int = 0
+    """Epoch seconds at which its pause ends by itself; 0: it does not."""
     done_by_status: Mapping[str, int] = field(default_factory=dict)
     failed_by_reason: Mapping[str, int] = field(default_factory=dict)
     filtered_by_reason: Mapping[str, int] = field(default_factory=dict)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Annotated, Any, get_type_hints
 
+from crawlstream.model.request import LATEST
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.url import domain_key
 
@@ -63,15 +65,34 @@ class ThrottleRule:
         ),
     ] = DEFAULT_CONCURRENCY
 
+    paused_until: Annotated[
+        int,
+        RuleField(
+            "Time until which nothing is requested, in epoch seconds; 0: not paused.",
+            most=LATEST,
+            label="paused until",
+            flags="--paused-until",
+            phrase=", paused until {}",
+            is_inherited=False,
+            is_time=True,
+        ),
+    ] = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it allows nothing just now, by the clock of this machine."""
+        return self.paused_until > time.time()
+
     @property
     def effective_hits(self) -> int:
-        """Requests allowed in one window."""
+        """Requests allowed in one window, while the rule is not paused."""
         return int(self.hits * min(max(self.scale, 0.0), 1.0))
 
     def __str__(self) -> str:
         """The rule in words: ``10 per 60 s, evenly, 8 at a time``."""
         effective = replace(self, hits=self.effective_hits)
-        return "".join(f.phrase.format(f.shown(f.value_of(effective))) for f in RULE_FIELDS)
+        told = (f for f in RULE_FIELDS if not f.is_time or self.is_paused)
+        return "".join(f.phrase.format(f.shown(f.value_of(effective))) for f in told)
 
     def named(self) -> dict[str, Any]:
         """Its fields by their names in ZooKeeper."""
@@ -89,7 +110,8 @@ class ThrottleRule:
     def applied(self) -> str:
         """The rule as the frontier applies it: whole numbers, the scale within the hits."""
         effective = replace(self, hits=self.effective_hits)
-        return " ".join(str(one.applied(one.value_of(effective))) for one in _APPLIED)
+        fields = (one for one in _APPLIED if not one.is_time or one.value_of(self))
+        return " ".join(str(one.applied(one.value_of(effective))) for one in fields)
 
     @classmethod
     def of_applied(cls, text: str) -> ThrottleRule:

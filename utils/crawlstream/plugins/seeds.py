@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 from crawlstream.bus.records import Record
@@ -12,6 +13,7 @@ from crawlstream.model.crawl import CrawlKey, Entry, Profile
 from crawlstream.model.effects import Seed
 from crawlstream.model.profile import profile_below, profile_of
 from crawlstream.model.recurring.schedule import OCCASION_DAYS, Occasion
+from crawlstream.model.recurring.validators import conditions_of
 from crawlstream.model.request import CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import fingerprint, look_up_seed
 from crawlstream.wire import stored
@@ -32,7 +34,7 @@ def check_occasion(occasion: Occasion, record: Record) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A request whose URL and occasion do not matter: many seeds are like it."""
+    """A request whose URL, conditions and occasion do not matter: many seeds are like it."""
 
     request: CrawlRequest
     crawl: CrawlKey
@@ -54,23 +56,30 @@ class Pattern:
         record: Record,
         *,
         occasion: Occasion | None = None,
+        conditions: Mapping[str, str] = MappingProxyType({}),
     ) -> Seed:
         """The seed of a URL, named by the place of its record.
 
-        ``identity`` is its fingerprint by GET, where that is known. InvalidRequest refuses the
-        occasion.
+        ``identity`` is its fingerprint by GET, where that is known; ``conditions`` are the headers
+        that this seed alone has. InvalidRequest refuses the occasion.
         """
         if occasion is not None:
             check_occasion(occasion, record)
         like = self.request
         origin = f"{record.topic}-{record.partition}-{record.offset}"
-        if self.is_plain:
+        if self.is_plain and not conditions:
             identity, entry = identity or fingerprint(url), stored.encode_seed(url, origin)
         else:
             body = (like.body or "").encode()
             identity = fingerprint(url, like.method, body)
             entry = stored.encode_entry(
-                Entry(url=url, origin=origin, method=like.method, body=like.body)
+                Entry(
+                    url=url,
+                    origin=origin,
+                    method=like.method,
+                    headers=conditions,
+                    body=like.body,
+                )
             )
         return Seed(
             offset=record.offset,
@@ -83,6 +92,7 @@ class Pattern:
             profile=profile_below(self.profile, url),
             expires=like.expires,
             not_before=like.not_before,
+            remember=like.remember,
             occasion=occasion,
         )
 
@@ -96,4 +106,9 @@ def seed_fed(fields: Mapping[str, Any], record: Record, limits: RequestLimits) -
         raise InvalidRequest(Refusal.BAD_REQUEST, SCRAPER.schema.problems(fields))
     request: Any = SCRAPER.build(fields, limits)
     found = look_up_seed(fields["url"])
-    return Pattern.of(request).seed(*found, record, occasion=request.occasion)
+    return Pattern.of(request).seed(
+        *found,
+        record,
+        occasion=request.occasion,
+        conditions=conditions_of(request.etag, request.last_modified),
+    )

@@ -17,6 +17,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Activity, Complaint, Process
 from crawlstream.stats.complaints import MOST, latest_complaints
+from crawlstream.wire import jsontext
 
 BEAT_EVERY_S = 5.0
 ALIVE_S = 20
@@ -26,6 +27,8 @@ _VALUE = "="
 """Begins the fields of a heartbeat that are settings."""
 _COMPLAINT = "!"
 """Begins the fields of a heartbeat that are lines of its log, the latest first."""
+_PIPELINE = "|"
+"""Begins the fields of a heartbeat that tell of a pipeline, as JSON."""
 _SELF = psutil.Process()
 _INDEX_S = 24 * 3600
 """The index of a cluster that was switched off goes away with this time to live."""
@@ -61,11 +64,14 @@ class Heartbeat:
         process: Process,
         *,
         work: Callable[[], Work] | None = None,
+        pipelines: Callable[[], Mapping[str, Mapping[str, Any]]] = dict,
     ) -> None:
+        """``pipelines``: what is told of each that the process runs, always of the same ones."""
         self._redis = redis
         self._keys = keys
         self.process = process
         self._work = work
+        self._pipelines = pipelines
         self._measured: tuple[float, float] | None = None
         """Time and work done at the last beat."""
 
@@ -111,6 +117,7 @@ class Heartbeat:
             "in_flight": in_flight,
             "rss": _SELF.memory_info().rss,
             **{f"{_COMPLAINT}{number}": line for number, line in lines.items()},
+            **{_PIPELINE + name: jsontext.dumps(t) for name, t in self._pipelines().items()},
         }
 
     async def retire(self) -> None:
@@ -207,6 +214,11 @@ def _process(fields: dict[bytes, bytes]) -> Process:
         version=told["version"],
         activity=_activity_of(told),
         values={name[1:]: value for name, value in told.items() if name.startswith(_VALUE)},
+        pipelines={
+            name[1:]: cast("Mapping[str, Any]", jsontext.loads(value.encode()))
+            for name, value in told.items()
+            if name.startswith(_PIPELINE)
+        },
     )
 
 

@@ -35,7 +35,8 @@ def decode(value: bytes | None) -> Delivered:
     take = _Fields(record)
     page = {
         **{name: take(name, _name) for name in ("id", "appid", "crawlid")},
-        **{name: take(name, _text) for name in ("url", "response_url")},
+        "url": take("url", _text),
+        "response_url": take("response_url", _of_the_web),
         **{name: take(name, _whole) for name in ("run", "status_code")},
         **{name: take.maybe(name, _text) for name in _TEXTS},
         **{name: take.maybe(name, _flag) or False for name in _FLAGS},
@@ -138,6 +139,13 @@ def _is(value: Any, kind: type[T], wanted: str) -> T:
 
 def _text(value: Any) -> str:
     return _is(value, str, "text")
+
+
+def _of_the_web(value: Any) -> str:
+    """Archives know no other: a page that came from elsewhere could be written, but not read."""
+    if not _text(value).startswith(("http://", "https://")):
+        raise ValueError("expected a URL that begins with http:// or https://")
+    return _text(value)
 
 
 def _name(value: Any) -> str:

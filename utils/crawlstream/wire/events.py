@@ -57,6 +57,26 @@ def _account(event: RunDelivered) -> dict[str, Any]:
     }
 
 
+def decode_delivery(raw: bytes, pipeline: str) -> Mapping[str, Any] | None:
+    """The account of a run that a pipeline has told, with what later versions add; else None."""
+    if b'"run_delivered"' not in raw:
+        return None
+    try:
+        value = orjson.loads(raw)
+        is_ours = value["event"] == "run_delivered" and value["pipeline"] == pipeline
+        is_whole = all(isinstance(value[name], int) for name in _DELIVERED)
+        is_named = all(isinstance(value[name], str) for name in ("appid", "crawlid", "spiderid"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return value if is_ours and is_whole and is_named else None
+
+
+_DELIVERED = (
+    *("run", "server_time", "edition", "complete", "done", "read", "repeats", "delivered"),
+    "undelivered",
+)
+
+
 def encode_of_schedule(event: ScheduleEvent) -> bytes:
     """What happened to a schedule as UTF-8 JSON."""
     record: dict[str, Any] = {

@@ -68,6 +68,8 @@ def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time:
     record |= _cut(state)
     if state.expires:
         record["expires"] = str(state.expires)
+    if state.paused_until:
+        record["paused_until"] = state.paused_until
     return jsontext.dumps(record)
 
 
@@ -87,6 +89,8 @@ def steered(request: ActionRequest, *, run: int | None, server_time: int) -> byt
     record["run"] = run
     if request.name == "reprioritize":
         record["priority"] = request.priority
+    if request.name == "pause" and request.until:
+        record["until"] = request.until
     return jsontext.dumps(record)
 
 
@@ -249,4 +253,6 @@ def _ledger(state: CrawlState) -> _Record:
         "filtered": dict(state.filtered_by_reason),
         "started": int(state.started_at),
         "last_activity": int(state.last_activity),
+        "remember": state.remember,
+        "counted": state.counted,
     }

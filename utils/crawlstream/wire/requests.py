@@ -114,6 +114,8 @@ def encode(request: ActionRequest | ScheduleRequest | StatsRequest | ZookeeperRe
         record |= {"action": request.name, "spiderid": request.spiderid, "crawlid": request.crawlid}
         if request.priority is not None:
             record["priority"] = request.priority
+        if request.until is not None:
+            record["until"] = request.until
         if request.occasion is not None:
             record["occasion"] = asdict(request.occasion)
     elif isinstance(request, StatsRequest):

@@ -14,17 +14,22 @@ EPOCH_KEY, EPOCH = b"epoch", b"{}"
 
 def encode(mark: RunMark) -> bytes:
     """A mark as UTF-8 JSON."""
-    return jsontext.dumps(
-        {
-            "spiderid": mark.crawl.spiderid,
-            "appid": mark.crawl.appid,
-            "crawlid": mark.crawl.crawlid,
-            "run": mark.run,
-            "state": mark.state,
-            "positions": dict(mark.positions),
-            "at_ms": mark.at_ms,
-        }
-    )
+    record: dict[str, Any] = {
+        "spiderid": mark.crawl.spiderid,
+        "appid": mark.crawl.appid,
+        "crawlid": mark.crawl.crawlid,
+        "run": mark.run,
+        "state": mark.state,
+        "positions": dict(mark.positions),
+        "at_ms": mark.at_ms,
+    }
+    return jsontext.dumps(record | _of_some(mark))
+
+
+def _of_some(mark: RunMark) -> dict[str, Any]:
+    """What few marks have."""
+    remember = {} if mark.remember is None else {"remember": mark.remember}
+    return remember | ({"until": mark.until} if mark.until else {})
 
 
 def decode(value: bytes) -> RunMark:
@@ -37,6 +42,8 @@ def decode(value: bytes) -> RunMark:
             state=record["state"],
             positions={place: int(at) for place, at in record["positions"].items()},
             at_ms=int(record["at_ms"]),
+            remember=record.get("remember"),
+            until=int(record.get("until", 0)),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a run state: {value[:40]!r}") from error

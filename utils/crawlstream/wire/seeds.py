@@ -11,6 +11,7 @@ from typing import Any
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.recurring.schedule import Occasion
+from crawlstream.model.recurring.validators import is_http_date
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import seed_url
 from crawlstream.wire import jsontext
@@ -21,6 +22,7 @@ _PAIRS = frozenset({"headers", "cookies"})
 _UNLIMITED = frozenset({"domain_max_pages", "max_pages"})
 """Fields in which 0 means the same as null."""
 _TIMES = frozenset({"expires", "not_before"})
+_CONDITIONS = ("etag", "last_modified")
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -64,8 +66,24 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
         _refuse_if(Refusal.BAD_REGEX, _bad_expressions(values, limits))
     if not _PAIRS.isdisjoint(values):
         _refuse_if(Refusal.BAD_HEADER, _bad_pairs(values, limits))
+    check_conditions(values)
     _make_plain(values)
     return CrawlRequest(**values)
+
+
+def check_conditions(values: Mapping[str, Any]) -> None:
+    """InvalidRequest where what is known of a page cannot be asked with."""
+    date = values.get("last_modified")
+    if date is not None and not is_http_date(date):
+        problem = (
+            "$.last_modified: must be an HTTP date, as the site has sent it"
+            " (Sun, 06 Nov 1994 08:49:37 GMT)"
+        )
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+    if values.get("method", "GET") in {"GET", "HEAD"}:
+        return
+    told = [f"$.{name}: needs the method GET or HEAD" for name in _CONDITIONS if values.get(name)]
+    _refuse_if(Refusal.BAD_REQUEST, told)
 
 
 def _make_plain(values: dict[str, Any]) -> None:
@@ -83,6 +101,12 @@ def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:
         problem = (
             f"$.maxdepth: must be at most {limits.max_depth} in this cluster"
             " (CRAWLSTREAM_MAX_DEPTH)"
+        )
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+    if (values.get("remember") or 0) > limits.max_remember:
+        problem = (
+            f"$.remember: must be at most {limits.max_remember} seconds in this cluster"
+            " (CRAWLSTREAM_MAX_REMEMBER)"
         )
         raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
     attrs = values.get("attrs")

@@ -105,6 +105,8 @@ def limits_of(report: DomainReport) -> str:
         return "no rule is known yet, so nothing is fetched"
     if not report.rule.effective_hits:
         return "blocked, so nothing is fetched"
+    if report.rule.is_paused:
+        return f"{report.rule}, so nothing is fetched"
     backs_off = f"; backs off after {report.strikes} refusals" if report.strikes else ""
     next_s = report.next_ms / 1000
     return f"{report.rule}; next request in {next_s:.1f} s at the earliest{backs_off}"
@@ -148,7 +150,10 @@ def counted(reasons: Mapping[str, int]) -> str:
 
 def process(one: Process) -> View:
     """A process; ``values`` are the settings that its equals have, too."""
-    return asdict(one)
+    told = asdict(one)
+    # They have a view of their own.
+    del told["pipelines"]
+    return told
 
 
 def run(one: CrawlRun) -> View:

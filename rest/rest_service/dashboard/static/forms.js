@@ -47,6 +47,7 @@ const KINDS = {
   lines: linesOf,
   pairs: (text) => Object.fromEntries(linesOf(text).map(pairOf)),
   json: jsonOf,
+  ahead: (text) => Math.floor(Date.now() / 1000) + Number(text),
   time: (text) => Math.floor(new Date(text).getTime() / 1000),
 };
 

@@ -128,6 +128,71 @@ async def test_a_feed_in_the_last_moment_keeps_dedupe(bench: Bench) -> None:
     assert (await bench.state()).filtered_by_reason == {"duplicate": 1}
 
 
+async def _finish(bench: Bench) -> None:
+    await bench.worker.crawl_all()
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+
+
+async def test_a_crawl_may_remember_for_longer_or_less(bench: Bench) -> None:
+    """The latest seed that says so rules, over runs as well; others change nothing."""
+    await bench.feed.seeds("a/1", remember=5_400)
+    await bench.feed.seeds("a/2")
+    await _finish(bench)
+    await bench.advance(2 * DEDUPE_MS)
+    await bench.tend()
+    assert dict((await bench.feed.seeds("a/3", maxdepth=1)).runs) == {2: 2}
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", [1, 2])])
+    state = await bench.state()
+    assert (state.filtered_by_reason, state.remember, state.counted) == ({"duplicate": 2}, 5_400, 3)
+    await bench.feed.seeds("a/4", remember=0, maxdepth=1)
+    await _finish(bench)
+    await bench.tend()
+    await bench.feed.seeds("a/5", maxdepth=1)
+    (hold,) = await bench.worker.lease()
+    await bench.worker.settle(hold, links=[links("a", [1, 2])])
+    state = await bench.state()
+    assert (state.filtered_by_reason, state.remember) == ({}, None)
+
+
+async def test_what_a_crawl_was_told_to_remember_ends_with_a_stop(bench: Bench) -> None:
+    """A stop forgets at once; the crawl begins anew, with the operator's time."""
+    await bench.feed.seeds("a/1", remember=5_400)
+    await bench.feed.say("stop")
+    await bench.feed.seeds("a/2")
+    assert (await bench.state()).remember is None
+
+
+async def test_an_older_seed_that_is_read_late_does_not_say_what_is_remembered(
+    bench: Bench,
+) -> None:
+    """The time of the record decides, whichever partition was read first."""
+    other = await bench.another_feed(1)
+    await bench.feed.seeds("a/1", remember=60, timestamp_ms=2_000)
+    await other.seeds("a/2", remember=0, timestamp_ms=1_000)
+    assert (await bench.state()).remember == 60
+    await other.seeds("a/3", remember=0, timestamp_ms=3_000)
+    assert (await bench.state()).remember == 0
+
+
+async def test_a_run_that_comes_back_remembers_as_it_was_told(bench: Bench) -> None:
+    """What seeds of earlier runs had said is told with the beginning of the run."""
+    await bench.feed.seeds("a/1", remember=5_400)
+    await _finish(bench)
+    await bench.feed.seeds("a/2")
+    marks = [one for one in await bench.owed() if one.kind == "crawl_started"]
+    assert [mark.remember for mark in marks] == [None, 5_400]
+    await bench.redis.flushdb()
+    fate = Fate(crawl=CRAWL, run=2, is_over=False, remember=marks[1].remember)
+    lost = Loss(topic_id="topic", kafka_partition=0, offset=0, until=2, fates=[fate])
+    await bench.frontier.positions.restore(lost)
+    bench.feed.next = 0
+    await bench.feed.seeds("a/2")
+    state = await bench.state()
+    assert (state.run, state.remember) == (2, 5_400)
+
+
 async def test_a_run_whose_seeds_were_all_refused_finishes(bench: Bench) -> None:
     """A run that nothing was admitted to still ends."""
     await bench.feed.seeds("a/1", domain_max_pages=0)

@@ -50,6 +50,16 @@ def test_what_cannot_be_followed_is_the_pages_result(status: int, location: str)
     assert redirect_of(page, answer(page, status, Location=location)) is None
 
 
+@pytest.mark.parametrize("target", ["/x", "http://b.example/x", HERE])
+def test_what_is_known_of_a_page_is_not_known_of_where_it_sends(target: str) -> None:
+    """Conditions are dropped at home, elsewhere, and where a page sends to itself."""
+    headers = {"If-None-Match": '"a"', "if-modified-since": "then", "Accept": "text/html"}
+    page = page_at(HERE, headers=headers)
+    found = redirect_of(page, answer(page, 302, Location=target, Set_Cookie="a=b"))
+    assert isinstance(found, Entry)
+    assert found.headers == {"Accept": "text/html"}
+
+
 @pytest.mark.parametrize(
     ("status", "method", "becomes"),
     [

@@ -38,6 +38,11 @@ class LimitSettings(Section):
     schedule_min_s: int = Field(60, validation_alias=new("SCHEDULE_MIN_S"), ge=1)
     """Smallest gap between two firings of a schedule, in seconds. Below 60, ``cron`` may have a
     sixth field, in front, for seconds."""
+    max_remember: int = Field(
+        30 * 24 * 3600, validation_alias=new("MAX_REMEMBER"), ge=0, le=315_360_000
+    )
+    """Largest ``remember`` that a request may set, in seconds. A remembered URL takes about 9 bytes
+    of Redis."""
     max_path_segments: int = Field(20, validation_alias=new("MAX_PATH_SEGMENTS"), ge=0)
     """Maximum number of path segments of a followed link; others are filtered (``path_depth``). 0:
     unlimited."""
@@ -64,4 +69,5 @@ class LimitSettings(Section):
             max_attrs_bytes=self.max_attrs_bytes,
             max_schedules=self.max_schedules,
             schedule_min_s=self.schedule_min_s,
+            max_remember=self.max_remember,
         )

@@ -22,6 +22,7 @@ from crawlstream.cli.common.user_agent import placeholder_warning
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
 from crawlstream.local.crawlers import MOST
+from crawlstream.local.ports import MOST_PIPELINES
 from crawlstream.local.readiness import Progress
 
 _LOOK_EVERY_S = 0.5
@@ -48,11 +49,15 @@ def up(
     wanderers: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            max=MOST,
-            help="Same as --spider wandering=N, a bundled spider; default: 0.",
+            min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
         ),
     ] = None,
+    pipelines: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MOST_PIPELINES, help="Number of pipeline processes, with a pipelines.toml."
+        ),
+    ] = 1,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
@@ -74,7 +79,8 @@ def up(
     with _ends_as_interrupt():
         started_at = time.monotonic()
         with showing(console) as progress:
-            cluster.start(spiders={"link": 1, **spiders}, progress=progress, tied=not detach)
+            wanted = {"link": 1, **spiders}
+            cluster.start(spiders=wanted, pipelines=pipelines, progress=progress, tied=not detach)
         console.print(f"ready in {time.monotonic() - started_at:.0f} s", style="green")
         _tell_addresses(console, cluster)
         if warning := placeholder_warning(load_settings()):

@@ -69,8 +69,9 @@ class _Profiles:
 
 def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]:
     site = site_of(seed)
-    if seed.occasion:
-        more = [site or "", *_pack_occasion(seed.crawl.appid, seed.occasion)]
+    if seed.occasion or seed.remember is not None:
+        occasion = _pack_occasion(seed.crawl.appid, seed.occasion) if seed.occasion else ["", 0]
+        more = [site or "", none_as(seed.remember), *occasion]
     else:
         more = [site] if site else []
     return [
@@ -126,7 +127,7 @@ def _pack_command(command: Command) -> list[object]:
         command.name,
         command.request,
         name,
-        command.priority or 0,
+        command.priority or min(command.until, _LATEST_S),
         *(_pack_occasion(command.appid, command.occasion) if command.occasion else []),
     ]
 

@@ -60,6 +60,7 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
         reasons=reasons,
         started_at=int(record.get("started", 0)) / 1000,
         positions={name: int(at) for name, at in positions.items()},
+        remember=int(details[b"remember"]) if details.get(b"remember") else None,
         hold=_buried(details) if b"entry" in details else None,
         entry=details.get(b"entry", b""),
         spill=details.get(b"spill", b"").decode(),

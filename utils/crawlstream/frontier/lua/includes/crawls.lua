@@ -110,6 +110,13 @@ end
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
   'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'top', 'recovered', 'steered' }
 
+-- A run is not paused any more; answers whether it was.
+local function forget_pause(c)
+  redis.call('ZREM', K.pauses, c)
+  crawl_of(c).paused = nil
+  return redis.call('HDEL', K.ledger(c), 'paused', 'paused_until') > 0
+end
+
 -- How far each Kafka partition has taken effect: {place, offset …}. Seeds of the crawl that are to be
 -- read again have not (see `again`).
 local function positions(name)
@@ -125,7 +132,20 @@ local function positions(name)
   return reached
 end
 
--- Begin a run: the counters of the former one are dropped, caps and dedupe stay. One that was lost
+-- A run is paused until a time (epoch s), or by 0 until somebody resumes it.
+-- `pauses` ZSET c -> epoch s at which its pause ends.
+local function note_pause(c, until_s)
+  forget_pause(c)
+  redis.call('HSET', K.ledger(c), 'paused', '1')
+  crawl_of(c).paused = true
+  if until_s > 0 then
+    redis.call('HSET', K.ledger(c), 'paused_until', int(until_s))
+    redis.call('ZADD', K.pauses, int(until_s), c)
+    wake_tend_by(now + until_s * 1000 - wall)
+  end
+end
+
+-- Begin a run: the counters of the former one are dropped; caps, dedupe and how long they last stay. One that was lost
 -- with an earlier Redis begins again under its own number.
 local function begin_run(c, name, run, lost)
   local key = K.ledger(c)
@@ -135,26 +155,31 @@ local function begin_run(c, name, run, lost)
     end
   end
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
+  if lost and lost.remember then
+    redis.call('HSETNX', key, 'remember', lost.remember)
+  end
   deltas[c] = nil  -- What this call has counted so far was of the former run.
   redis.call('HSET', key, 'name', name, 'run', int(run), 'state', 'running',
     'started', int(wall), 'active', int(wall))
   if lost then
-    redis.call('HSET', key, 'recovered', 1, unpack(lost.is_paused and { 'paused', '1' } or {}))
+    redis.call('HSET', key, 'recovered', 1)
   end
   redis.call('ZREM', K.forget, c)
   redis.call('HINCRBY', K.totals, 'running', 1)
   crawl_cache[c] = nil
-  owe('crawl_started', c, { positions = positions(name) })
+  if lost and lost.is_paused then
+    note_pause(c, lost.until_s)
+  end
+  owe('crawl_started', c, { positions = positions(name), remember = redis.call('HGET', key, 'remember') or nil })
 end
 
 -- What a person set, and what was found out about its waiting, ends with the run.
 local function forget_steering(c)
-  redis.call('HDEL', K.ledger(c), 'paused')
+  forget_pause(c)
   for _, of_run in ipairs({ K.shifts, K.revisit, K.stalled, K.abandon }) do
     redis.call('HDEL', of_run, c)
   end
   redis.call('UNLINK', K.revisit_domains(c), K.abandon_domains(c))
-  crawl_of(c).paused = nil
 end
 
 -- Close the latest run of a crawl and detach its number: what waits is gone at once from the ledger,
@@ -194,10 +219,13 @@ end
 
 -- The run that was under way when an earlier Redis was lost, and is above `latest`; told once.
 local function lost_run(name, latest)
-  local run, paused = string.match(redis.call('HGET', K.lost, name) or '', '^(%d+)(.*)$')
+  local run, state, until_s, remember =
+    string.match(redis.call('HGET', K.lost, name) or '', '^(%d+) ?(%a*) ?(%d*) ?(%d*)$')
   if run then
     redis.call('HDEL', K.lost, name)
-    return tonumber(run) > latest and { run = tonumber(run), is_paused = paused ~= '' } or nil
+    local lost = { run = tonumber(run), is_paused = state == 'paused', until_s = tonumber(until_s) or 0,
+      remember = remember ~= '' and remember or nil }
+    return lost.run > latest and lost or nil
   end
 end
 

@@ -1,9 +1,10 @@
 -- What a person does to a run under way: pause, resume, reprioritize.
 -- Guarantee: no queue is touched here. A paused run admits and keeps everything, and its bands leave
 --   the index as their turns come. `revisit` puts the bands of a resumed or reprioritized run into
---   the index where they stand, in steps. All of it ends with the run.
--- Fields of `x:<c>`: paused ('1'), top (highest priority of a seed of the run), steered (the life in which
---   somebody has steered it last).
+--   the index where they stand, in steps. All of it ends with the run. A pause with an end is over when
+--   that time has come by Redis' clock: `tend` resumes the run.
+-- Fields of `x:<c>`: paused ('1'), paused_until (epoch s, of a pause with an end), top (highest priority
+--   of a seed of the run), steered (the life in which somebody has steered it last).
 -- Needs: clock, ledger, bands. Cost: a few commands each.
 local function revisit_soon(c)
   redis.call('HSET', K.revisit, c, '0')
@@ -31,15 +32,14 @@ end
 
 local steer = {}
 
-function steer.pause(c)
-  redis.call('HSET', K.ledger(c), 'paused', '1')
-  crawl_of(c).paused = true
+-- `until_s` in epoch seconds; 0: until somebody resumes it. The last word counts.
+function steer.pause(c, until_s)
+  note_pause(c, until_s)
 end
 
 -- A run that lost its last entry while it was paused becomes idle now, not before.
 function steer.resume(c)
-  if redis.call('HDEL', K.ledger(c), 'paused') == 1 then
-    crawl_of(c).paused = nil
+  if forget_pause(c) then
     redis.call('ZREM', K.idle, c)
     touched[c] = true
     revisit_soon(c)

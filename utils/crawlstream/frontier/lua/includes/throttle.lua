@@ -33,16 +33,16 @@ local STRIKES, SILENCES, STRUCK_AT, SINCE, DELAY, DELAY_UNTIL = 10, 11, 12, 13, 
 local LONG_AGO, MOST, SILENCES_A_STRIKE = 1, 255, 5
 local FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LONGEST_ASKED_MS = 1000, 300000, 3600000
 local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
-local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS = 300000, 86400000, 1000
+local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS, PAUSE_RECHECK_MS = 300000, 86400000, 1000, 60000
 local rule_cache, default_rule, has_own_rules = {}
 
--- "hits window_ms moderated concurrency" -> table; hits 0 holds the domain back.
+-- "hits window_ms moderated concurrency[ paused_until_s]" -> table; hits 0 holds the domain back.
 local function parse_rule(text)
   local rule = rule_cache[text]
   if not rule then
-    local hits, window, moderated, concurrency = string.match(text, '^(%d+) (%d+) (%d) (%d+)$')
+    local hits, window, moderated, concurrency, until_s = string.match(text, '^(%d+) (%d+) (%d) (%d+) ?(%d*)$')
     rule = { hits = tonumber(hits), window = tonumber(window), moderated = moderated == '1',
-      concurrency = tonumber(concurrency) }
+      concurrency = tonumber(concurrency), paused_until = (tonumber(until_s) or 0) * 1000 }
     rule.spacing = math.ceil(rule.window / math.max(rule.hits, 1))
     rule.bucket = rule.hits <= EXACT_HITS and 1 or math.ceil(rule.window / COARSE_BUCKETS)
     rule_cache[text] = rule
@@ -57,7 +57,7 @@ local function slowed(state, rule)
     return rule
   end
   return { hits = 1, window = spacing, spacing = spacing, bucket = 1, moderated = true,
-    concurrency = rule.concurrency }
+    concurrency = rule.concurrency, paused_until = rule.paused_until }
 end
 
 -- What the table says of a domain; `rule` of its state is what is true for it now.
@@ -219,14 +219,16 @@ local function sends_in_window(state)
 end
 
 local function spacing_after(state)
-  local spacing = state.rule.spacing
-  return state[BONUS] == BONUS_GIVEN and 2 * spacing or spacing
+  return (state[BONUS] == BONUS_GIVEN and 2 or 1) * state.rule.spacing
 end
 
 -- How many requests may go to the domain now; if none, when to ask again. To a caller that wants no
 -- more than `enough` there may be more: where all sends leave so much, nobody looks which still count.
 function allowance(state, enough)
   local rule = state.rule
+  if rule.paused_until > wall then
+    return 0, now + math.min(rule.paused_until - wall, PAUSE_RECHECK_MS)
+  end
   if enough and not rule.moderated and state[IN_LATEST] > 0
     and state[SENDS] + state[UNREPORTED] + enough <= rule.hits
     and state[CONCURRENT] + enough <= rule.concurrency and state[NOT_BEFORE] == 0
@@ -319,11 +321,9 @@ end
 
 -- Whether a domain has not answered for so long that nothing of it is worth waiting for.
 function is_unreachable(state)
-  if state[NOT_BEFORE] == 0 or state[STRIKES] == 0 then
-    return false
-  end
-  local too_long = state[SILENCES] > 0 and SILENT_TOO_LONG_MS or REFUSED_TOO_LONG_MS
-  return now - state[SINCE] >= too_long
+  local is_struck = state[NOT_BEFORE] ~= 0 and state[STRIKES] > 0
+  local too_long = is_struck and state[SILENCES] > 0 and SILENT_TOO_LONG_MS or REFUSED_TOO_LONG_MS
+  return is_struck and now - state[SINCE] >= too_long
 end
 
 -- What a site did with the request of a hold: answer, refuse (and ask to be left alone for `wait` ms,

@@ -14,9 +14,9 @@
 --   is full, else in their turn
 --   seed    {'seed', offset, timestamp_ms, name, domain, priority, spider, fingerprint, body,
 --            profile index, domain_cap|-1, crawl_cap|-1, expires_s, not_before_ms, uuid|'' [, site|''
---            [, occasion, its number]]}; the site if its domain is parted
---   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', priority
---            [, occasion, its number]}
+--            [, remember_s|-1, occasion|'', its number]]}; the site if its domain is parted
+--   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
+--            `reprioritize` or the end of `pause` in epoch s|0 [, occasion, its number]}
 --   schedule {'schedule', offset, timestamp_ms, action, request, field of the schedule, definition,
 --            most schedules}
 --   seen    {'seen', offset, timestamp_ms, occasion, its number}: it took effect in a Redis that was lost
@@ -80,7 +80,7 @@ local function save_refused()
   end
 end
 
-local opened, latest_seeds = {}, {}
+local opened, latest_seeds, remember_of = {}, {}, {}
 
 local function save_latest_seeds()
   for c, timestamp in pairs(latest_seeds) do
@@ -90,6 +90,36 @@ local function save_latest_seeds()
     end
   end
   latest_seeds = {}
+end
+
+-- Whether the record of a seed is later than the one that `field` of its crawl names: by its own time,
+-- then by partition and offset, whichever was read first.
+local function is_latest(c, field, timestamp, offset)
+  local by = redis.call('HGET', K.ledger(c), field) or ''
+  local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
+  local mine = { timestamp, kafka_partition, offset }
+  for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
+    if mine[i] ~= other then
+      return mine[i] > other
+    end
+  end
+  return true
+end
+
+-- The record of a seed, for the field that `is_latest` reads.
+local function by_record(timestamp, offset)
+  return int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset)
+end
+
+-- How long a crawl remembers what it has seen is what the latest seed says that says anything.
+local function save_remember()
+  for c, of in pairs(remember_of) do
+    local remember, timestamp, offset = unpack(of)
+    if is_latest(c, 'remember_by', timestamp, offset) then
+      redis.call('HSET', K.ledger(c), 'remember', int(remember), 'remember_by', by_record(timestamp, offset))
+    end
+  end
+  remember_of = {}
 end
 
 local seed
@@ -131,29 +161,21 @@ do
     return c, found[2]
   end
 
-  -- Whether the record of a seed is later than the one that has set the time to end so far: by its own
-  -- time, then by partition and offset, whichever was read first.
-  local function sets_expiry(c, timestamp, offset)
-    local by = redis.call('HGET', K.ledger(c), 'expires_by') or ''
-    local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
-    local mine = { timestamp, kafka_partition, offset }
-    for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
-      if mine[i] ~= other then
-        return mine[i] > other
-      end
-    end
-    return true
-  end
-
   local function set_expiry(c, expires, timestamp, offset)
-    if not sets_expiry(c, timestamp, offset) then
+    if not is_latest(c, 'expires_by', timestamp, offset) then
       return
     end
     crawl_of(c).expires = expires
-    redis.call('HSET', K.ledger(c), 'expires', int(expires),
-      'expires_by', int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset))
+    redis.call('HSET', K.ledger(c), 'expires', int(expires), 'expires_by', by_record(timestamp, offset))
     redis.call('ZADD', K.expiry, int(expires), c)
     wake_tend_by(now + expires * 1000 - wall)
+  end
+
+  local function note_remember(c, remember, timestamp, offset)
+    local former = remember_of[c]
+    if not former or timestamp >= former[2] then
+      remember_of[c] = { remember, timestamp, offset }
+    end
   end
 
   -- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
@@ -176,7 +198,7 @@ do
 
   function seed(record)
     local offset, timestamp, name, domain, priority, S, fingerprint, body, profile,
-      domain_cap, crawl_cap, expires, not_before, uuid, site, occasion, n = unpack(record, 2)
+      domain_cap, crawl_cap, expires, not_before, uuid, site, remember, occasion, n = unpack(record, 2)
     if was_stopped_after(name, place, timestamp, offset) then
       local crawl = load_name(name)
       if crawl then
@@ -184,15 +206,16 @@ do
       end
       return refuse(offset, 'stopped')
     end
-    if occasion then
-      if offset >= position and not is_first_of(occasion, n) then
-        return accept_again(name, uuid)
-      end
-      site = site ~= '' and site or nil
+    if occasion and occasion ~= '' and offset >= position and not is_first_of(occasion, n) then
+      return accept_again(name, uuid)
     end
+    site = site ~= '' and site or nil
     local c, run = run_for(name, expires, timestamp, offset)
     if expires ~= 0 then
       set_expiry(c, expires, timestamp, offset)
+    end
+    if remember and remember >= 0 then
+      note_remember(c, remember, timestamp, offset)
     end
     local entry = profile_number(c, profile) .. ',' .. body
     touched[c] = true
@@ -232,28 +255,29 @@ do
   end
 
   -- Pause, resume or reprioritize a crawl: the run that it means, nil where none is under way.
-  local function steer_run(name, action, priority)
+  local function steer_run(name, action, aim)
     local record = load_name(name)
     if record and record.live and is_open(record.c) then
-      steer[action](record.c, priority)
+      steer[action](record.c, aim)
       note_steered(record.c)
       return record.run
     end
   end
 
   function command(record, is_answered)
-    local offset, timestamp, action, request, name, priority, occasion, n = unpack(record, 2)
+    local offset, timestamp, action, request, name, aim, occasion, n = unpack(record, 2)
     if occasion and not is_answered and not is_first_of(occasion, n) then
       name = ''
     end
     opened = {}
     flush_seeds()
     save_latest_seeds()
+    save_remember()
     local purged, run
     if name ~= '' and action == 'stop' then
       purged, run = stop(name, timestamp, offset)
     elseif name ~= '' and steer[action] then
-      run = steer_run(name, action, priority)
+      run = steer_run(name, action, aim)
     end
     if is_answered then
       return
@@ -346,6 +370,7 @@ for i = 1, are_ahead and 0 or #records do
 end
 flush_seeds()
 save_latest_seeds()
+save_remember()
 note_read_again(place, start, reached)
 save_refused()
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))

@@ -9,7 +9,7 @@
 --   allowance had been used up now, for nobody knows what was sent before.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, offset, until|-1, run_floor,
---   {{name, run, is over, is paused} …}, {{kafka partition, until} …}, ttl_ms,
+--   {{name, run, is over, is paused, until when, remember_s|-1} …}, {{kafka partition, until} …}, ttl_ms,
 --   is this the last of several calls}
 --   offset: where the partition begins if it has no position. until: the offset below which the
 --   records are the past of a Redis that was lost; -1: none was. The list has that of all partitions of
@@ -41,18 +41,18 @@ local function let_end(name, record, run)
   end
 end
 
-local function go_on(c, is_paused)
+local function go_on(c, is_paused, until_s)
   redis.call('HSET', K.ledger(c), 'recovered', '1')
   if was_steered(c) then
     return
   elseif is_paused then
-    steer.pause(c)
+    steer.pause(c, until_s)
   else
     steer.resume(c)
   end
 end
 
-local function decide(name, run, is_over, is_paused)
+local function decide(name, run, is_over, is_paused, until_s, remember)
   local record = load_name(name)
   if record and record.run > run then
     return
@@ -61,12 +61,13 @@ local function decide(name, run, is_over, is_paused)
       let_end(name, record, run)
     end
   elseif record and record.run == run and record.live and crawl_of(record.c).state == 'running' then
-    go_on(record.c, is_paused)
+    go_on(record.c, is_paused, until_s)
   else
     if record then
       let_end(name, record, run - 1)
     end
-    redis.call('HSET', K.lost, name, int(run) .. (is_paused and ' paused' or ''))
+    redis.call('HSET', K.lost, name, int(run) .. (is_paused and ' paused ' or ' running ') .. int(until_s)
+      .. (remember >= 0 and ' ' .. int(remember) or ''))
   end
 end
 

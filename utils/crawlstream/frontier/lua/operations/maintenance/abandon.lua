@@ -3,7 +3,7 @@
 --   or that asked a domain in vain (`heed`), or what was spilled and is lost (spill_lost).
 -- Guarantee: an entry fails only while the cause is there: no worker of its spider lives
 --   (no_worker), or its domain is left alone because it does not answer (domain_unreachable). What a
---   person holds back (pause, a rule that allows nothing, a time that a client set) stays.
+--   person holds back (a pause, a rule that allows nothing, a time that a client set) stays.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 bands a step, 2 entries (or records of spilled links) a step.
 -- `abandon`, `abandon:<c>`: see `walk`; or a cursor of its spills behind an 's'.
@@ -54,7 +54,8 @@ end
 
 -- Why entries of S in a domain wait, if it is nobody's will; nil if it is, or only others' turn.
 local function cause_of(S, domain)
-  if table_rule_of(domain).hits == 0 then
+  local rule = table_rule_of(domain)
+  if rule.hits == 0 or rule.paused_until > wall then
     return nil
   elseif not at_work[S] and not is_anybody then
     return 'no_worker'

@@ -8,7 +8,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it part a
 --   domain into sites}
---   rule = "<hits> <window_ms> <moderated> <concurrency>", hits 0 holds the domain back.
+--   rule = "<hits> <window_ms> <moderated> <concurrency>[ <paused until, epoch s>]", hits 0 holds the
+--   domain back.
 -- Returns: 1 copied, 0 refused, 2 known already.
 -- Cost: O(rules); domains whose rule changed are looked at again at once. If that may be all of them
 --   (a new default) or too many, `revise` does it in steps.

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- tend: endings. Idle runs finish, late ones expire, ended crawls and idle domains are forgotten.
+-- tend: endings. Pauses end, idle runs finish, late ones expire, ended crawls and idle domains are forgotten.
 -- Guarantee: a run ends once, decided here: only while nothing of it is queued, delayed or held, and
 --   a running one only after `grace_ms` of idleness by the frontier clock, and if it came back with
 --   a Redis that was lost, not before all seeds are read again, or an hour has passed; a paused one does not, it
 --   becomes idle anew when it is resumed. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run), 3 limit of each kind,
+-- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds said), 3 limit of each kind,
 --   4 most entries that may wait of a crawl, 5 in all (0: any number), which `admit` goes by.
 -- Returns: packed {ended, dead workers, crawls to sweep, spiders to revise, crawls to revisit,
 --   runs to abandon, is `watch` due, next_ms|-1 (nothing falls due before), is there more due now}
--- Cost: five ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
+-- Cost: six ordered ranges; O(log n) each thing that ends. Idle: about fifteen commands.
 --- include: clock
 --- include: views
 --- include: ledger
@@ -18,6 +18,7 @@
 --- include: bands
 --- include: finish
 --- include: crawls
+--- include: steer
 
 local SPIDERS_A_STEP, RECHECK_STATE_MS = 20, 60000
 local REMEMBER_VIEW_MS, RECOVERY_MS = 3600000, 3600000
@@ -38,6 +39,9 @@ for _, c in ipairs(due_in(K.expiry, math.floor(wall / 1000))) do
     close_run(crawl.name, 'expiring')
   end
 end
+for _, c in ipairs(due_in(K.pauses, math.floor(wall / 1000))) do
+  steer.resume(c)
+end
 save_ledger()
 
 -- Whether records of the past are to be read again since this Redis was lost, or an older copy of it:
@@ -57,6 +61,12 @@ local function is_recovering()
   return false
 end
 
+-- How long what a crawl has seen outlives a run of it that has finished.
+local function remember_ms(c)
+  local remember = redis.call('HGET', K.ledger(c), 'remember')
+  return remember and remember * 1000 or dedupe_ms
+end
+
 local recovering = is_recovering()
 local ended = 0
 for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
@@ -66,7 +76,7 @@ for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
   if state == 'running' and crawl.recovered and recovering then
     redis.call('ZADD', K.idle, int(now), c)
   elseif ENDINGS[state] and not crawl.paused then
-    end_run(c, state == 'running' and dedupe_ms or REMEMBER_ENDED_MS)
+    end_run(c, state == 'running' and remember_ms(c) or REMEMBER_ENDED_MS)
     ended = ended + 1
   end
 end
@@ -158,7 +168,7 @@ end
 
 local watch_at = tonumber(redis.call('HGET', K.meta, 'watch_at') or 0)
 local next_at = math.min(first_at(K.idle, grace_ms), first_at(K.forget, 0), first_at(K.workers, 0),
-  first_at(K.expiry, 0) * 1000 - wall + now)
+  (math.min(first_at(K.expiry, 0), first_at(K.pauses, 0))) * 1000 - wall + now)
 redis.call('HSET', K.meta, 'grace', int(grace_ms), 'most_of_crawl', ARGV[4], 'most_of_all', ARGV[5],
   'tend_at', int(math.min(next_at, FOREVER)))
 finish()

@@ -66,11 +66,14 @@ local function add_domain(domain, record)
   end
 end
 
+local time_s = tonumber(call('TIME')[1])
+
 local function allows_nothing(rule)
-  return rule and string.sub(rule, 1, 2) == '0 '
+  return rule and (string.sub(rule, 1, 2) == '0 '
+    or tonumber(match(rule, '^%d+ %d+ %d %d+ (%d+)$') or 0) > time_s)
 end
 
--- Which of the domains have a rule that allows nothing.
+-- Which of the domains have a rule that allows nothing now.
 local function blocked()
   local is_default_blocked = allows_nothing(call('HGET', K.rules, ''))
   if call('HLEN', K.rules) <= FIELDS_WITHOUT_DOMAIN and not is_default_blocked then

@@ -1,0 +1,39 @@
+"""Screens about pipelines: how each stands, and the runs that one has stored."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from crawlstream.stats.pipelines import states_of
+from rest_service.dashboard.live import Screen, Values, show
+from rest_service.dashboard.processes import living_processes
+from rest_service.dashboard.render import render
+from rest_service.service import TheClient, TheService
+from rest_service.v2.pipelines import deliveries
+
+_HERE = "/ui/pipelines"
+
+router = APIRouter(prefix="/ui", include_in_schema=False)
+
+
+@router.get("/pipelines")
+async def pipelines(request: Request, service: TheService) -> Response:
+    """All pipelines of which a process lives."""
+
+    async def fill() -> Values:
+        return {"pipelines": states_of(await living_processes(service) or ())}
+
+    return await show(request, service, Screen("pipelines.html", _HERE, fill, every_s=2))
+
+
+@router.get("/pipelines/runs")
+async def runs(
+    service: TheService,
+    client: TheClient,
+    name: Annotated[str, Query(min_length=1, max_length=40)],
+) -> Response:
+    """The runs that a pipeline has stored: their accounts, and the quality of their fields."""
+    found = await deliveries(service, client, name)
+    return render("pipeline_runs.html", _HERE, client=client, name=name, found=found)

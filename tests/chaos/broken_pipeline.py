@@ -1,0 +1,106 @@
+"""Ways to break a law of stores on purpose, to be caught; ``BREAK`` in the environment says how.
+
+    python -m chaos.broken_pipeline URL FORMAT
+
+writes a fixed topic as ``support.pipelines.writer`` does, in segments of ``SEGMENT`` records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.bus.records import Batch
+from crawlstream.wire import jsontext
+from pipeline_service.claims import Chain, Claim
+from pipeline_service.config import Pipeline
+from pipeline_service.files_sink import FilesSink, Part
+from pipeline_service.judging import Judged
+from pipeline_service.segments import Segment
+from support.pipelines import writer
+from support.pipelines.results import record
+
+_values, _pipeline = writer.values, writer.pipeline
+_write, _load, _finish, _add = (
+    FilesSink.write, FilesSink._load, FilesSink._finish, Segment._add,
+)  # fmt: skip
+
+
+def values() -> Sequence[bytes]:
+    """Of the records of the topic: one has a NUL, which is a page like any other."""
+    return [*_values(), record(700, body=b"<p>\0</p>")]
+
+
+def _in_segments(url: str, which: str) -> Pipeline:
+    asked = _pipeline(url, which)
+    return replace(asked, sink=replace(asked.sink, max_records=int(os.environ["SEGMENT"])))
+
+
+def _noted() -> Path:
+    return Path(os.environ["SPOOL"]).with_name("committed")
+
+
+async def _commit_first(self: FilesSink, batch: Batch, *rest: Any) -> int | None:
+    """Note that a batch is done with when it was read."""
+    _noted().write_bytes(jsontext.dumps(batch.next))
+    return await _write(self, batch, *rest)
+
+
+async def _go_on_there(self: FilesSink, part: Part, topic_id: str) -> None:
+    """Begin where that says, wherever the store is."""
+    await _load(self, part, topic_id)
+    if _noted().exists():
+        part.next = part.durable = int(str(jsontext.loads(_noted().read_bytes())))
+        part.redo = None
+
+
+async def _put_first(self: FilesSink, part: Part, why: str, live: Any) -> int | None:
+    """Put the files before anybody was asked whose they are."""
+    segment, chain = part.segment, part.chain
+    assert segment is not None
+    assert chain is not None
+    if part.redo is None:
+        files = {self._named(chain, segment.start, each): each for each in segment.close()}
+        claim = Claim(start=segment.start, next=segment.next, previous=None, files=sorted(files))
+        setattr(segment, "close", lambda: list(files.values()))  # noqa: B010  closed once
+        failpoint("before_put")
+        await self._put(part, claim, files, live)
+    return await _finish(self, part, why, live)
+
+
+def _claim_anyway(_self: Chain, _claim: Claim) -> bool:
+    """Whoever has claimed it, it is ours."""
+    return True
+
+
+def _drop_nul(self: Segment, judged: Judged) -> None:
+    """Leave out what would be trouble to store, and tell nobody."""
+    if judged.page is None or b"\0" not in judged.page.body:
+        _add(self, judged)
+
+
+def _break_commits() -> None:
+    setattr(FilesSink, "write", _commit_first)  # noqa: B010  mypy allows no assignment
+    setattr(FilesSink, "_load", _go_on_there)  # noqa: B010
+
+
+BREAKS: Mapping[str, Callable[[], None]] = {
+    "commit-first": _break_commits,
+    "put-first": lambda: setattr(FilesSink, "_finish", _put_first),
+    "claim-anyway": lambda: setattr(Chain, "claim", _claim_anyway),
+    "drop-nul": lambda: setattr(Segment, "_add", _drop_nul),
+}
+"""By name; each replaces one thing that a pipeline does by another that it must not do."""
+
+if __name__ == "__main__":
+    setattr(writer, "values", values)  # noqa: B010
+    setattr(writer, "pipeline", _in_segments)  # noqa: B010
+    if name := os.environ.get("BREAK"):
+        BREAKS[name]()
+    asyncio.run(writer.write(sys.argv[1], sys.argv[2], Path(os.environ["SPOOL"])))

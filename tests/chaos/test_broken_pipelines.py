@@ -1,0 +1,117 @@
+"""A pipeline that really breaks a law is found by the auditor, from what it has left in its store.
+
+Each is beside others that keep to it, and is killed or frozen where that matters.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from chaos.broken_pipeline import BREAKS, values
+from crawlstream.chaos.facts import Facts, FedCrawl, Record
+from crawlstream.chaos.pipelines.laws import LAWS
+from crawlstream.chaos.pipelines.reading import StoreReader
+from support.waiting import WaitUntil
+
+NEEDS_AN_EVENT = ("a delivery is told",)
+"""Runs have no endings here."""
+CAUGHT = {
+    "commit-first": "each page is stored once",
+    "put-first": "segments follow each other",
+    "claim-anyway": "segments follow each other",
+    "drop-nul": "each page is stored once",
+}
+FROZEN_AT = {"put-first": "before_put:stop:2"}
+
+
+def start(folder: Path, *, segment: int, **env: str) -> subprocess.Popen[bytes]:
+    """A pipeline that writes the topic."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "chaos.broken_pipeline", str(folder / "out"), "jsonl.zst"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "SPOOL": str(folder / "spool"),
+            "SEGMENT": str(segment),
+            **env,
+        },
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def broken_laws(folder: Path) -> set[str]:
+    """What the auditor finds in the store, beside the topic."""
+    told = [_told(value) for value in values()]
+    pages = [
+        Record(topic="crawled_firehose", key=None, value=v, partition=0, offset=n, at=0)
+        for n, v in enumerate(told)
+        if v is not None
+    ]
+    places = [f"t-0-{n}" for n, value in enumerate(told) if value is None]
+    reader = StoreReader("p", folder / "out", statuses=range(200, 201))
+    facts = Facts(
+        fed=[FedCrawl(crawlid="job", delivered={})],
+        records=pages,
+        stores=[reader.read({0: len(told)})],
+        unreadable=places,
+        undelivered=frozenset(f"p:1:{place}" for place in places),
+    )
+    return {name for name, law in LAWS.items() if name not in NEEDS_AN_EVENT and list(law(facts))}
+
+
+def _told(value: bytes) -> Any:
+    """A result; None where it is none."""
+    try:
+        told = orjson.loads(value)
+    except ValueError:
+        return None
+    return told if "id" in told else None
+
+
+async def write_beside_one_that_is_frozen(
+    folder: Path, wait_until: WaitUntil, name: str = ""
+) -> None:
+    """One freezes at a segment, another one writes all, in longer ones; then the first goes on."""
+    at = FROZEN_AT.get(name, "before_claim:stop:2")
+    with start(folder, segment=6, FAILPOINT=at, BREAK=name) as frozen:
+        await wait_until(lambda: os.waitpid(frozen.pid, os.WNOHANG | os.WUNTRACED)[0])
+        with start(folder, segment=20) as other:
+            assert other.wait() == 0
+        frozen.send_signal(signal.SIGCONT)
+        frozen.wait()
+
+
+async def write_after_one_that_is_killed(folder: Path, name: str = "") -> None:
+    """One dies with a segment half done, and another one goes on."""
+    with start(folder, segment=20, FAILPOINT="before_claim:kill:2", BREAK=name) as killed:
+        assert killed.wait() == -signal.SIGKILL
+    with start(folder, segment=20, BREAK=name) as other:
+        assert other.wait() == 0
+
+
+async def test_whoever_keeps_to_them_breaks_no_law(tmp_path: Path, wait_until: WaitUntil) -> None:
+    """The same lives, without a break."""
+    await write_beside_one_that_is_frozen(tmp_path / "frozen", wait_until)
+    assert broken_laws(tmp_path / "frozen") == set()
+    await write_after_one_that_is_killed(tmp_path / "killed")
+    assert broken_laws(tmp_path / "killed") == set()
+
+
+@pytest.mark.parametrize("name", BREAKS)
+async def test_a_pipeline_that_breaks_a_law_is_caught(
+    name: str, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """The auditor names the law that it breaks."""
+    if name in {"put-first", "claim-anyway"}:
+        await write_beside_one_that_is_frozen(tmp_path, wait_until, name)
+    else:
+        await write_after_one_that_is_killed(tmp_path, name)
+    assert CAUGHT[name] in broken_laws(tmp_path)

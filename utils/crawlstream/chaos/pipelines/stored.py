@@ -1,0 +1,64 @@
+"""What is in the store of a pipeline, as anybody reads it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+OUTCOMES = ("delivered", "repeats", "filtered", "undelivered")
+"""What becomes of what was read, as accounts have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Offsets ``start`` up to ``next`` of a partition, as a claim has them."""
+
+    partition: int
+    start: int
+    next: int
+    files: Mapping[str, int] | None = None
+    """Names of its files -> pages in each, as noted when it was finished; None: it never was."""
+    account: Mapping[str, Any] = field(default_factory=dict)
+    """Of all records of the partition up to its end: `total`, and `runs` by their names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What a pipeline has stored."""
+
+    pipeline: str
+    statuses: range = range(1000)
+    """Of the pages that it wants."""
+    pages: Mapping[str, Sequence[str]]
+    """File -> ids of its pages."""
+    judged: frozenset[str] = frozenset()
+    """Ids of pages of crawls that were judged before."""
+    segments: Sequence[Segment] = ()
+    """By partition and start."""
+    source: Mapping[int, int] = field(default_factory=dict)
+    """Partition -> offset behind the last record of the source."""
+
+    def last(self) -> Mapping[int, Segment]:
+        """The last segment of each partition."""
+        return {segment.partition: segment for segment in self.segments}
+
+    def tally(self, run: str | None = None) -> dict[str, Any]:
+        """The account of a run, or of all, over all partitions."""
+        accounts = [each.account for each in self.last().values() if each.account]
+        if run is None:
+            tallies = [account["total"] for account in accounts]
+        else:
+            tallies = [account["runs"][run] for account in accounts if run in account["runs"]]
+        names = ("read", *OUTCOMES)
+        return {name: sum(count_of(each[name]) for each in tallies) for name in names}
+
+
+def count_of(told: int | Mapping[str, int]) -> int:
+    """A number, or numbers by reason."""
+    return told if isinstance(told, int) else sum(told.values())
+
+
+def unaccounted(tally: Mapping[str, Any]) -> int:
+    """Records that were read of which nobody says what became of them."""
+    return count_of(tally["read"]) - sum(count_of(tally[name]) for name in OUTCOMES)
