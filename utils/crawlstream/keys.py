@@ -93,6 +93,14 @@ class FrontierKeys:
         """The throttle table as it was copied."""
         return self.tag + "table"
 
+    def proxies(self) -> str:
+        """The proxy pools as they were copied."""
+        return self.tag + "proxies"
+
+    def unserved(self, pool: str, site: str) -> str:
+        """Since when no proxy of a pool has come through to a site, epoch seconds."""
+        return f"{self.tag}unserved:{encode_id(pool)}:{site}"
+
     def names(self) -> str:
         """Crawls that are remembered, by name."""
         return self.tag + "names"

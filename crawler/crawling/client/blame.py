@@ -9,27 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
 import pycurl
 
-
-class Blame(Enum):
-    """Whose failure it is, of a request that went through a proxy."""
-
-    PROXY = auto()
-    """The proxy's, surely: nothing has reached the site."""
-    PASSWORD = auto()
-    """The same: it does not take user name and password."""
-    DENIED = auto()
-    """The same: it does not go to this site."""
-    PATH = auto()
-    """That of the way between proxy and site, or of the site: nobody here can tell."""
-    TLS = auto()
-    """The handshake with the site failed, inside the tunnel."""
-    SITE = auto()
-    """The request had been written; what happened then is told by other means."""
-
+from crawling.egress.blame import Blame
 
 _CONNECT_REFUSED: Mapping[int, Blame] = {
     400: Blame.PROXY,

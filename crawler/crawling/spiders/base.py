@@ -75,6 +75,7 @@ class ClusterSpider(Spider):
             redirect_urls=entry.redirect_urls,
             uuid=profile.uuid,
             recovered=hold.recovered,
+            proxy=page.proxy,
             method=str(request.method) if request else "GET",
         )
 

@@ -61,6 +61,7 @@ MORE: Sequence[Field] = (
     Field("method", "Method of the seeds", "method"),
     Field("body", "Request body of the seeds", "long"),
     Field("obey_robots", "Obey robots.txt", "truth"),
+    Field("proxy", "Pool of proxies", example="direct"),
     Field("not_before", "Not before (your time)", "time"),
     Field("expires", "Expires (your time)", "time"),
     Field("remember", "Remember pages after a run (seconds)", "number"),

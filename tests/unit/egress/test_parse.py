@@ -38,16 +38,11 @@ pools:
   de:
     spread: 1
     per: crawl
-    uses: 5
     rest: 2.5
-    concurrency: 2
     dns: local
-    plain: absolute
+    plain: tunnel
     fallback: [bare, direct]
-    budget: {requests: 9, gigabytes: 0.5}
-    price: {per_gb: 4}
     apps: [shop]
-    ca: /etc/ca.pem
     disabled: true
     tomorrow: {unknown: keys}
 """
@@ -57,17 +52,10 @@ pools:
         name="de",
         spread=1,
         per="crawl",
-        uses=5,
         rest_s=2.5,
-        concurrency=2,
         dns="local",
-        plain="absolute",
         fallback=("bare", "direct"),
-        budget_requests=9,
-        budget_gigabytes=0.5,
-        price_per_gb=4.0,
         apps=("shop",),
-        ca="/etc/ca.pem",
         disabled=True,
     )
     assert (table.czxid, table.mzxid, table.domains) == (3, 7, {"shop.example.com": DIRECT})
@@ -162,12 +150,10 @@ def test_lines_of_price_lists_are_read() -> None:
         (f"pools: {{a: {{rest: {'9' * 400}}}}}", "rest is a huge number"),
         ("pools: {a: {rest: .nan}}", "rest is nan"),
         ("pools: {a: {rest: .inf}}", "rest is inf"),
-        ("pools: {a: {uses: 1.5}}", "uses is 1.5, not a whole number"),
+        ("pools: {a: {spread: 1.5}}", "spread is 1.5, not a whole number"),
         ("pools: {a: {dns: yes please}}", "dns is 'yes please', not one of check"),
-        ("pools: {a: {budget: 3}}", "budget is not a mapping"),
-        ("pools: {a: {price: {per_gb: -1}}}", "per_gb is -1"),
+        ("pools: {a: {dns: local, plain: absolute}}", "dns: local needs plain: tunnel"),
         ("pools: {a: {disabled: 1}}", "disabled is 1, not true or false"),
-        ("pools: {a: {ca: 1}}", "ca is 1, not a text"),
         ("pools: {a: {proxies: {}}}", "proxies is not a list"),
         ("pools: {a: {proxies: ['http://h.test:1', 'http://h.test:1']}}", "line 2 repeats"),
         ("pools: &x {a: *x}", "refers to itself"),

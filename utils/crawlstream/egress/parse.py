@@ -59,21 +59,12 @@ class _Number:
 
 _NUMBERS = {
     "spread": _Number("spread", 1, 1000),
-    "uses": _Number("uses", 0, 10**9),
     "rest": _Number("rest_s", 0, 86_400, float),
-    "concurrency": _Number("concurrency", 1, 10_000),
 }
 _CHOICES = {
     "per": ("site", "crawl"),
-    "dns": ("check", "local", "proxy"),
+    "dns": ("check", "local"),
     "plain": ("tunnel", "absolute"),
-}
-_NESTED = {
-    "budget": {
-        "requests": _Number("budget_requests", 0, 10**12),
-        "gigabytes": _Number("budget_gigabytes", 0, 10**9, float),
-    },
-    "price": {"per_gb": _Number("price_per_gb", 0, 10**6, float)},
 }
 _WEIGHT = _Number("weight", 0.01, 1000, float)
 _SESSIONS = _Number("sessions", 1, MOST_PROXIES)
@@ -143,11 +134,6 @@ def _pool(name: str, value: object) -> Pool:
         for key, number in _NUMBERS.items()
         if key in fields
     }
-    for section, numbers in _NESTED.items():
-        told = _mapping(f"{where}: {section}", fields.get(section, {}))
-        for key, number in numbers.items():
-            if key in told:
-                given[number.attribute] = number.read(f"{where}: {section}: {key}", told[key])
     for key, choices in _CHOICES.items():
         if key in fields:
             if fields[key] not in choices:
@@ -155,12 +141,13 @@ def _pool(name: str, value: object) -> Pool:
                     f"{where}: {key} is {kind_of(fields[key])}, not one of {', '.join(choices)}"
                 )
             given[key] = fields[key]
+    if given.get("dns") == "local" and given.get("plain") == "absolute":
+        raise BadTable(f"{where}: dns: local needs plain: tunnel; whole URLs have names")
     return Pool(
         name=name,
         proxies=tuple(_proxies(where, fields.get("proxies", []))),
         fallback=_texts(f"{where}: fallback", fields.get("fallback", [])),
         apps=_texts(f"{where}: apps", fields.get("apps", [])),
-        ca=_text(f"{where}: ca", fields.get("ca", "")),
         disabled=_switch(f"{where}: disabled", fields.get("disabled", False)),
         **given,
     )
@@ -218,12 +205,6 @@ def _texts(where: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         raise BadTable(f"{where} is one text, not a list of texts")
     return tuple(value)
-
-
-def _text(where: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadTable(f"{where} is {kind_of(value)}, not a text")
-    return value
 
 
 def _switch(where: str, value: object) -> bool:

@@ -48,6 +48,8 @@ class CrawlResult:
     recovered: bool = False
     """Whether the crawl began anew from its seeds after Redis was lost."""
     method: str = "GET"
+    proxy: Mapping[str, str] | None = None
+    """``pool`` and ``id`` of the proxy that it came through."""
     body_ref: str | None = None
     """URL of the whole body, where the record has only its beginning."""
 

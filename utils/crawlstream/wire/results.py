@@ -73,6 +73,7 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "redirect_urls": list(result.redirect_urls),
         "uuid": result.uuid,
         "recovered": result.recovered,
+        "proxy": result.proxy,
         "method": "" if result.method == "GET" else result.method,
     }
     return record | {name: value for name, value in occasional.items() if value}

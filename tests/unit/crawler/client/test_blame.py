@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawling.client.blame import Blame, Ending, blame_for
+from crawling.client.blame import Ending, blame_for
+from crawling.egress.blame import Blame
 
 MEASURED = {
     "the proxy refuses the connection": (Ending(number=7, was_reached=False), Blame.PROXY),

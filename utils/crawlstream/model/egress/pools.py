@@ -12,6 +12,9 @@ from urllib.parse import quote
 DIRECT = "direct"
 """The pool without any proxy."""
 
+UNREADABLE = "(unreadable)"
+"""A pool that there never is: pages of it wait."""
+
 Scheme = Literal["http", "https", "socks5"]
 """How a proxy is spoken to: HTTP, HTTP inside TLS, SOCKS 5."""
 SCHEMES: frozenset[str] = frozenset(get_args(Scheme))
@@ -106,26 +109,16 @@ class Pool:
     """Proxies that a site is asked through at a time; 1: sticky."""
     per: Literal["site", "crawl"] = "site"
     """Whether crawls of a site share its proxies."""
-    uses: int = 0
-    """Requests to a site after which a proxy rests there; 0: any number."""
     rest_s: float = 300
-    """How long it rests there, also after a refusal of that site."""
-    concurrency: int = 8
-    """Requests through one proxy at once, of the cluster."""
-    dns: Literal["check", "local", "proxy"] = "check"
-    """Who looks a site's name up: ``check``: both, we to vet it; ``local``: we; ``proxy``: it."""
+    """How long a proxy leaves a site alone that has refused it."""
+    dns: Literal["check", "local"] = "check"
+    """Who looks a site's name up: ``check``: both, we to vet it; ``local``: we alone."""
     plain: Literal["tunnel", "absolute"] = "tunnel"
     """How http:// goes through an HTTP proxy: by CONNECT, or by a request for the whole URL."""
     fallback: tuple[str, ...] = ()
     """Pools that are asked when no proxy of this one will do."""
-    budget_requests: int = 0
-    """Most requests of a UTC day; 0: any number."""
-    budget_gigabytes: float = 0
-    price_per_gb: float = 0
     apps: tuple[str, ...] = ()
     """Applications that may name it; none: all."""
-    ca: str = ""
-    """PEM file of a proxy that signs certificates anew."""
     disabled: bool = False
     """Whether a person holds its pages back."""
 
