@@ -74,6 +74,7 @@ async def test_a_proxy_is_told_the_name_or_the_address_that_was_vetted(
         await bench.of(f"{scheme}://{login}@{proxy.url}", policy=f"dns: {dns}")
         response = await visitor.fetch(site.url("/", host="localhost"), proxy="de")
         assert response.status == 200
+        assert b"X-Mine" not in response.headers
     assert proxy.asked == [f"{'127.0.0.1' if dns == 'local' else 'localhost'}:{site.port}"]
     assert proxy.users == [proxy.user]
     assert site.visits[0].host == "localhost"
