@@ -97,9 +97,9 @@ class FrontierKeys:
         """The proxy pools as they were copied."""
         return self.tag + "proxies"
 
-    def unserved(self, pool: str, site: str) -> str:
-        """Since when no proxy of a pool has come through to a site, epoch seconds."""
-        return f"{self.tag}unserved:{encode_id(pool)}:{site}"
+    def unserved(self, pool: str, domain: str) -> str:
+        """Since when no proxy of a pool has come through to a domain, epoch seconds."""
+        return f"{self.tag}unserved:{pool}:{domain}"
 
     def names(self) -> str:
         """Crawls that are remembered, by name."""

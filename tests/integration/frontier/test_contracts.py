@@ -18,6 +18,7 @@ from crawling.robots.store import Note, RobotsBook
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier import sources
 from crawlstream.frontier.scripts import Scripts
+from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.lua import LUA
@@ -183,6 +184,7 @@ async def _ask(redis: Redis) -> None:
     (hold,) = await bench.worker.lease()
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
     await frontier.rules.agree("")
+    await frontier.pools.copy(PoolTable())
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()
