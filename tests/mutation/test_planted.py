@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mutation.bug import Bug
+from mutation.egress_bugs import EGRESS_BUGS
 from mutation.fetch_bugs import FETCH_BUGS
 from mutation.planted import RED_BY
 from mutation.stage_bugs import STAGE_BUGS
@@ -429,7 +430,7 @@ BUGS = FETCH_BUGS | {
         test="unit/rest/test_keys.py::tells_nothing or secret",
     ),
 }
-BUGS |= STAGE_BUGS
+BUGS |= STAGE_BUGS | EGRESS_BUGS
 
 
 @pytest.fixture(scope="module")

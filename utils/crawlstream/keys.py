@@ -93,6 +93,14 @@ class FrontierKeys:
         """The throttle table as it was copied."""
         return self.tag + "table"
 
+    def proxies(self) -> str:
+        """The proxy pools as they were copied."""
+        return self.tag + "proxies"
+
+    def unserved(self, pool: str, domain: str) -> str:
+        """Since when no proxy of a pool has come through to a domain, epoch seconds."""
+        return f"{self.tag}unserved:{pool}:{domain}"
+
     def names(self) -> str:
         """Crawls that are remembered, by name."""
         return self.tag + "names"

@@ -79,6 +79,7 @@ class ClusterSpider(Spider):
             recovered=hold.recovered,
             firing=hold.firing,
             lastmods=lastmods,
+            proxy=page.proxy,
             method=str(request.method) if request else "GET",
         )
 

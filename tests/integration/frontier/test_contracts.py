@@ -19,6 +19,7 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier import sources
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.crawl import FiringKey
+from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.runs import RunMark
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
@@ -186,6 +187,7 @@ async def _ask(redis: Redis) -> None:
     (hold,) = await bench.worker.lease()
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
     await frontier.rules.agree("")
+    await frontier.pools.copy(PoolTable())
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()

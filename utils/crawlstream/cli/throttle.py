@@ -25,8 +25,8 @@ from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
-from crawlstream.throttle.parse import fold
 from crawlstream.wire import views
+from crawlstream.zoo.names import fold
 
 throttle = typer.Typer(
     help="Show and change the rate limit of each domain; changes take effect immediately.",

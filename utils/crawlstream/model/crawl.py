@@ -48,6 +48,8 @@ class Profile:
     site: str | None = None
     """Scope (``model.credentials``) of ``cookie``, ``cookies`` and ``headers``."""
     obey_robots: bool | None = None
+    proxy: str | None = None
+    """Name of a pool of proxies, or ``direct``."""
     uuid: str | None = None
 
 

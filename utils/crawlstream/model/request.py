@@ -130,6 +130,8 @@ class CrawlRequest:
     last_modified: str | None = None
     attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
+    proxy: str | None = None
+    """Name of a pool of proxies, or ``direct``; None: as the operator has it for the domain."""
     uuid: str | None = None
     occasion: Occasion | None = None
 

@@ -52,6 +52,8 @@ class CrawlResult:
     lastmods: Sequence[str] = ()
     """When each of the links was changed last, as a sitemap says; "" where it does not."""
     method: str = "GET"
+    proxy: Mapping[str, str] | None = None
+    """``pool`` and ``id`` of the proxy that it came through."""
     body_ref: str | None = None
     """URL of the whole body, where the record has only its beginning."""
 
