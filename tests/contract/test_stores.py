@@ -19,7 +19,8 @@ from crawlstream.plugins.sinks import RowStore, SinkSpec
 from pipeline_service.config import read
 from pipeline_service.sinks.make import make_maker, open_rows
 from support.documented import install_example_sink
-from support.pipelines.targets import committed, select
+from support.pipelines.targets import select
+from support.topic_values import committed
 
 
 class OfOurs(StoreContract):
