@@ -23,7 +23,7 @@ from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.chaos.processes import Crawler, Program, RunningServer
 from crawlstream.keys import FrontierKeys, Topics
-from support.topic_values import values_of
+from support.bus.values import values_of
 
 _TIMEOUT_S = 60
 

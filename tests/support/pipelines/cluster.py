@@ -22,8 +22,8 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
 from crawlstream.store.store import Store
 from crawlstream.wire import events
+from support.bus.values import values_of
 from support.pipelines.reading import pages_in
-from support.topic_values import values_of
 
 _TIMEOUT_S = 180
 

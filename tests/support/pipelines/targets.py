@@ -22,10 +22,10 @@ from pipeline_service.files_sink import base_url
 from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.make import open_kept
 from pipeline_service.sinks.settings import KafkaSink, PluginSink, SqlSink
+from support.bus.values import committed
 from support.pipelines import writer
 from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
-from support.topic_values import committed
 
 OF_FILES = ("before_claim", "after_claim", "after_put", "after_finish")
 OF_ROWS = ("before_write", "in_write", "after_write")
