@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from lib.harness import Figures
 from lib.pages import records
 from lib.processes import TOPICS, cpu_s, environment, own_kafka, running
@@ -20,6 +21,7 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.bus.sink import KafkaSink
+from crawlstream.errors import SetupError
 from crawlstream.local.ports import free_block
 
 PIPELINE = (sys.executable, "-P", "-m", "pipeline_service", "run")
@@ -47,7 +49,10 @@ class Running:
 
     async def until(self, delivered: int) -> None:
         """Wait until so many have been stored for good."""
+        process = psutil.Process(self.pid)
         while await asyncio.to_thread(self._delivered) < delivered:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                raise SetupError("the pipeline has ended: `crawlstream pipeline run` says why")
             await asyncio.sleep(0.05)
 
     def _delivered(self) -> int:
@@ -78,6 +83,8 @@ def pipeline(sink: str, folder: str, found: Mapping[str, str]) -> Iterator[Runni
 @asynccontextmanager
 async def carrying(redis: Redis, sink: str, *, folder: str = "") -> AsyncIterator[Running]:
     """The same, with a Kafka of its own; ``{folder}`` in ``sink`` is a folder that goes away."""
+    # The one before still counts as alive there, and would have to be described alike.
+    await redis.flushall()
     with tempfile.TemporaryDirectory(prefix="crawlstream-bench-") as made:
         async with own_kafka(made) as kafka:
             described = sink.format(folder=folder or made)

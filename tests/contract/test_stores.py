@@ -18,8 +18,9 @@ from crawlstream.plugins.contract import StoreContract
 from crawlstream.plugins.sinks import RowStore, SinkSpec
 from pipeline_service.config import read
 from pipeline_service.sinks.make import make_maker, open_rows
+from support.bus.values import committed
 from support.documented import install_example_sink
-from support.pipelines.targets import committed, select
+from support.pipelines.targets import select
 
 
 class OfOurs(StoreContract):

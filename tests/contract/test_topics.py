@@ -26,9 +26,10 @@ from pipeline_service.judging import judge
 from pipeline_service.sinks.door import SinkRefused
 from pipeline_service.sinks.make import prove
 from pipeline_service.sinks.settings import KafkaSink
+from support.bus.values import committed
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
-from support.pipelines.targets import Target, committed
+from support.pipelines.targets import Target
 from support.waiting import WaitUntil
 
 MakeTarget = Callable[..., Target]

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.structs import TopicPartition
+from kafka import KafkaProducer
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
@@ -23,6 +22,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
 from crawlstream.store.store import Store
 from crawlstream.wire import events
+from support.bus.values import values_of
 from support.pipelines.reading import pages_in
 
 _TIMEOUT_S = 180
@@ -128,18 +128,4 @@ class PipelineCluster:
 
     def records(self, topic: str) -> Sequence[Mapping[str, Any]]:
         """Every record of a topic, as JSON."""
-        consumer = KafkaConsumer(bootstrap_servers=self.hosts, enable_auto_commit=False)
-        try:
-            numbers = consumer.partitions_for_topic(topic) or ()
-            partitions = [TopicPartition(topic, number) for number in numbers]
-            if not partitions:
-                return []
-            consumer.assign(partitions)
-            consumer.seek_to_beginning(*partitions)
-            ends, values = consumer.end_offsets(partitions), []
-            while any(consumer.position(one) < ends[one] for one in partitions):
-                polled = consumer.poll(timeout_ms=200)
-                values += [record.value for records in polled.values() for record in records]
-            return [orjson.loads(value) for value in values]
-        finally:
-            consumer.close()
+        return [orjson.loads(value) for value in values_of(self.hosts, topic)]

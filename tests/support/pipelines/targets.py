@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import psutil
 import psycopg
-from kafka import KafkaConsumer
-from kafka.structs import TopicPartition
 from redis import Redis
 
 from crawlstream.boot.settings import load_settings
@@ -24,6 +22,7 @@ from pipeline_service.files_sink import base_url
 from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.make import open_kept
 from pipeline_service.sinks.settings import KafkaSink, PluginSink, SqlSink
+from support.bus.values import committed
 from support.pipelines import writer
 from support.pipelines.reading import pages_in
 from support.pipelines.results import page_id
@@ -157,25 +156,6 @@ class Target:
         assert standing.position == len(writer.values())
         assert standing.account.total.as_record() == ACCOUNT
         assert standing.account.total.is_closed
-
-
-def committed(hosts: str, topic: str) -> list[bytes]:
-    """The values of a topic, as a client has them that reads committed records only."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=hosts, isolation_level="read_committed", enable_auto_commit=False
-    )
-    try:
-        numbers = consumer.partitions_for_topic(topic) or ()
-        partitions = [TopicPartition(topic, number) for number in numbers]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends, values = consumer.end_offsets(partitions), []
-        while any(consumer.position(one) < ends[one] for one in partitions):
-            polled = consumer.poll(timeout_ms=200)
-            values += [record.value for records in polled.values() for record in records]
-        return values
-    finally:
-        consumer.close()
 
 
 def values_at(url: str, begin: str) -> list[bytes]:
