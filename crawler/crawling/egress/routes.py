@@ -17,11 +17,13 @@ from crawling.egress.book import FIRST_REST_S, Book
 from crawling.egress.known_pools import KnownPools
 from crawling.egress.patience import Patience
 from crawling.egress.ranking import Ranking, ranked
+from crawling.egress.shared_book import SharedBook
 from crawling.lease.holds import GrantExpired
 from crawling.metrics import ADDRESSES_REFUSED, PROXY_REQUESTS
 from crawling.page.page import Page
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier.egress.book import BookSession
 from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable, Proxy, Secret
 
@@ -81,6 +83,7 @@ class Routes:
         self,
         pools: ProxyPools,
         patience: Patience,
+        session: BookSession,
         *,
         group: str,
         environment: Mapping[str, str] = os.environ,
@@ -89,6 +92,7 @@ class Routes:
         self.patience = patience
         self.book = Book()
         self.known = KnownPools(pools, self._renew)
+        self.shared = SharedBook(session, self.book, is_needed=self._has_pools)
         self._group = group
         self._environment = environment
         self._ranking = Ranking()
@@ -102,6 +106,9 @@ class Routes:
         self._places = frozenset((proxy.host, proxy.port) for proxy in proxies)
         self.book.keep(frozenset(proxy.id for proxy in proxies))
         log.info("proxies", outcome="known", pools=len(table.pools), proxies=len(proxies))
+
+    def _has_pools(self) -> bool:
+        return self.known.table is not None and not self.known.table.is_needless
 
     def is_proxied(self, page: Page, host: str) -> bool:
         """Whether a page is for a pool, as far as is known."""
@@ -240,6 +247,7 @@ class Routes:
     @contextmanager
     def using(self, route: Route) -> Iterator[None]:
         """A request is under way through a proxy."""
+        self.book.notes.used()
         self.book.busy[route.proxy.id] += 1
         try:
             yield
@@ -268,8 +276,9 @@ class Routes:
         """The site has answered."""
         page.proxy = route.shown
         self.patience.served(route.pool.name, page.hold.domain)
-        self.book.came_through(route.proxy.id, page.hold.domain)
         is_refusal = status in _REFUSALS
+        ms = (time.monotonic() - page.left_at) * 1000
+        self.book.came_through(route.proxy.id, page.hold.domain, ms=ms, is_refusal=is_refusal)
         if is_refusal:
             self.book.rest(route.proxy.id, page.hold.domain, route.pool.rest_s)
         PROXY_REQUESTS.labels(route.pool.name, "refused" if is_refusal else "ok").inc()
