@@ -21,6 +21,7 @@ PAUSE_S = 0.5
 EVERY_S = 5.0
 """A call although there is nothing to tell: to hear of others."""
 _WARN_EVERY_S = 30.0
+_NOTHING = ProxyReport()
 
 log = structlog.get_logger()
 
@@ -33,8 +34,8 @@ class SharedBook:
         self._session = session
         self._book = book
         self._is_needed = is_needed
-        self._untold: ProxyReport | None = None
-        """What a call told that was not answered: it is told again, as it is."""
+        self.untold = _NOTHING
+        """What a call tells that is not answered yet; else it is told again, as it is."""
         self._warned_at = -_WARN_EVERY_S
         self.latest = BookAnswer()
         """The latest answer."""
@@ -53,14 +54,15 @@ class SharedBook:
     async def tell(self) -> None:
         """Tell all, and hear all that there is; where Redis does not answer, later."""
         while self._is_needed():
-            report = self._untold or self._book.notes.take()
-            self._untold = report
+            if self.untold is _NOTHING:
+                self.untold = self._book.notes.take()
+            report = self.untold
             try:
                 answer = await self._session.exchange(report, is_user=self._book.notes.is_user)
             except (RedisUnavailable, FrontierFull) as error:
                 self._warn(error)
                 return
-            self._untold = None
+            self.untold = _NOTHING
             self.latest = answer
             self._book.place, self._book.workers = answer.place, answer.workers
             for news in answer.news:

@@ -63,7 +63,9 @@ def test_who_has_used_a_proxy_lately_is_a_user(monkeypatch: pytest.MonkeyPatch) 
     now = [1_000.0]
     monkeypatch.setattr("crawling.egress.notes.time.monotonic", lambda: now[0])
     notes = Notes()
-    before, _, during = notes.is_user, notes.used(), notes.is_user
+    states = [notes.is_user]
+    notes.used()
+    states.append(notes.is_user)
     now[0] += USER_FOR_S
-    assert (before, during, notes.is_user) == (False, True, False)
+    assert [*states, notes.is_user] == [False, True, False]
     assert notes.is_waiting.is_set()

@@ -18,6 +18,8 @@ from crawlstream.model.egress.book import (
     ProxyNews,
     ProxyReport,
 )
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.model.egress.report import PoolState, states_of
 
 LIVE_MS = 15_000
 """A worker that has used proxies lately counts for so long after each call."""
@@ -79,6 +81,13 @@ class ProxyBook:
             found += answer.news
             if not answer.is_more:
                 return found
+
+    async def states(self, table: PoolTable) -> Sequence[PoolState]:
+        """All pools of a table and how their proxies do, by name."""
+        if table.is_needless:
+            return ()
+        spent = await self.spent(sorted(table.pools))
+        return states_of(table, await self.health(), await self.rests(), spent)
 
     async def spent(self, pools: Sequence[str]) -> Mapping[str, PoolSpend]:
         """Requests and bytes of these pools on this day, in UTC."""

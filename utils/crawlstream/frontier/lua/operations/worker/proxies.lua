@@ -99,7 +99,8 @@ local function lose(h, site)
 end
 
 -- Count, and put it out where it has failed too often, or comes through to no site at all.
-local function learn(id, luck, ok, refused, path, failed, in_row, is_sure, ms, through, lost)
+local function learn(outcome)
+  local id, luck, ok, refused, path, failed, in_row, is_sure, ms, through, lost = unpack(outcome)
   local h, has_room = health_of(id)
   if not has_room then
     return
@@ -203,7 +204,9 @@ end
 
 local is_told = is_new()
 if is_told then
-  each(outcomes, learn)
+  for _, outcome in ipairs(outcomes) do
+    learn(outcome)
+  end
   each(rests, rest)
   each(answers, answer)
   each(uses, use)
