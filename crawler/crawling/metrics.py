@@ -57,10 +57,23 @@ ADDRESSES_REFUSED = Counter(
 PROXY_REQUESTS = Counter(
     "crawlstream_proxy_requests",
     "Number of attempts to send a request through a pool of proxies: `ok` (the site answered),"
-    " `refused` (it answered with 403, 407, 429 or 503), `proxy` (the proxy failed), `denied` (the"
+    " `refused` (it answered with 403, 407, 429 or 503), `proxy` (the proxy failed),"
+    " `password` (it rejects user name and password), `denied` (the"
     " proxy does not go to that site), `path` (no way from the proxy to the site), `tls` (handshake"
-    " with the site failed), `broken` (the response broke off), `none` (no proxy was fit).",
+    " with the site failed), `broken` (the response broke off), `none` (no proxy was fit), `busy`"
+    " (all had as many requests in progress as they may).",
     ["pool", "outcome"],
+)
+PROXY_BYTES = Counter(
+    "crawlstream_proxy_bytes",
+    "Traffic through pools of proxies by direction (`sent`, `received`), without that of TLS.",
+    ["pool", "direction"],
+)
+PROXY_CONNECT_SECONDS = Histogram(
+    "crawlstream_proxy_connect_seconds",
+    "Time to connect to a proxy, for requests that needed a new connection.",
+    ["pool"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3),
 )
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",

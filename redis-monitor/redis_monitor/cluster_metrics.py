@@ -15,6 +15,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import PartitionOffsets, partition_offsets
 from crawlstream.errors import KafkaUnavailable
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
@@ -38,6 +39,7 @@ class ClusterMetrics:
         *,
         redis: Redis,
         keys: FrontierKeys,
+        frontier: Frontier,
         is_watched: Callable[[], bool],
     ) -> None:
         """``is_watched`` answers whether ZooKeeper tells of changed rules."""
@@ -45,6 +47,7 @@ class ClusterMetrics:
         self._kafka = kafka
         self._redis = redis
         self._keys = keys
+        self._frontier = frontier
         self._is_watched = is_watched
         self._steps = 0
         self._incoming, self._group = settings.topics.incoming, settings.kafka_group
@@ -58,6 +61,7 @@ class ClusterMetrics:
         await self._processes()
         if self._steps % STEPS_A_LOOK == 0:
             await self._domains()
+            await self._proxies()
         self._steps += 1
         await self._writes()
         await self._lag()
@@ -82,6 +86,19 @@ class ClusterMetrics:
             metrics.DOMAIN_SUCCESS.labels(domain).set(traffic.success_rate)
             if traffic.latency_ms is not None:
                 metrics.DOMAIN_LATENCY.labels(domain).set(traffic.latency_ms / 1000)
+
+    async def _proxies(self) -> None:
+        table = await self._frontier.pools.table()
+        states = () if table is None else await self._frontier.book.states(table)
+        metrics.PROXIES.clear()
+        metrics.PROXY_BUDGET.clear()
+        for state in states:
+            if state.pool.disabled:
+                continue
+            for name, count in state.states.items():
+                metrics.PROXIES.labels(state.pool.name, name).set(count)
+            if state.budget_left is not None:
+                metrics.PROXY_BUDGET.labels(state.pool.name).set(state.budget_left)
 
     async def _writes(self) -> None:
         told = cast("dict[str, object]", await self._redis.info("persistence"))

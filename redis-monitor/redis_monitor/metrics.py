@@ -79,6 +79,17 @@ DOMAIN_SUCCESS = Gauge(
 DOMAIN_LATENCY = Gauge(
     "crawlstream_domain_latency_seconds", "Mean response time of these downloads.", ["domain"]
 )
+PROXIES = Gauge(
+    "crawlstream_proxies",
+    "Number of proxies by pool and state: `ok`, `trial` (was out, no answer yet), `out` (left"
+    " alone after failures), `banned`, `disabled`; pools that are disabled have none.",
+    ["pool", "state"],
+)
+PROXY_BUDGET = Gauge(
+    "crawlstream_proxy_budget_left_ratio",
+    "Fraction of the day's budget that is left, for pools with a budget.",
+    ["pool"],
+)
 REAPED = Counter("crawlstream_reaped_workers", "Number of dead workers whose leases were revoked.")
 RUNS = Counter(
     "crawlstream_runs", "Number of published run events (starts and endings).", ["event"]

@@ -267,6 +267,7 @@ def _cluster_metrics(resources: Resources, rules: ThrottleSync) -> PeriodicTask:
         resources.kafka,
         redis=resources.redis,
         keys=resources.keys,
+        frontier=resources.frontier,
         is_watched=lambda: rules.is_connected,
     )
     return PeriodicTask(Liveness("figures"), metrics.step)

@@ -46,6 +46,7 @@ from rest_service.v2 import (
     frontier,
     health,
     pipelines,
+    proxies,
     records,
     runs,
     schedules,
@@ -81,7 +82,7 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
     )
     app.state.service = service
-    of_v2 = (crawls, runs, schedules, pipelines, cluster, frontier, records)
+    of_v2 = (crawls, runs, schedules, pipelines, proxies, cluster, frontier, records)
     for module in (v1, health, *_SCREENS, *of_v2):
         # As they are: routers that are included are looked through anew by every request.
         app.router.routes.extend(module.router.routes)

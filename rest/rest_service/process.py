@@ -26,6 +26,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.tail import end_offsets
+from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.process import Process
@@ -121,6 +122,7 @@ def _service(
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
+        pools=PoolEditor(settings.zookeeper_hosts, settings.proxies_path),
         node=node,
     )
 

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
+from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys, Topics
@@ -73,6 +74,7 @@ class Service:
     frontier: Frontier
     sampler: Sampler
     editor: ThrottleEditor
+    pools: PoolEditor
     quota: Quota
     node: str
     """The name of this process, as its heartbeat tells it."""

@@ -234,6 +234,9 @@ PLANTED = {
         "robots.txt is obeyed",
         "was asked for 1 times",
     ),
+    "a page that came directly": (
+        lambda facts: replace(facts, pool="de"), "no page comes past its proxies", "past the pool",
+    ),
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ _NEAR = {
     "memory": "faults spill",
     "note": "book workers",
     "pass": "spill",
+    "proxies": "book",
     "put": "spill dedupe",
     "reap": "workers",
     "recall": "spill",

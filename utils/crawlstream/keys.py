@@ -97,6 +97,14 @@ class FrontierKeys:
         """The proxy pools as they were copied."""
         return self.tag + "proxies"
 
+    def proxy_health(self) -> str:
+        """What is known of each proxy."""
+        return self.tag + "proxies:health"
+
+    def proxy_spent(self, day: str) -> str:
+        """What pools have used up on a day, counted from the epoch in UTC."""
+        return f"{self.tag}proxies:spent:{day}"
+
     def unserved(self, pool: str, domain: str) -> str:
         """Since when no proxy of a pool has come through to a domain, epoch seconds."""
         return f"{self.tag}unserved:{pool}:{domain}"

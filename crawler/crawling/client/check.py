@@ -19,7 +19,7 @@ from scrapy import Request
 from crawling.client.ask import place_of
 from crawling.client.http_client import HttpClient
 from crawling.client.proxied import ProxyTrouble
-from crawling.egress.routes import Route
+from crawling.egress.route import Route
 from crawling.failures import reason_of
 from crawling.lease.holds import Holds
 from crawling.net.address_guard import GuardedResolver
@@ -56,14 +56,14 @@ class Check:
         self._room = asyncio.Semaphore(wish["at_once"])
 
     async def run(self) -> None:
-        """Write a verdict for each proxy, in their order."""
+        """Write a verdict for each proxy, as it comes."""
         try:
             async with self._granted():
-                verdicts = await asyncio.gather(*map(self._verdict, self._pool.proxies))
+                for verdict in asyncio.as_completed(map(self._verdict, self._pool.proxies)):
+                    sys.stdout.write(jsontext.dumps(await verdict).decode() + "\n")
+                    sys.stdout.flush()
         finally:
             self._client.close()
-        for verdict in verdicts:
-            sys.stdout.write(jsontext.dumps(verdict).decode() + "\n")
 
     @asynccontextmanager
     async def _granted(self) -> AsyncIterator[None]:

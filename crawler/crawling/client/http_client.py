@@ -31,7 +31,8 @@ from crawling.client.proxied import (
 )
 from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame
-from crawling.egress.routes import TRY_AGAIN_MS, NoProxy, Route, Routes
+from crawling.egress.route import Route
+from crawling.egress.routes import TRY_AGAIN_MS, NoPlace, NoProxy, Routes
 from crawling.failures import PathFailed, TransferFailed
 from crawling.lease.holds import Holds
 from crawling.net import trust
@@ -122,6 +123,8 @@ class HttpClient:
         """Send it through one proxy or another; NoProxy if none will do."""
         try:
             return await self._try(pool, ask)
+        except NoPlace:
+            raise
         except NoProxy as error:
             assert self._routes is not None
             if not await self._routes.patience.is_over(pool.name, ask.page.hold.domain):
@@ -135,7 +138,7 @@ class HttpClient:
             if route is None:
                 return await self._send(ask)
             try:
-                with self._routes.using(route):
+                with self._routes.using(route, ask.page):
                     response = await self._send_by(route, ask)
             except ProxyTrouble as trouble:
                 self._tell(route, ask.page, trouble)
@@ -183,6 +186,8 @@ class HttpClient:
                 raise ProxyTrouble(blame, f"the proxy answered {response.status}")
             return response
         finally:
+            if self._routes:
+                self._routes.weighed(route, *transfer.weight, connect_s=transfer.connect_s)
             line.keep(transfer, is_plain=is_plain)
 
     async def _send(self, ask: _Ask) -> Response:

@@ -13,7 +13,7 @@ from functools import partial
 
 from crawling.client.multi import Multi
 from crawling.client.transfer import Progress, Transfer
-from crawling.egress.routes import Route
+from crawling.egress.route import Route
 
 _SPARE = 64
 """Handles that are kept for the next requests."""

@@ -12,7 +12,7 @@ from scrapy.exceptions import DownloadTimeoutError
 from crawling.client.blame import Ending, blame_for
 from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame
-from crawling.egress.routes import Route
+from crawling.egress.route import Route
 from crawling.failures import PathFailed, TransferFailed, reason_of
 from crawling.lease.holds import Holds
 from crawlstream.boot.addresses import Address, AddressRefused

@@ -95,6 +95,19 @@ class Transfer:
         self.done: asyncio.Future[None] = self._loop.create_future()
         return self.done
 
+    @property
+    def connect_s(self) -> float | None:
+        """How long the connection took; None: it was kept, or there is none."""
+        is_new = self.curl.getinfo(pycurl.NUM_CONNECTS)
+        return (self.curl.getinfo(pycurl.CONNECT_TIME) or None) if is_new else None
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Bytes sent and received, but for those of TLS and of the proxy's own protocol."""
+        info = self.curl.getinfo
+        sent = info(pycurl.REQUEST_SIZE) + info(pycurl.SIZE_UPLOAD_T)
+        return int(sent), int(info(pycurl.HEADER_SIZE) + info(pycurl.SIZE_DOWNLOAD_T))
+
     def verify(self, verifies: bool) -> None:  # noqa: FBT001  a switch
         """Whether the server must prove who it is; a connection made without is not used then."""
         if verifies is not self._verifies:

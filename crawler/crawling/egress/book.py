@@ -1,4 +1,4 @@
-"""What this process has found out about its proxies.
+"""What this process knows of its proxies: what it has found out, and what it has heard.
 
 A proxy is *out* for all sites after sure failures of its own, and *rests* for one site that it, or
 the way behind it, has not come through to, or that has refused it. Nothing here is needed to send
@@ -12,17 +12,25 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from zlib import crc32
+
+from crawling.egress.notes import Notes
+from crawlstream.model.egress.book import ALL_SITES, REFUSED, ProxyNews, ProxyRest
 
 FAILURES = 5
 """Sure failures in a row after which a proxy is out."""
 FIRST_OUT_S, LONGEST_OUT_S = 30.0, 3600.0
-"""Out for so long; each time without a success in between twice as long, less by chance."""
+"""Out for so long at most; each time without a success in between twice as long: by chance any part
+of that, so that not all come back at once."""
 FIRST_REST_S = 60.0
 """A proxy rests for a site for so long where nobody knows whose fault it is; doubling."""
 ELSEWHERE_S = 60.0
 """A proxy that came through to another site so lately works."""
 SUSPECT = 3
 """A site that so many working proxies find no way to does not answer."""
+
+TURN_S, LONGEST_TURN_S = 1.0, 10.0
+"""Workers try a proxy that was out one after the other, so far apart."""
 
 _MOST_RESTS = 100_000
 _MOST_SITES = 20_000
@@ -56,6 +64,12 @@ class Book:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self.notes = Notes()
+        """What the cluster has not been told yet."""
+        self.workers = self.place = 0
+        """How many use proxies, and how many of them come before this one."""
+        self._known: frozenset[str] = frozenset()
+        self._bans: dict[tuple[str, str], float] = {}
         self._health: dict[str, _Health] = {}
         self._rests: OrderedDict[tuple[str, str], _Rest] = OrderedDict()
         self._blind: OrderedDict[str, set[str]] = OrderedDict()
@@ -64,6 +78,7 @@ class Book:
 
     def keep(self, ids: frozenset[str]) -> None:
         """Forget all proxies but these."""
+        self._known = ids
         for known in self._health.keys() - ids:
             del self._health[known]
 
@@ -71,8 +86,7 @@ class Book:
 
     def fit_at(self, proxy: str, site: str) -> float:
         """When a proxy may be asked for a site, in monotonic seconds; it may if that is past."""
-        rest = self._rests.get((proxy, site))
-        return max(self.out_until(proxy), rest.until if rest else 0.0)
+        return max(self.out_until(proxy), self._rests_until(proxy, site))
 
     def is_fit(self, proxy: str, site: str) -> bool:
         """Whether it may be asked now: one at a time until it has come through again."""
@@ -83,9 +97,13 @@ class Book:
         return self.fit_at(proxy, site) <= self._clock()
 
     def rests(self, proxy: str, site: str) -> bool:
-        """Whether it leaves the site alone just now."""
+        """Whether it leaves the site alone just now, by itself or by a person's word."""
+        return self._rests_until(proxy, site) > self._clock()
+
+    def _rests_until(self, proxy: str, site: str) -> float:
         rest = self._rests.get((proxy, site))
-        return rest is not None and rest.until > self._clock()
+        bans = (self._bans.get((proxy, where), 0.0) for where in (site, ALL_SITES))
+        return max(rest.until if rest else 0.0, *bans)
 
     def out_until(self, proxy: str) -> float:
         """When it is back for all sites; 0: it is not out."""
@@ -96,11 +114,15 @@ class Book:
 
     def failed(self, proxy: str, *, at_once: bool = False) -> None:
         """It has failed, surely; ``at_once``: in a way that will not pass by itself."""
+        self.notes.failed(proxy, at_once=at_once)
+        self._fail(proxy, at_once=at_once)
+
+    def _fail(self, proxy: str, *, at_once: bool) -> None:
         health = self._health.setdefault(proxy, _Health())
         health.failures += 1
         if at_once or health.failures >= FAILURES or health.times_out:
             span_s = min(FIRST_OUT_S * 2**health.times_out, LONGEST_OUT_S)
-            health.out_until = self._clock() + span_s * random.uniform(0.5, 1)  # noqa: S311
+            health.out_until = self._clock() + span_s * random.random()  # noqa: S311
             health.times_out = min(health.times_out + 1, 20)
             health.failures = 0
 
@@ -108,6 +130,7 @@ class Book:
         """Leave a site alone for so long."""
         if for_s > 0:
             self._note_rest(proxy, site, _Rest(self._clock() + for_s, 0))
+            self.notes.rest(ProxyRest(proxy, site, int(for_s * 1000), REFUSED))
 
     def found_no_way(self, proxy: str, site: str, *, most_rest_s: float) -> None:
         """It did not come through to a site, and nobody knows whose fault that is.
@@ -117,12 +140,13 @@ class Book:
         before = self._rests.get((proxy, site))
         steps = before.steps + 1 if before else 0
         span_s = min(FIRST_REST_S * 2 ** min(steps, 10), max(most_rest_s, FIRST_REST_S))
-        self._note_rest(proxy, site, _Rest(self._clock() + min(span_s, most_rest_s), steps))
+        rest_s = min(span_s, most_rest_s)
+        self._note_rest(proxy, site, _Rest(self._clock() + rest_s, steps))
+        self.notes.lost(proxy, site)
+        self.notes.rest(ProxyRest(proxy, site, int(rest_s * 1000), steps))
         self._lose(proxy, site)
         if self._works_elsewhere(proxy, site):
-            self._blind.setdefault(site, set()).add(proxy)
-        if len(self._blind) > _MOST_SITES:
-            self._blind.popitem(last=False)
+            self._miss(proxy, site)
 
     def is_silent(self, site: str, *, of: int) -> bool:
         """Whether a site is to be taken for silent, asked through a pool of so many proxies.
@@ -131,16 +155,51 @@ class Book:
         """
         return len(self._blind.get(site, ())) >= min(SUSPECT, max(of, 1))
 
-    def came_through(self, proxy: str, site: str) -> None:
-        """The site has answered through it, whatever it said."""
+    def came_through(
+        self, proxy: str, site: str, *, ms: float = 0.0, is_refusal: bool = False
+    ) -> None:
+        """The site has answered through it, whatever it said, after so long."""
+        self.notes.came_through(proxy, site, ms=ms, is_refusal=is_refusal)
         health = self._health.setdefault(proxy, _Health())
         health.failures = health.times_out = 0
         health.out_until = 0.0
         health.lost.clear()
         latest, other = health.answers
         health.answers = ((self._clock(), site), other if latest[1] == site else latest)
-        self._rests.pop((proxy, site), None)
-        self._blind.pop(site, None)
+        had_rest = self._rests.pop((proxy, site), None)
+        if self._blind.pop(site, None) or had_rest:
+            self.notes.answered(proxy, site)
+
+    def hear(self, news: ProxyNews) -> None:
+        """Something that the cluster knows of; of this process' own news what all go by."""
+        if news.proxy not in self._known:
+            return
+        pair, until = (news.proxy, news.site), self._clock() + news.left_s
+        if news.kind == "o":
+            health = self._health.setdefault(news.proxy, _Health())
+            health.failures, health.times_out = 0, news.number
+            health.out_until = until + self._turn_s(news.proxy) if news.left_s > 0 else 0.0
+        elif news.kind == "b":
+            self._bans = {one: end for one, end in self._bans.items() if end > self._clock()}
+            self._bans[pair] = until
+        elif news.kind == "s":
+            self._miss(*pair)
+        elif news.kind == "a":
+            self._blind.pop(news.site, None)
+        elif news.left_s > 0:
+            self._note_rest(*pair, _Rest(until, max(news.number, 0)))
+        else:
+            self._rests.pop(pair, None)
+
+    def _turn_s(self, proxy: str) -> float:
+        """How long this process lets others try first."""
+        turn = (crc32(proxy.encode()) - self.place) % max(self.workers, 1)
+        return min(turn * TURN_S, LONGEST_TURN_S)
+
+    def _miss(self, proxy: str, site: str) -> None:
+        self._blind.setdefault(site, set()).add(proxy)
+        if len(self._blind) > _MOST_SITES:
+            self._blind.popitem(last=False)
 
     def _lose(self, proxy: str, site: str) -> None:
         """One that comes through to no site at all is out: it may be mute."""
@@ -148,7 +207,7 @@ class Book:
         lost.add(site)
         if len(lost) >= FAILURES:
             lost.clear()
-            self.failed(proxy, at_once=True)
+            self._fail(proxy, at_once=True)
 
     def _works_elsewhere(self, proxy: str, site: str) -> bool:
         since = self._clock() - ELSEWHERE_S

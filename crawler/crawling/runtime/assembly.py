@@ -69,7 +69,9 @@ def assemble(
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
     patience = Patience(clients.redis, settings.keys, most_s=settings.max_wait)
-    routes = Routes(clients.pools, patience, group=settings.egress_group)
+    routes = Routes(
+        clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
+    )
     way, noting = Way(crawler, routes), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(

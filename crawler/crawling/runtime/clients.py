@@ -14,6 +14,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
+from crawlstream.frontier.egress.book import BookSession
 from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.throttle_rules import ThrottleRules
@@ -34,6 +35,7 @@ class Clients:
     session: WorkerSession
     rules: ThrottleRules
     pools: ProxyPools
+    book: BookSession
     sleeper: Sleeper
     sink: Sink
 
@@ -48,6 +50,7 @@ class Clients:
             session=frontier.session(worker, spiderid, group=settings.egress_group),
             rules=frontier.rules,
             pools=frontier.pools,
+            book=frontier.book.session(worker),
             sleeper=Sleeper(waiting_redis, settings.keys, worker),
             sink=make_sink(kafka_of(settings, f"crawler-{spiderid}"), linger_ms=RESULTS_LINGER_MS),
         )

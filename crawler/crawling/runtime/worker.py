@@ -124,6 +124,7 @@ class Worker:
         self._tasks.keep(self._parts.blacklist.follow())
         self._tasks.keep(self._parts.routes.known.follow())
         self._tasks.keep(self._parts.routes.patience.follow())
+        self._tasks.keep(self._parts.routes.shared.follow())
         self._tasks.keep(self._tally.run())
         self._tasks.keep(self._heartbeat.run())
 

@@ -1,4 +1,4 @@
-"""Screens about the cluster: at a glance, its processes, its domains and their rules, the form."""
+"""Screens about the cluster: at a glance, its processes, domains and their rules, its proxies."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from rest_service.dashboard.render import SHOWN, render, span, volume
 from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
+from rest_service.v2.proxies import states_of_pools
 
 _DOMAINS_KNOWN = 1_000
 """Domains with traffic that may be searched; as many as are shown are looked at in depth."""
@@ -293,3 +294,20 @@ async def _row(
 def latest(found: Sequence[CrawlState]) -> Sequence[CrawlState]:
     """The latest activity first."""
     return sorted(found, key=lambda one: one.last_activity, reverse=True)
+
+
+@router.get("/proxies")
+async def proxies(request: Request, service: TheService) -> Response:
+    """All pools of proxies; of each, proxies that are not well come first."""
+
+    async def fill() -> Values:
+        states, table = await states_of_pools(service)
+        rows = {
+            state.pool.name: sorted(
+                state.proxies, key=lambda each: (each.state == "ok", each.health.score)
+            )[:SHOWN]
+            for state in states
+        }
+        return {"pools": states, "rows": rows, "table": table}
+
+    return await show(request, service, Screen("proxies.html", "/ui/proxies", fill, every_s=5))

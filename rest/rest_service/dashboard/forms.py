@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -150,6 +150,15 @@ async def set_rule(
 async def block(request: Request, service: TheService, typed: TheTyped) -> Response:
     """Block a domain, or unblock it."""
     return await _do(request, service, typed, _of_domain(typed, "blacklist", ("block", "unblock")))
+
+
+@router.post("/v2/proxies/{verb}")
+async def ban(
+    verb: Literal["ban", "unban"], request: Request, service: TheService, typed: TheTyped
+) -> Response:
+    """Ban a proxy, or end its ban."""
+    asked = Asked("POST", f"/v2/proxies/{verb}", body_of, "/ui/proxies", verb)
+    return await _do(request, service, typed, asked)
 
 
 @router.post("/v2/processes/{name}/drain")

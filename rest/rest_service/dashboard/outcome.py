@@ -25,6 +25,8 @@ _SENTENCES: Mapping[str, str] = {
     "remove-rule": "The rule is removed.",
     "block": "Blocked.",
     "unblock": "Unblocked.",
+    "ban": "Banned: no page is fetched through it, within a second or so.",
+    "unban": "The ban is lifted.",
 }
 _LONGEST_NUMBER = 9
 

@@ -23,6 +23,7 @@ SCREENS = (
     ("/ui/schedules", "Schedules"),
     ("/ui/pipelines", "Pipelines"),
     ("/ui/domains", "Domains"),
+    ("/ui/proxies", "Proxies"),
     ("/ui/rejected", "Rejected"),
     ("/ui/processes", "Processes"),
     ("/ui/submit", "Start a crawl"),

@@ -10,67 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from kazoo.client import KazooClient
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
-from crawlstream.cli.app import run
 from crawlstream.egress.edit import PoolEditor
+from support.crawler.pools_node import Node
 from support.crawler.proxies import dead_port, small_proxy
 
 pytestmark = pytest.mark.usefixtures("node")
-
-
-class Node:
-    """The node as any other tool sees it."""
-
-    def __init__(self, client: KazooClient, path: str) -> None:
-        self._client = client
-        self._path = path
-
-    @property
-    def content(self) -> Any:
-        """The YAML, read."""
-        return yaml.safe_load(self._client.get(self._path)[0])
-
-    def write(self, text: str) -> None:
-        """Write it, over whatever is there."""
-        self._client.ensure_path(self._path)
-        self._client.set(self._path, text.encode())
-
-
-@pytest.fixture
-def node(
-    zookeeper_server: RunningServer,
-    fresh_name: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> Iterator[Node]:
-    """A node of this test's own, which the commands find and which does not exist yet."""
-    hosts = f"127.0.0.1:{zookeeper_server.port}"
-    monkeypatch.setenv("ZOOKEEPER_HOSTS", hosts)
-    monkeypatch.setenv("ZOOKEEPER_ID", fresh_name)
-    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
-    monkeypatch.setenv("CRAWLSTREAM_ALLOW_NETWORKS", "127.0.0.0/8")
-    client = KazooClient(hosts=hosts)
-    client.start()
-    yield Node(client, f"/scrapy-cluster/crawler/{fresh_name}-proxies")
-    client.stop()
-    client.close()
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs ``crawlstream proxies``; what it printed."""
-
-    def say(*arguments: str, status: int = 0) -> str:
-        assert run(["proxies", *arguments]) == status, capsys.readouterr().err
-        said = capsys.readouterr()
-        return said.out + said.err
-
-    return say
 
 
 def test_a_pool_is_made_changed_used_and_removed(say: Any, node: Node) -> None:
@@ -89,6 +36,12 @@ def test_a_pool_is_made_changed_used_and_removed(say: Any, node: Node) -> None:
         "spread": 2,
         "rest": 9.0,
     }
+    say("set", "de", "--budget-requests", "9", "--price-per-gb", "4", "--concurrency", "3")
+    say("set", "de", "--budget-gigabytes", "1.5", "--uses", "100")
+    pool = node.content["pools"]["de"]
+    assert pool["budget"] == {"requests": 9, "gigabytes": 1.5}
+    assert (pool["price"], pool["concurrency"], pool["uses"]) == ({"per_gb": 4.0}, 3, 100)
+    assert "requests 9, gigabytes 1.5" in say("show", "de")
     assert "shop.test" in say("use", "Shop.Test.", "de")
     say("use", "default", "de")
     refused = say("remove", "de", status=1)
@@ -181,9 +134,15 @@ def test_proxies_are_checked_by_the_client_that_crawls(
         table = say("check", "--file", str(file), *url, "--expect", "bye", status=1)
         assert "200, without the expected text" in table
         assert "expected a pool or --file" in say("check", *url, status=2)
+        file.write_text(f"127.0.0.1:{well.port}\n{dead}\n")
+        added = say("check", "--file", str(file), *url, "--add", "well")
+        assert "1 of 2 proxies were added to the pool well" in added
+        (kept,) = json.loads(say("show", "well", "--json"))["proxies"]
+        assert kept["url"] == f"http://127.0.0.1:{well.port}"
+        assert "--add needs --file" in say("check", "de", *url, "--add", "well", status=2)
         inside = say("check", "de", "--url", "http://169.254.169.254/", "--json", status=1)
     assert {each["result"] for each in json.loads(inside)} == {"address_refused"}
-    assert len(site.visits) == 3
+    assert len(site.visits) == 4
 
 
 def test_edits_that_meet_are_both_there(node: Node) -> None:

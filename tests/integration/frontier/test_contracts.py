@@ -19,6 +19,14 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier import sources
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.model.crawl import FiringKey
+from crawlstream.model.egress.book import (
+    PoolSpend,
+    ProxyBan,
+    ProxyOutcome,
+    ProxyReport,
+    ProxyRest,
+    ProxyUse,
+)
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
 from crawlstream.model.runs import RunMark
@@ -188,6 +196,7 @@ async def _ask(redis: Redis) -> None:
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
     await frontier.rules.agree("")
     await frontier.pools.copy(PoolTable())
+    await frontier.book.session("w1").exchange(_report(), is_user=True)
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()
@@ -200,6 +209,18 @@ async def _ask(redis: Redis) -> None:
     await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", Note(b"none", 1.0))
+
+
+def _report() -> ProxyReport:
+    """With one of each list."""
+    return ProxyReport(
+        outcomes={"p": ProxyOutcome(answers=1, through=["a.example"])},
+        rests=[ProxyRest("p", "a.example", 1_000, 0)],
+        answers=[("p", "a.example")],
+        uses=[ProxyUse("p", "a.example", 1, 10, 1_000)],
+        spends={"de": PoolSpend(1, 1)},
+        bans=[ProxyBan("p", "a.example", 1_000)],
+    )
 
 
 async def _fire(bench: Bench) -> None:

@@ -21,10 +21,12 @@ class Bench:
     """A client that goes by the pools in a real Redis."""
 
     def __init__(self, redis: Redis) -> None:
-        self.pools = Frontier(redis, FrontierKeys()).pools
+        frontier = Frontier(redis, FrontierKeys())
+        self.pools = frontier.pools
         self.environment: dict[str, str] = {}
         patience = Patience(redis, FrontierKeys(), most_s=3600, now=lambda: self.now)
-        self.routes = Routes(self.pools, patience, group="", environment=self.environment)
+        session = frontier.book.session("bench")
+        self.routes = Routes(self.pools, patience, session, group="", environment=self.environment)
         self.now = time.time()
         self._versions = 0
 

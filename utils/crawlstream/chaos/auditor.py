@@ -302,6 +302,15 @@ def robots_obeyed(facts: Facts) -> Iterator[str]:
             yield f"{place} was asked for {times} times"
 
 
+def none_past_proxies(facts: Facts) -> Iterator[str]:
+    """Where a pool is for all pages, each result tells of one of its proxies."""
+    if facts.pool:
+        for record in facts.records:
+            way = record.value.get("proxy") or {}
+            if record.topic == RESULTS and way.get("pool") != facts.pool:
+                yield f"{record.value['url']} came past the pool {facts.pool}"
+
+
 RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 
 LAWS: Mapping[str, Law] = {
@@ -315,5 +324,6 @@ LAWS: Mapping[str, Law] = {
     "complete only after Kafka": acknowledged_first,
     "every question is answered": everything_answered,
     "robots.txt is obeyed": robots_obeyed,
+    "no page comes past its proxies": none_past_proxies,
     **OF_PIPELINES,
 }

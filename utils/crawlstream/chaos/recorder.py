@@ -23,7 +23,7 @@ _BATCH_START = 12
 """Base offset and length themselves are not counted in the length."""
 _RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
-    "appid", "attempt", "crawlid", "id", "recovered", "run", "status_code", "url",
+    "appid", "attempt", "crawlid", "id", "proxy", "recovered", "run", "status_code", "url",
 )  # fmt: skip
 
 

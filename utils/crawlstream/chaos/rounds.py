@@ -102,6 +102,8 @@ class Round:
     strikes: list[Strike] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    pool: str = ""
+    """The pool of proxies that every page has to come through."""
 
     @property
     def context(self) -> FaultContext:
@@ -287,6 +289,7 @@ class Round:
             samples=self.samples,
             strikes=self.strikes,
             asked=frozenset(self.asked),
+            pool=self.pool,
             leaks=await self._leaks(),
             stores=[
                 await asyncio.to_thread(reader.read, self._source())

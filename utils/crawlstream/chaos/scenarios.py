@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -16,10 +15,12 @@ from crawlstream.boot.failpoints import STEPS
 from crawlstream.chaos.cluster import QUICK, ChaosCluster
 from crawlstream.chaos.extra_processes import death_of, extra_crawler, is_up
 from crawlstream.chaos.facts import FedCrawl, RoundFailed
-from crawlstream.chaos.faults import Effect, Fault, FaultContext, leased
+from crawlstream.chaos.faults import Fault
 from crawlstream.chaos.nemesis import FAULTS, kept_full
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.rounds import Outcome, Round
+from crawlstream.chaos.scenes.poison import eat_poison
+from crawlstream.chaos.scenes.proxied import play_proxied
 from crawlstream.chaos.truncated_log import lose_end_of_log
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import FrontierKeys
@@ -45,10 +46,15 @@ class Scenario:
     """Requests a host and second while faults strike; 0: so that the web lasts for the round."""
     has_pipelines: bool = False
     """Whether pipelines store what is crawled."""
+    is_proxied: bool = False
+    """Whether all pages go through proxies; these are what is struck."""
 
     async def play(self, round_: Round) -> Outcome:
         """One round of it."""
-        return await round_.play(self.script, rate=self.rate or rate_for(round_))
+        rate = self.rate or rate_for(round_)
+        if self.is_proxied:
+            return await play_proxied(round_, rate=rate)
+        return await round_.play(self.script, rate=rate)
 
 
 async def strike_in_turn(faults: Sequence[Fault], round_: Round) -> None:
@@ -239,50 +245,6 @@ async def lose_a_log(round_: Round) -> None:
     await have_entered([fed for _, fed in later])
 
 
-_POISONED = """
-import os, signal
-from crawling import ClusterSpider
-
-class PoisonedSpider(ClusterSpider):
-    name = "poisoned"
-
-    def parse(self, response):
-        if response.url == os.environ["POISON"]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield self.result(response)
-"""
-_SEEDS = 20
-
-
-async def eat_poison(round_: Round) -> None:
-    """A page kills every worker that parses it; it is given up after three, and no other is."""
-    cluster = round_.cluster
-    poison, *others = cluster.plain_urls()[:_SEEDS]
-    fed = FedCrawl(
-        crawlid=f"{round_.name}-{cluster.web.port}",
-        spiderid="poisoned",
-        delivered=dict.fromkeys(others, 200),
-        failed={poison: "killed_worker"},
-    )
-    (cluster.home / "poisoned.py").write_text(_POISONED)
-    path = os.pathsep.join(filter(None, (str(cluster.home), os.environ.get("PYTHONPATH"))))
-    environment = {
-        "PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "poisoned", "POISON": poison,
-    }  # fmt: skip
-    await round_.feed(fed, *others[: _SEEDS // 2], poison, *others[_SEEDS // 2 :])
-
-    async def eat(context: FaultContext) -> Effect:
-        in_flight = await leased(context)
-        await asyncio.to_thread(crawler.wait)
-        return Effect(poison, in_flight)
-
-    async with extra_crawler(round_.context, "poisoned", **environment) as crawler:
-        for _ in range(3):
-            await round_.strike(Fault("poison", "", eat), round_.context)
-            crawler.start()
-        await cluster.recorder.ended(fed.crawlid, timeout_s=120)
-
-
 def _named(*names: str) -> Sequence[Fault]:
     return [FAULTS[name] for name in names]
 
@@ -373,6 +335,13 @@ SCENARIOS: Mapping[str, Scenario] = {
             "network",
             "a bad network before Redis and Kafka",
             _in_turn(*_OF_NETWORKS),
+        ),
+        Scenario(
+            "proxies",
+            "pages through 20 proxies that are killed, frozen, muted, locked; all gone twice",
+            Round.feed_front_page,
+            shortest_s=60,
+            is_proxied=True,
         ),
         Scenario(
             "pipeline",

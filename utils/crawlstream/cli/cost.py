@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +17,13 @@ from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.ask import APPID, ask, refusal
+from crawlstream.cli.common.client import cluster_redis
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.prices import EXAMPLE, Prices, read_prices
 from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.stats.proxies import bytes_over
 
 HOURS_A_MONTH = 730
 _MONITORS = ("kafka-monitor", "redis-monitor", "rest")
@@ -97,7 +101,8 @@ def cost(
 
     The table has prices `hourly` per process by kind (crawler, kafka-monitor, redis-monitor,
     rest), `monthly` for fixed costs such as Redis and Kafka, and `per_million_pages` for traffic
-    and the like. `cost --example > prices.yaml` writes a complete one to fill in.
+    and the like; traffic through pools of proxies is added by their own price (`proxies set
+    --price-per-gb`). `cost --example > prices.yaml` writes a complete one to fill in.
 
     Example: crawlstream cost prices.yaml --over 1d
     """
@@ -114,11 +119,27 @@ def cost(
             f"no page was crawled in the last {over.value}, so the crawl rate is unknown: choose"
             " a longer period with --over"
         )
-    found = cost_of(table, running, pages_per_hour)
+    proxies = asyncio.run(_proxies(_SECONDS[over], pages_per_hour))
+    prices_in_all = replace(table, per_million_pages={**table.per_million_pages, **proxies})
+    found = cost_of(prices_in_all, running, pages_per_hour)
     if as_json:
         say(orjson.dumps(asdict(found)).decode())
     else:
         stdout_console().print(_shown(found))
+
+
+async def _proxies(over_s: int, pages_per_hour: float) -> Mapping[str, float]:
+    """What the traffic of each pool with a price costs, for a million pages of all."""
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        table = await Frontier(redis, settings.keys).pools.table() or PoolTable()
+        sizes = await bytes_over(redis, settings.keys, over_s)
+    pages = pages_per_hour * over_s / 3600
+    return {
+        f"proxies: {name}": sizes.get(name, 0) / 1e9 * pool.price_per_gb / pages * 1e6
+        for name, pool in table.pools.items()
+        if pool.price_per_gb
+    }
 
 
 def _table_of(source: str | None) -> Prices:

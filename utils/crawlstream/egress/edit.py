@@ -90,7 +90,14 @@ def _set_pool(
 ) -> None:
     pools = _section(document, "pools")
     known = pools.get(name)
-    pool = {"proxies": [], **(known if isinstance(known, dict) else {}), **policy}
+    before: dict[Any, Any] = known if isinstance(known, dict) else {}
+    # What stands below a key is changed one by one, too.
+    below = {
+        key: {**old, **value}
+        for key, value in policy.items()
+        if isinstance(value, dict) and isinstance(old := before.get(key), dict)
+    }
+    pool = {"proxies": [], **before, **policy, **below}
     pool["proxies"] = _with_lines(name, pool["proxies"], lines)
     pools[name] = pool
 

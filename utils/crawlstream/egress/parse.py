@@ -59,8 +59,18 @@ class _Number:
 
 _NUMBERS = {
     "spread": _Number("spread", 1, 1000),
+    "uses": _Number("uses", 0, 1_000_000_000),
     "rest": _Number("rest_s", 0, 86_400, float),
+    "concurrency": _Number("concurrency", 0, 10_000),
 }
+_GROUPS = {
+    "budget": {
+        "requests": _Number("budget_requests", 0, 10**12),
+        "gigabytes": _Number("budget_gb", 0, 10**9, float),
+    },
+    "price": {"per_gb": _Number("price_per_gb", 0, 10**9, float)},
+}
+"""Numbers that stand together."""
 _CHOICES = {
     "per": ("site", "crawl"),
     "dns": ("check", "local"),
@@ -129,11 +139,10 @@ def _check_references(table: PoolTable) -> None:
 def _pool(name: str, value: object) -> Pool:
     where = f"pools: {name}"
     fields = _mapping(where, value)
-    given: dict[str, Any] = {
-        number.attribute: number.read(f"{where}: {key}", fields[key])
-        for key, number in _NUMBERS.items()
-        if key in fields
-    }
+    given = _numbers(where, _NUMBERS, fields)
+    for key, numbers in _GROUPS.items():
+        inner = f"{where}: {key}"
+        given |= _numbers(inner, numbers, _mapping(inner, fields.get(key, {})))
     for key, choices in _CHOICES.items():
         if key in fields:
             if fields[key] not in choices:
@@ -151,6 +160,16 @@ def _pool(name: str, value: object) -> Pool:
         disabled=_switch(f"{where}: disabled", fields.get("disabled", False)),
         **given,
     )
+
+
+def _numbers(
+    where: str, numbers: Mapping[str, _Number], fields: Mapping[Any, Any]
+) -> dict[str, Any]:
+    return {
+        number.attribute: number.read(f"{where}: {key}", fields[key])
+        for key, number in numbers.items()
+        if key in fields
+    }
 
 
 def _proxies(where: str, lines: object) -> Iterator[Proxy]:

@@ -9,6 +9,8 @@ from crawlstream.model.egress.pools import Pool, PoolTable, Proxy
 
 _NAMES = {"rest_s": "rest"}
 """Fields that are called otherwise in ZooKeeper."""
+_GROUPED = frozenset({"budget_requests", "budget_gb", "price_per_gb"})
+"""Fields that stand below others there."""
 
 
 def pool_table(table: PoolTable) -> dict[str, Any]:
@@ -28,8 +30,10 @@ def pool_shown(pool: Pool) -> dict[str, Any]:
     policy = {
         _NAMES.get(field.name, field.name): getattr(pool, field.name)
         for field in fields(pool)
-        if field.name not in {"name", "proxies"}
+        if field.name not in {"name", "proxies"} | _GROUPED
     }
+    policy["budget"] = {"requests": pool.budget_requests, "gigabytes": pool.budget_gb}
+    policy["price"] = {"per_gb": pool.price_per_gb}
     return {**policy, "proxies": [_proxy(proxy) for proxy in pool.proxies]}
 
 

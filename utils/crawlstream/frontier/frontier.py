@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
+from crawlstream.frontier.egress.book import ProxyBook
 from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.intake import FrontierIntake
@@ -32,6 +33,7 @@ class Frontier:
         self.maintenance = FrontierMaintenance(self.scripts, limits)
         self.rules = ThrottleRules(self.scripts)
         self.pools = ProxyPools(self.scripts)
+        self.book = ProxyBook(self.scripts)
         self.queries = FrontierQueries(self.scripts)
         self.inspector = Inspector(self.scripts)
         self.schedules = Schedules(self.scripts)

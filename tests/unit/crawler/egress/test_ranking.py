@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from crawling.egress.ranking import Ranking, ranked
+from crawling.egress.ranking import Ranking
 from crawlstream.egress.url import read_line
 from crawlstream.model.egress.pools import Proxy
+from crawlstream.model.egress.ranking import ranked
 
 PROXIES = [read_line(f"http://h{number}.test:80") for number in range(20)]
 SITES = [f"site{number}.test" for number in range(4000)]

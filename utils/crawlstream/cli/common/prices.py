@@ -52,7 +52,7 @@ class Prices:
     monthly: Mapping[str, float] = field(default_factory=dict)
     """What is there whatever is crawled: Redis, Kafka, disks."""
     per_million_pages: Mapping[str, float] = field(default_factory=dict)
-    """What pages bring along: traffic, proxies, storage."""
+    """What pages bring along: traffic, storage; pools of proxies have prices of their own."""
 
 
 def read_prices(text: str, source: str) -> Prices:

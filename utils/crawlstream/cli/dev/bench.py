@@ -45,6 +45,8 @@ class Name(StrEnum):
     STAGE_OVERHEAD = "stage-overhead"
     SCHEDULE_LATE = "schedule-late"
     OCCASION = "occasion"
+    PROXIED = "proxied"
+    PROXIES = "proxies"
 
 
 def bench(

@@ -1,1 +1,1 @@
-"""What the cluster knows of its proxies: the pools in force (``pools``)."""
+"""What the cluster knows of its proxies: the pools in force (``pools``), how they do (``book``)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crawlstream.frontier.codec.pools import pack_pools, unpack_pools
+from crawlstream.frontier.codec.values import pack
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.model.egress.pools import PoolTable
 
@@ -34,4 +35,5 @@ class ProxyPools:
         """Let a table rule; False: it is older than the one in force, or of another node."""
         version = str(table.czxid), str(table.mzxid)
         forced = "1" if adopt else ""
-        return bool(await self._scripts.run("pools", *version, pack_pools(table), forced))
+        ids = pack([proxy.id for pool in table.pools.values() for proxy in pool.proxies])
+        return bool(await self._scripts.run("pools", *version, pack_pools(table), forced, ids))

@@ -109,8 +109,18 @@ class Pool:
     """Proxies that a site is asked through at a time; 1: sticky."""
     per: Literal["site", "crawl"] = "site"
     """Whether crawls of a site share its proxies."""
+    uses: int = 0
+    """Requests to a site after which a proxy rests there; 0: it need not."""
     rest_s: float = 300
-    """How long a proxy leaves a site alone that has refused it."""
+    """How long a proxy leaves a site alone that has refused it, or that it was used for enough."""
+    concurrency: int = 8
+    """Requests through one proxy at once, of all workers together; 0: any number."""
+    budget_requests: int = 0
+    """Of a day in UTC; 0: any number."""
+    budget_gb: float = 0
+    """The same of its traffic, in gigabytes."""
+    price_per_gb: float = 0
+    """Of its traffic, in the currency of ``crawlstream cost``."""
     dns: Literal["check", "local"] = "check"
     """Who looks a site's name up: ``check``: both, we to vet it; ``local``: we alone."""
     plain: Literal["tunnel", "absolute"] = "tunnel"
@@ -121,6 +131,16 @@ class Pool:
     """Applications that may name it; none: all."""
     disabled: bool = False
     """Whether a person holds its pages back."""
+
+    @property
+    def budget_bytes(self) -> int:
+        """Of a day in UTC; 0: any number."""
+        return int(self.budget_gb * 1e9)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether what it uses in a day is counted."""
+        return bool(self.budget_requests or self.budget_gb or self.price_per_gb)
 
     def admits(self, appid: str) -> bool:
         """Whether an application may name it."""
@@ -156,6 +176,13 @@ class PoolTable:
             if name in self.domains:
                 return self.domains[name]
         return self.groups.get(group, self.default)
+
+    def pool_with(self, proxy: str) -> str | None:
+        """The name of the first pool with a proxy of this id."""
+        for name, pool in self.pools.items():
+            if any(each.id == proxy for each in pool.proxies):
+                return name
+        return None
 
     def refusal(self, name: str, appid: str) -> str:
         """Why an application may not name a pool, as a sentence; empty if it may."""

@@ -71,6 +71,14 @@ K.workers = P .. 'workers'
 function K.holds(worker) return P .. 'h:' .. worker end
 function K.recalled(worker) return P .. 'recalled:' .. worker end
 function K.asleep(V) return P .. 'z:' .. V end
+K.proxy_health = P .. 'proxies:health'
+K.proxy_rests = P .. 'proxies:rest'
+K.proxy_blind = P .. 'proxies:blind'
+K.proxy_news = P .. 'proxies:news'
+K.proxy_workers = P .. 'proxies:workers'
+function K.proxy_calls(worker) return P .. 'proxies:calls:' .. worker end
+function K.proxy_used(hour) return P .. 'proxies:used:' .. hour end
+function K.proxy_spent(day) return P .. 'proxies:spent:' .. day end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import orjson
 import typer
+from rich.progress import track
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.client import cluster_redis
-from crawlstream.cli.common.console import say, stdout_console
+from crawlstream.cli.common.console import say, stderr_console, stdout_console
 from crawlstream.cli.common.option_sets import has_options_of
 from crawlstream.cli.common.proxy_check import check_all
-from crawlstream.egress.edit import DEFAULT, PoolEditor
-from crawlstream.egress.shown import pool_shown, pool_table
+from crawlstream.cli.common.times import seconds_of
+from crawlstream.cli.proxies.policy import Policy
+from crawlstream.cli.proxies.tables import pool_of, show_pool, show_states, show_table
+from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.url import read_line
 from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.egress.book import ALL_SITES, ProxyBan
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
+from crawlstream.model.egress.report import PoolState, pool_named, why
+from crawlstream.model.url import domain_key
+from crawlstream.zoo.names import fold
 
 proxies = typer.Typer(
     help="Show and change the pools of proxies that pages are fetched through.",
@@ -33,33 +38,12 @@ proxies = typer.Typer(
     add_completion=False,
 )
 
-
-class Dns(StrEnum):
-    """Who looks up the names of sites."""
-
-    CHECK = "check"
-    LOCAL = "local"
-
-
-class Plain(StrEnum):
-    """How http:// goes through an HTTP proxy."""
-
-    TUNNEL = "tunnel"
-    ABSOLUTE = "absolute"
-
-
-class Per(StrEnum):
-    """Who shares the proxies of a site."""
-
-    SITE = "site"
-    CRAWL = "crawl"
-
-
 Name = Annotated[str, typer.Argument(metavar="POOL", help="Name of a pool.")]
 Ids = Annotated[
     list[str] | None,
     typer.Argument(metavar="[ID]...", help="Ids of proxies; default: the whole pool."),
 ]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a proxy, as `stats` shows it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FromFile = Annotated[
     str | None,
@@ -71,96 +55,16 @@ FromFile = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """What a person says of a pool: the options of the command, by name."""
-
-    weight: Annotated[
-        float | None,
-        typer.Option(min=0.01, max=1000, help="Share of the sites of the added proxies."),
-    ] = None
-    label: Annotated[
-        list[str] | None, typer.Option(help="Label of the added proxies; repeatable.")
-    ] = None
-    sessions: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of sessions of each added proxy: {session} in its URL counts them."
-        ),
-    ] = None
-    spread: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help="Proxies that one site is asked through at a time."),
-    ] = None
-    per: Annotated[
-        Per | None,
-        typer.Option(help="Whether the crawls of a site share its proxies, or each has its own."),
-    ] = None
-    rest: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds for which a proxy avoids a site that has refused it."),
-    ] = None
-    dns: Annotated[
-        Dns | None,
-        typer.Option(
-            help=(
-                "check: crawler and proxy both look up the site's name; local: the proxy is given"
-                " the address that the crawler has checked."
-            )
-        ),
-    ] = None
-    plain: Annotated[
-        Plain | None,
-        typer.Option(
-            help=(
-                "How http:// URLs go through HTTP proxies: by CONNECT, or as whole URLs, for"
-                " proxies that allow CONNECT to port 443 only."
-            )
-        ),
-    ] = None
-    fallback: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="POOL",
-            help="Pool to use when no proxy is available; repeatable; direct: no proxy.",
-        ),
-    ] = None
-    app: Annotated[
-        list[str] | None,
-        typer.Option(metavar="APPID", help="Application that may name the pool; repeatable."),
-    ] = None
-
-    def of_pool(self) -> dict[str, Any]:
-        """What was given of the pool, by the names in ZooKeeper."""
-        return _given(
-            spread=self.spread,
-            per=self.per and self.per.value,
-            rest=self.rest,
-            dns=self.dns and self.dns.value,
-            plain=self.plain and self.plain.value,
-            fallback=self.fallback,
-            apps=self.app,
-        )
-
-    def of_proxies(self) -> dict[str, Any]:
-        """What was given of the proxies that are added."""
-        return _given(weight=self.weight, labels=self.label, sessions=self.sessions)
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 @proxies.command("list")
 def list_pools(as_json: AsJson = False) -> None:
     """List the pools, and which domains use them."""
-    _show_table(_run(_editor().read()), as_json=as_json)
+    show_table(_run(_editor().read()), as_json=as_json)
 
 
 @proxies.command("show")
 def show(pool: Name, as_json: AsJson = False) -> None:
     """Show the policy and the proxies of a pool; passwords are hidden."""
-    _show_pool(_run(_editor().read()), pool, as_json=as_json)
+    show_pool(_run(_editor().read()), pool, as_json=as_json)
 
 
 @proxies.command("set")
@@ -193,7 +97,7 @@ def set_pool(
     found = [_url_of(line, f"URL {n}") for n, line in enumerate(urls or (), 1)]
     lines = [{"url": url, **policy.of_proxies()} for url in (*found, *_lines_of(file))]
     table = _run(_editor().set_pool(pool, lines, policy=policy.of_pool()))
-    _show_pool(table, pool, as_json=as_json)
+    show_pool(table, pool, as_json=as_json)
 
 
 @proxies.command("use")
@@ -208,7 +112,7 @@ def use(
 
     Example: crawlstream proxies use shop.example.com de
     """
-    _show_table(_run(_editor().use(domain, pool)), as_json=as_json)
+    show_table(_run(_editor().use(domain, pool)), as_json=as_json)
 
 
 @proxies.command("remove")
@@ -218,22 +122,122 @@ def remove(pool: Name, ids: Ids = None, as_json: AsJson = False) -> None:
     Queued pages of crawls that name a removed pool wait: stop the crawl, or create the pool again.
     """
     if ids:
-        _show_pool(_run(_editor().remove_proxies(pool, ids)), pool, as_json=as_json)
+        show_pool(_run(_editor().remove_proxies(pool, ids)), pool, as_json=as_json)
     else:
-        _show_table(_run(_editor().remove_pool(pool)), as_json=as_json)
+        show_table(_run(_editor().remove_pool(pool)), as_json=as_json)
 
 
 @proxies.command("disable")
 def disable(pool: Name, ids: Ids = None, as_json: AsJson = False) -> None:
     """Disable a pool, or some of its proxies; pages of a disabled pool wait."""
-    _show_pool(_run(_editor().disable(pool, ids or ())), pool, as_json=as_json)
+    show_pool(_run(_editor().disable(pool, ids or ())), pool, as_json=as_json)
 
 
 @proxies.command("enable")
 def enable(pool: Name, ids: Ids = None, as_json: AsJson = False) -> None:
     """Enable a pool, or some of its proxies."""
     table = _run(_editor().disable(pool, ids or (), disabled=False))
-    _show_pool(table, pool, as_json=as_json)
+    show_pool(table, pool, as_json=as_json)
+
+
+@proxies.command("ban")
+def ban(
+    proxy: Id,
+    *,
+    site: Annotated[
+        str | None, typer.Option(metavar="DOMAIN", help="Only for this domain; needs --for.")
+    ] = None,
+    for_s: Annotated[
+        int | None,
+        typer.Option(
+            "--for",
+            metavar="TIME",
+            parser=seconds_of,
+            help="How long, such as 45min, 1h or 2d; default: until `unban`.",
+        ),
+    ] = None,
+) -> None:
+    """Ban a proxy: no page is fetched through it.
+
+    Example: crawlstream proxies ban p-5f3a9c01d2 --site example.com --for 1h
+    """
+    pool = _pool_with(_run(_editor().read()), proxy)
+    if for_s is None and site is not None:
+        raise ConfigError("a ban for one site needs an end: --for 1h")
+    if for_s is None:
+        _run(_editor().disable(pool, [proxy]))
+        say(f"{proxy} is banned until `crawlstream proxies unban {proxy}`")
+        return
+    asyncio.run(_ban(ProxyBan(proxy, _site_of(site), for_s * 1000)))
+    where = f" for {_site_of(site)}" if site else ""
+    say(f"{proxy} is banned{where} for {for_s} s")
+
+
+@proxies.command("unban")
+def unban(
+    proxy: Id,
+    *,
+    site: Annotated[
+        str | None, typer.Option(metavar="DOMAIN", help="Only the ban for this domain.")
+    ] = None,
+) -> None:
+    """End a ban, and let the proxy be used again.
+
+    Example: crawlstream proxies unban p-5f3a9c01d2
+    """
+    pool = _pool_with(_run(_editor().read()), proxy)
+    asyncio.run(_ban(ProxyBan(proxy, _site_of(site), 0)))
+    if site is None:
+        _run(_editor().disable(pool, [proxy], disabled=False))
+    say(f"{proxy} is not banned any more")
+
+
+@proxies.command("stats")
+def stats(
+    pool: Annotated[
+        str | None, typer.Argument(metavar="[POOL]", help="Name of a pool; default: all.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how the proxies do: state, score, counts, mean latency, and sites they avoid.
+
+    The score is 0 to 100, by about the last twenty requests. States: ok; trial (was out, no answer
+    yet); out (left alone for a while after failures); banned; disabled.
+    """
+    states = asyncio.run(_states())
+    show_states(states if pool is None else [pool_named(states, pool)], as_json=as_json)
+
+
+@proxies.command("why")
+def why_not(
+    site: Annotated[str, typer.Argument(metavar="DOMAIN", help="A domain or host.")],
+    *,
+    pool: Annotated[
+        str | None,
+        typer.Option(metavar="POOL", help="Pool to look at; default: that of the domain."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show through which proxies a domain is fetched, in order, and why others are not used.
+
+    Example: crawlstream proxies why shop.example.com
+    """
+    states = asyncio.run(_states())
+    host = fold(site)
+    name = pool or _run(_editor().read()).pool_for(host)
+    if name == DIRECT:
+        say(orjson.dumps([]).decode() if as_json else f"{host} is fetched directly")
+        return
+    found = pool_named(states, name)
+    rows = why(found, domain_key(host))
+    if as_json:
+        say(orjson.dumps(rows).decode())
+        return
+    say(f"pool {name}: the first {found.pool.spread} that are fit are used")
+    shown = Table("", "id", "proxy", "not used because", box=None)
+    for row in rows:
+        shown.add_row(str(row["place"]), row["id"], row["url"], row["why"])
+    stdout_console().print(shown)
 
 
 @proxies.command("adopt")
@@ -241,7 +245,7 @@ def adopt(as_json: AsJson = False) -> None:
     """Accept the pools of a replaced ZooKeeper even though their version is older."""
     table = _run(_editor().read())
     asyncio.run(_copy(table))
-    _show_table(table, as_json=as_json)
+    show_table(table, as_json=as_json)
 
 
 @proxies.command("check")
@@ -259,6 +263,10 @@ def check(
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for each proxy.")] = 15.0,
     at_once: Annotated[int, typer.Option(min=1, max=500, help="Proxies checked at once.")] = 50,
+    add: Annotated[
+        str | None,
+        typer.Option(metavar="POOL", help="Pool to add those of --file to that pass."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fetch a page through each proxy as a crawler does, and show the result.
@@ -268,9 +276,17 @@ def check(
 
     Example: crawlstream proxies check de --url https://www.example.com/
     """
-    verdicts = check_all(
-        _checked(pool, file), url, expect=expect, timeout_s=timeout, at_once=at_once
+    if add and not file:
+        raise ConfigError("--add needs --file: the proxies of a pool are in it already")
+    lines = _lines_of(file)
+    checked = _checked(pool, lines)
+    verdicts = _with_progress(
+        checked, check_all(checked, url, expect=expect, timeout_s=timeout, at_once=at_once)
     )
+    if add:
+        passed = {verdict["id"] for verdict in verdicts if verdict["ok"]}
+        kept = [{"url": line} for line in lines if read_line(line).id in passed]
+        _run(_editor().set_pool(add, kept, policy={}))
     if as_json:
         say(orjson.dumps(verdicts).decode())
     else:
@@ -278,15 +294,32 @@ def check(
         for verdict in verdicts:
             shown.add_row(verdict["id"], verdict["url"], verdict["result"], str(verdict["ms"]))
         stdout_console().print(shown)
+    if add:
+        stderr_console().print(f"{len(kept)} of {len(lines)} proxies were added to the pool {add}")
     raise typer.Exit(0 if any(verdict["ok"] for verdict in verdicts) else 1)
 
 
-def _checked(pool: str | None, file: str | None) -> Pool:
-    if (pool is None) == (file is None):
+def _checked(pool: str | None, lines: Sequence[str]) -> Pool:
+    if (pool is None) == (not lines):
         raise ConfigError("expected a pool or --file, and not both")
     if pool is not None:
-        return _pool_of(_run(_editor().read()), pool)
-    return Pool(name="file", proxies=tuple(map(read_line, _lines_of(file))))
+        return pool_of(_run(_editor().read()), pool)
+    return Pool(name="file", proxies=tuple(map(read_line, lines)))
+
+
+def _with_progress(pool: Pool, verdicts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All verdicts, in the order of the pool; how many there are is shown meanwhile."""
+    console = stderr_console()
+    places = {proxy.id: place for place, proxy in enumerate(pool.proxies)}
+    found = track(
+        verdicts,
+        "checking",
+        total=len(places),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    return sorted(found, key=lambda verdict: places[verdict["id"]])
 
 
 def _url_of(line: str, where: str) -> str:
@@ -303,13 +336,6 @@ def _url_of(line: str, where: str) -> str:
         user, password = (quote(part, safe="${}") for part in rest)
         return f"http://{user}:{password}@{host}:{port}"
     return f"http://{line.strip()}"
-
-
-def _quoted(text: str) -> str:
-    """Percent-encoded, but for what stands for a variable or a session."""
-    from urllib.parse import quote
-
-    return quote(text, safe="${}")
 
 
 def _lines_of(file: str | None) -> list[str]:
@@ -343,47 +369,28 @@ def _run(edit: Coroutine[Any, Any, PoolTable]) -> PoolTable:
         ) from error
 
 
-def _pool_of(table: PoolTable, name: str) -> Pool:
-    pool = table.pools.get(name)
-    if pool is None:
-        known = ", ".join(sorted(table.pools)) or "none"
-        raise ConfigError(f"there is no pool {name!r}; the pools are: {known}")
-    return pool
+async def _ban(ban: ProxyBan) -> None:
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        await Frontier(redis, settings.keys).book.ban(ban)
 
 
-def _show_table(table: PoolTable, *, as_json: bool) -> None:
-    if as_json:
-        say(orjson.dumps(pool_table(table)).decode())
-        return
-    shown = Table("pool", "proxies", "used by", "", box=None)
-    for name in (DIRECT, *sorted(table.pools)):
-        pool = table.pools.get(name)
-        users = [DEFAULT] if table.default == name else []
-        users += [domain for domain, used in sorted(table.domains.items()) if used == name]
-        users += [f"group {group}" for group, used in sorted(table.groups.items()) if used == name]
-        state = "disabled" if pool and pool.disabled else ""
-        shown.add_row(name, str(len(pool.proxies)) if pool else "", _some(users), state)
-    stdout_console().print(shown)
+async def _states() -> Sequence[PoolState]:
+    """As the crawlers know them."""
+    settings = load_settings()
+    async with cluster_redis(settings) as redis:
+        frontier = Frontier(redis, settings.keys)
+        return await frontier.book.states(await frontier.pools.table() or PoolTable())
 
 
-def _some(users: Sequence[str]) -> str:
-    more = f" and {len(users) - 5} more" if len(users) > 5 else ""
-    return ", ".join(users[:5]) + more
+def _pool_with(table: PoolTable, proxy: str) -> str:
+    name = table.pool_with(proxy)
+    if name is None:
+        raise ConfigError(
+            f"no pool has a proxy {proxy!r}: `crawlstream proxies stats` lists all of them"
+        )
+    return name
 
 
-def _show_pool(table: PoolTable, name: str, *, as_json: bool) -> None:
-    pool = _pool_of(table, name)
-    told = pool_shown(pool)
-    if as_json:
-        say(orjson.dumps({"pool": name, **told}).decode())
-        return
-    for field, value in told.items():
-        if field != "proxies":
-            plain = ", ".join(value) if isinstance(value, tuple) else value
-            say(f"{field:<9} {plain}")
-    shown = Table("id", "proxy", "weight", "labels", "", box=None)
-    for proxy in told["proxies"]:
-        state = "disabled" if proxy["disabled"] else ""
-        labels, weight = ", ".join(proxy["labels"]), f"{proxy['weight']:g}"
-        shown.add_row(proxy["id"], proxy["url"], weight, labels, state)
-    stdout_console().print(shown)
+def _site_of(site: str | None) -> str:
+    return ALL_SITES if site is None else domain_key(fold(site))

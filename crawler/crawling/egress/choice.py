@@ -1,0 +1,126 @@
+"""Which proxy of a pool a page is asked through: the first that are fit, the less busy of two."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import structlog
+
+from crawling.egress.book import Book
+from crawling.egress.limits import Limits
+from crawling.egress.ranking import Ranking
+from crawling.egress.route import Route
+from crawling.page.page import Page
+from crawlstream.model.egress.pools import Pool, Proxy
+from crawlstream.model.egress.ranking import ranked
+
+PANIC_EVERY_S = 30.0
+"""A pool that has nobody tries its best proxy so often, whatever is known of it."""
+
+log = structlog.get_logger()
+
+
+class Choice:
+    """Chooses by one version of the table of pools."""
+
+    def __init__(self, book: Book, limits: Limits, environment: Mapping[str, str]) -> None:
+        self._book = book
+        self._limits = limits
+        self._environment = environment
+        self._ranking = Ranking()
+        self._panicked_at: dict[str, float] = {}
+
+    def renew(self) -> None:
+        """The table is another one."""
+        self._ranking = Ranking()
+
+    def choose(self, pool: Pool, page: Page, tried: set[str]) -> Route | None:
+        """One that is fit and has a place; None: there is none now."""
+        if self._limits.is_spent(pool):
+            return None
+        fit = [proxy for proxy in self.fit(pool, page, tried) if self._has_place(pool, proxy)]
+        if not fit and not tried and (last := self._last_resort(pool, page)):
+            fit = [last]
+        if not fit:
+            return None
+        two = random.sample(fit, min(2, len(fit)))
+        proxy = min(two, key=lambda each: self._book.busy[each.id])
+        try:
+            return Route(pool, proxy, proxy.credentials(self._environment))
+        except KeyError as error:
+            missing = error.args[0]
+        log.error("proxies", id=proxy.id, error=f"the environment variable {missing} is not set")
+        self._book.failed(proxy.id, at_once=True)
+        return self.choose(pool, page, tried | {proxy.id})
+
+    def is_full(self, pool: Pool, page: Page) -> bool:
+        """Whether all that is missing is a place: it is a matter of a moment."""
+        if self._limits.is_spent(pool):
+            return False
+        return any(not self._has_place(pool, proxy) for proxy in self.fit(pool, page, set()))
+
+    def _has_place(self, pool: Pool, proxy: Proxy) -> bool:
+        return self._limits.has_place(pool, proxy)
+
+    def fit(self, pool: Pool, page: Page, tried: set[str]) -> Iterator[Proxy]:
+        """The first ``spread`` that may be asked, whether or not they have a place."""
+        left = pool.spread
+        for proxy in self._ordered(pool, page):
+            if proxy.id not in tried and self._book.is_fit(proxy.id, page.hold.domain):
+                yield proxy
+                left -= 1
+                if not left:
+                    return
+
+    def fit_at(self, pool: Pool, page: Page) -> float:
+        """When the first could be fit, as far as is known, in monotonic seconds."""
+        if self._limits.is_spent(pool):
+            return time.monotonic() + PANIC_EVERY_S
+        ats = (self._book.fit_at(proxy.id, page.hold.domain) for proxy in self._ordered(pool, page))
+        return min(ats, default=1e12)
+
+    def count_in(self, pool: Pool) -> int:
+        """Proxies of a pool that are not out, whether or not they rest for a site."""
+        now = time.monotonic()
+        return sum(
+            not proxy.disabled and self._book.out_until(proxy.id) <= now for proxy in pool.proxies
+        )
+
+    def _ordered(self, pool: Pool, page: Page) -> Iterator[Proxy]:
+        """All proxies of a pool that a person lets be used, best first."""
+        key = _key(pool, page)
+        enabled = [proxy for proxy in pool.proxies if not proxy.disabled]
+        best = self._ranking.best(pool.name, enabled, key)
+        yield from best
+        if len(best) < len(enabled):
+            yield from ranked(enabled, key)[len(best) :]
+
+    def _last_resort(self, pool: Pool, page: Page) -> Proxy | None:
+        """One that is out, now and then: so that a pool is back soon after its proxies are."""
+        now = time.monotonic()
+        if now - self._panicked_at.get(pool.name, -PANIC_EVERY_S) < PANIC_EVERY_S:
+            return None
+        out = (
+            proxy
+            for proxy in self._ordered(pool, page)
+            if self._book.out_until(proxy.id) > now
+            and not self._book.rests(proxy.id, page.hold.domain)
+        )
+        if found := next(out, None):
+            self._panicked_at[pool.name] = now
+        return found
+
+
+def earliest_ms(choice: Choice, pools: Sequence[Pool], page: Page) -> float:
+    """Until the first proxy of any pool could be fit, in ms; it may be past."""
+    ats = (choice.fit_at(pool, page) for pool in pools)
+    return (min(ats, default=1e12) - time.monotonic()) * 1000
+
+
+def _key(pool: Pool, page: Page) -> str:
+    if pool.per == "site":
+        return page.hold.domain
+    crawl = page.hold.crawl
+    return f"{page.hold.domain} {crawl.spiderid} {crawl.appid} {crawl.crawlid}"

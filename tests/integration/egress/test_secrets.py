@@ -1,0 +1,98 @@
+"""Passwords of proxies: in ZooKeeper, in Redis' table of pools, in memory, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+from redis.asyncio import Redis
+
+from crawlstream.chaos.processes import Crawler
+from crawlstream.chaos.scripted_site import CrawlerSite, page
+from crawlstream.keys import FrontierKeys
+from support.crawler.cluster import CrawlerCluster, counted
+from support.crawler.proxies import dead_port, small_proxy
+
+pytest_plugins = ["support.crawler.fixtures"]
+
+PATIENCE_S = 180
+PAGES = [f"/{number}" for number in range(12)]
+CANARIES = [f"CANARY{number}" for number in range(12)]
+FORMS = [
+    b"CANARY",
+    b"CAN%41RY",
+    *(base64.b64encode(f"u:{canary}".encode()).rstrip(b"=") for canary in CANARIES),
+]
+"""As they are written, and as they are sent."""
+
+
+def lines(well: str, locked: str) -> list[str]:
+    """Twelve ways to have a password, most of them of proxies that fail."""
+    dead = f"127.0.0.1:{dead_port()}"
+    return [
+        f"http://u:CANARY0@{well}",
+        f"http://u:CANARY1@{locked}",
+        f"http://u:CANARY2@{dead}",
+        f"https://u:CANARY3@{well}",
+        f"socks5://u:CANARY4@{well}",
+        f"socks5://u:CANARY5@{locked}",
+        f"http://u6:CAN%41RY6@{locked}",
+        f"{{url: 'http://u-{{session}}:CANARY7-{{session}}@{locked}', sessions: 2}}",
+        f"socks5://u8:CANARY8%C3%A9@{dead}",
+        "http://u:${PROXY_WORD}@nowhere.invalid:80",
+        f"{{url: 'http://u10:CANARY10@{locked}', disabled: true}}",
+        f"http://u11:${{MISSING}}CANARY11@{dead}",
+    ]
+
+
+def places(crawler: Crawler, home: Path) -> Iterator[tuple[str, bytes]]:
+    """What others can see of a crawler: arguments, metrics, every file that it has written."""
+    process = psutil.Process(crawler.pid)
+    for each in (process, *process.children(recursive=True)):
+        yield "ps", " ".join(each.cmdline()).encode()
+    for one in process.net_connections("inet"):
+        if one.status == psutil.CONN_LISTEN:
+            for path in ("metrics", "health"):
+                with urllib.request.urlopen(f"http://127.0.0.1:{one.laddr.port}/{path}") as told:
+                    yield path, told.read()
+    for path in home.rglob("*"):
+        if path.is_file():
+            yield str(path), path.read_bytes()
+
+
+async def values(redis: Redis) -> Iterator[tuple[str, bytes]]:
+    """All of Redis but the table of pools, as text."""
+    found = []
+    async for key in redis.scan_iter(match=f"{FrontierKeys().tag}*"):
+        name = key.decode()
+        if name != FrontierKeys().proxies():
+            found.append((name, await redis.dump(key) or b""))
+    return iter(found)
+
+
+async def test_passwords_are_nowhere_else(
+    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis
+) -> None:
+    """Not in logs, topics, metrics, Redis' other keys, arguments or files, whatever fails."""
+    site.pages |= dict.fromkeys(PAGES, page())
+    await redis.config_set("rdbcompression", "no")
+    with small_proxy() as well, small_proxy(user="u", password="other") as locked:
+        written = lines(well.url, locked.url)
+        assert len(written) == len(CANARIES)
+        table = "".join(f"  - {line}\n" for line in written)
+        await cluster.set_pools(f"pools:\n de:\n  spread: 12\n  proxies:\n{table}")
+        with cluster.worker(PROXY_WORD="CANARY9") as crawler:
+            crawl = await cluster.feed(*map(site.url, PAGES), proxy="de")
+            await cluster.end_of(crawl, timeout_s=PATIENCE_S)
+            seen = [*places(crawler, cluster.home), *await values(redis)]
+    topics = cluster.topics.all()
+    seen += [(topic, repr(cluster.records(topic)).encode()) for topic in topics]
+    assert {"metrics", "health", "ps", cluster.topics.crawled} <= {name for name, _ in seen}
+    assert sorted(counted(cluster.results()).values()) == [1] * len(PAGES)
+    assert "proxies" in crawler.logged()
+    for name, content in seen:
+        for form in FORMS:
+            assert form not in content, name

@@ -1,0 +1,1 @@
+"""``crawlstream proxies``: commands, options of a pool (``policy``), what is shown (``tables``)."""
