@@ -45,6 +45,8 @@ class Name(StrEnum):
     STAGE_OVERHEAD = "stage-overhead"
     SCHEDULE_LATE = "schedule-late"
     OCCASION = "occasion"
+    VISITS = "visits"
+    FRESHNESS = "freshness"
 
 
 def bench(
