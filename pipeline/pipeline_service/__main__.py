@@ -14,7 +14,7 @@ from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
 from crawlstream.boot.printable import printable
 from crawlstream.errors import ConfigError, CrawlstreamError
 from pipeline_service import process
-from pipeline_service.commands import check, inspect, preview, schema, second_chances
+from pipeline_service.commands import check, inspect, pages, preview, schema, second_chances
 
 EXIT_FAILED = 1
 
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         ("check", check.check, "whether a pipeline can run"),
         ("preview", preview.preview, "the latest records as a pipeline would write them"),
         ("schema", schema.schema, "the records as Kafka Connect sees them"),
+        ("pages", pages.pages, "what is known of pages, and what is due"),
         ("undelivered", second_chances.undelivered, "what could not be delivered"),
     ):
         command = commands.add_parser(name, parents=common, help=about)
@@ -86,6 +87,15 @@ def _for_schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flat", action="store_true")
 
 
+def _for_pages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("verb", choices=("status", "due", "show", "now"))
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("urls", nargs="*", metavar="URL")
+    parser.add_argument("--appid")
+    parser.add_argument("-n", dest="count", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+
+
 def _for_undelivered(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verb", choices=("list", "show", "replay"))
     parser.add_argument("name", metavar="NAME")
@@ -99,6 +109,7 @@ _ARGUMENTS = {
     "list": _for_list,
     "report": _for_report,
     "check": _for_check,
+    "pages": _for_pages,
     "preview": _for_preview,
     "schema": _for_schema,
     "undelivered": _for_undelivered,

@@ -6,7 +6,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,16 @@ from typing import Any
 from crawlstream.errors import ConfigError
 from crawlstream.formats.files import FORMATS
 from crawlstream.keys import Topics
+from crawlstream.model.delivered import Delivered
+from pipeline_service.memory.settings import (
+    BY_BODY,
+    BY_TEXT,
+    LONGEST_NAME,
+    PagesSink,
+    Visits,
+    read_pages,
+    read_visits,
+)
 from pipeline_service.quality.expect import Expectation, fields_of, read_expect
 from pipeline_service.quantities import flag as _flag
 from pipeline_service.quantities import known, one_of, read_bytes, read_seconds
@@ -33,6 +43,8 @@ from pipeline_service.where import Where
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+FAILURES, OF_FAILURES = "events", ".failures"
+"""Source of the pages without result, and what its pipeline is called after; no name has a dot."""
 _NO_KEYS = ("name", "folder")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OLDEST, _LEAST_BYTES = 3_600.0, 1024
@@ -83,6 +95,8 @@ class Pipeline:
     memory_mb: int = 1024
     """Of a worker process; 0: whatever there is."""
     expect: Sequence[Expectation] = ()
+    visits: Visits | None = None
+    """Of the pages of a memory; None: there are none."""
     folder: str = field(default="", repr=False, compare=False)
     """Of the file of the pipelines, where modules of stages are looked for."""
 
@@ -102,6 +116,38 @@ class Pipeline:
     def changes_rows(self) -> bool:
         """Whether it stores something else than pages as they are."""
         return any(spec.changes_rows for spec in self.stage)
+
+    @property
+    def visit_schedule(self) -> str:
+        """The name of the occasions on which pages are visited."""
+        return f"visits-{self.name}"[:40]
+
+    @property
+    def reads_failures(self) -> bool:
+        """Whether it reads of pages that have no result, in place of results."""
+        return self.source == FAILURES
+
+    @property
+    def failures(self) -> Pipeline:
+        """What reads of failures into the same memory."""
+        return replace(
+            self,
+            name=f"{self.name}{OF_FAILURES}",
+            source=FAILURES,
+            stage=(),
+            expect=(),
+            repeats=0,
+        )
+
+    def refuses(self, page: Delivered) -> str:
+        """Why a page is not wanted, as a code; empty: it is."""
+        if isinstance(self.sink, PagesSink):
+            if page.method != "GET":
+                return "method"
+            firing = page.extra.get("occasion")
+            if isinstance(firing, dict) and firing.get("schedule") == self.visit_schedule:
+                return ""  # It was asked for by ourselves.
+        return self.where.refuses(page)
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""
@@ -174,7 +220,30 @@ def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Pat
     made = {key: _READ[key](table[key], f"{where}.{key}") for key in table}
     pipeline = Pipeline(name=name, stage=stages, folder=str(folder), **made)
     _check_stages(pipeline, where)
-    return pipeline
+    return _with_memory(pipeline, where)
+
+
+def _with_memory(pipeline: Pipeline, where: str) -> Pipeline:
+    """With the stage that tells whether a page has changed."""
+    sink = pipeline.sink
+    if not isinstance(sink, PagesSink):
+        if pipeline.visits is not None:
+            raise ConfigError(f'{where}.visits: only pages of a sink of kind = "pages" are visited')
+        return pipeline
+    if pipeline.visits is not None and len(pipeline.name) > LONGEST_NAME:
+        raise ConfigError(
+            f"{where}: the name of a pipeline with visits has at most {LONGEST_NAME} characters"
+        )
+    has_field = any(spec.changes_rows for spec in pipeline.stage)
+    if sink.signature not in (BY_TEXT, BY_BODY) and not has_field:
+        raise ConfigError(
+            f"{where}.sink.signature: expected {BY_TEXT}, {BY_BODY}, or a field that a stage makes"
+        )
+    if sink.signature != BY_TEXT or any(spec.kind == "signature" for spec in pipeline.stage):
+        return pipeline
+    options = {"simhash": False, "mask_digits": sink.mask_digits}
+    stage = (*pipeline.stage, StageSpec("signature", "signature", options))
+    return replace(pipeline, stage=stage)
 
 
 def _check_stages(pipeline: Pipeline, where: str) -> None:
@@ -260,6 +329,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "timeout": lambda value, where: read_seconds(value, where, least=1, most=3_600),
     "memory_mb": lambda value, where: 0 if value == 0 else _whole(256, 1 << 20)(value, where),
     "expect": read_expect,
+    "visits": read_visits,
     "on_gap": one_of(("skip", "stop")),
 }
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
@@ -274,4 +344,5 @@ _SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
     "files": _files,
     "sql": read_sql,
     "kafka": read_kafka,
+    "pages": read_pages,
 }

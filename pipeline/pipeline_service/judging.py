@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from crawlstream.bus.records import Batch, Record
 from crawlstream.model.delivered import Delivered
+from crawlstream.model.event import PageFailed
+from crawlstream.wire import events
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from pipeline_service.account import run_of
 from pipeline_service.config import Pipeline
@@ -43,6 +45,13 @@ class Judged:
     """What is written in place of the page; None: the page as it is."""
     quality: Quality | None = None
     """Of its items, where they are counted."""
+    failed: PageFailed | None = None
+    """A page that has no result, where such are read."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether something is to be written."""
+        return self.page is not None or self.failed is not None
 
 
 def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
@@ -51,11 +60,13 @@ def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
 
 
 def _judge(pipeline: Pipeline, record: Record) -> Judged:
+    if pipeline.reads_failures:
+        return _judge_event(pipeline, record)
     if record.unread:
         return Judged(record, reason=UNREADABLE, errors=[record.unread])
     try:
         page = decode(record.value)
-        if reason := pipeline.where.refuses(page):
+        if reason := pipeline.refuses(page):
             return Judged(record, run=run_of(page), id=page.id, filtered=reason)
         value = record.value or b""
         if not pipeline.keep_secrets:
@@ -63,3 +74,14 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
         return Judged(record, page, value, run_of(page), page.id)
     except NotAResult as error:
         return Judged(record, reason=UNREADABLE, errors=[str(error)])
+
+
+def _judge_event(pipeline: Pipeline, record: Record) -> Judged:
+    """Of events only pages that failed are wanted; what is none is left to those whose it is."""
+    event = None if record.unread else events.decode_page_failed(record.value or b"")
+    name = f"{record.partition}-{record.offset}"
+    if event is None:
+        return Judged(record, id=name, filtered="event")
+    if not pipeline.where.is_about(event.crawl):
+        return Judged(record, id=name, filtered="where")
+    return Judged(record, id=name, failed=event)

@@ -106,6 +106,37 @@ FIELD_VALID = Gauge(
     "Share of the items of the last run that was stored which have a field, and one that is valid.",
     ["pipeline", "field"],
 )
+PAGES_HEARD = Counter(
+    "crawlstream_visits",
+    "Number of answers about pages of a memory, by what they told: new, changed, unchanged, gone,"
+    " moved or failed.",
+    ["pipeline", "outcome"],
+)
+VISITS_FED = Counter(
+    "crawlstream_visits_fed",
+    "Number of visits that were fed as seeds.",
+    ["pipeline"],
+)
+VISITS_DUE = Gauge(
+    "crawlstream_visits_due",
+    "Number of pages of a memory that are due for a visit, counted up to 100,000.",
+    ["pipeline"],
+)
+VISITS_IN_FLIGHT = Gauge(
+    "crawlstream_visits_in_flight",
+    "Number of pages whose visit was fed and that nothing was heard of yet.",
+    ["pipeline"],
+)
+VISITS_LATE_SECONDS = Gauge(
+    "crawlstream_visits_late_seconds",
+    "Time since the first of the pages that are due should have been visited; 0 if there is none.",
+    ["pipeline"],
+)
+FRESHNESS = Gauge(
+    "crawlstream_visits_freshness_ratio",
+    "Estimated share of the pages of a memory that have not changed since they were seen.",
+    ["pipeline"],
+)
 _OF_LAST_RUN = (ITEMS, SCORE, FIELD_PRESENT, FIELD_VALID)
 
 
@@ -121,6 +152,23 @@ def note_records(pipeline: str, tally: Tally) -> None:
     for counter, reasons in ((UNDELIVERED, tally.undelivered), (FILTERED, tally.filtered)):
         for reason, count in reasons.items():
             counter.labels(pipeline, reason).inc(count)
+
+
+def note_heard(pipeline: str, outcomes: Mapping[str, int]) -> None:
+    """Count what a memory has learnt."""
+    for outcome, count in outcomes.items():
+        PAGES_HEARD.labels(pipeline, outcome).inc(count)
+
+
+def note_course(
+    pipeline: str, *, due: int, in_flight: int, late_s: float, fresh: float | None
+) -> None:
+    """Show how visits go on."""
+    VISITS_DUE.labels(pipeline).set(due)
+    VISITS_IN_FLIGHT.labels(pipeline).set(in_flight)
+    VISITS_LATE_SECONDS.labels(pipeline).set(late_s)
+    if fresh is not None:
+        FRESHNESS.labels(pipeline).set(fresh)
 
 
 def begin_runs(pipeline: str) -> None:

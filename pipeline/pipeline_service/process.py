@@ -35,11 +35,13 @@ from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
 from pipeline_service.config import Pipeline, chosen, load
 from pipeline_service.flow import Flow
+from pipeline_service.memory.settings import PagesSink
+from pipeline_service.memory.visitor import Visitor
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.runs import RunReporter
 from pipeline_service.segments import Spool
 from pipeline_service.sinks.door import Kept
-from pipeline_service.sinks.make import open_kept, open_sink, prove
+from pipeline_service.sinks.make import open_kept, open_sink, open_visits, prove
 from pipeline_service.staging import Staging, opened
 from pipeline_service.undelivered import UndeliveredPublisher
 
@@ -79,13 +81,21 @@ async def _work(
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
-            flows = [
+            whole = [
                 _flow(settings, each, kafka=kafka, sink=sink, spool=spool) for each in stagings
             ]
+            memories = [each for each in whole if isinstance(each.pipeline.sink, PagesSink)]
+            failures = [
+                _flow(settings, Staging(one.pipeline.failures), kafka=kafka, sink=sink, spool=spool)
+                for one in memories
+            ]
+            flows = [*whole, *failures]
             heartbeat = await _join(redis, settings, flows)
+            visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
             helpers = [
                 heartbeat.run(),
-                *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in flows),
+                *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in whole),
+                *(visitor.run() for visitor in visitors if visitor is not None),
             ]
             async with (
                 beside(*helpers),
@@ -128,6 +138,15 @@ def _flow(settings: Settings, staging: Staging, *, kafka: Kafka, sink: Sink, spo
     target = open_sink(settings, pipeline, spool, begin=begin, shape=staging.shape)
     publisher = UndeliveredPublisher(pipeline, sink, topic=topics.undelivered, source=source)
     return Flow(pipeline, target, publisher, staging=staging)
+
+
+def _visitor(settings: Settings, pipeline: Pipeline, sink: Sink) -> Visitor | None:
+    """What visits the pages of a memory; None where they are only remembered."""
+    assert isinstance(pipeline.sink, PagesSink)
+    if pipeline.visits is None:
+        return None
+    store = open_visits(pipeline, pipeline.sink)
+    return Visitor(pipeline, store, sink, topics=settings.topics)
 
 
 async def _begin(kafka: Kafka, topic: str, start: str | datetime, partition: int) -> int | None:

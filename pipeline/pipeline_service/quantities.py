@@ -11,6 +11,7 @@ from crawlstream.errors import ConfigError
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _BYTES |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_DURATIONS = _SECONDS | {"d": 86_400}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
 
 
@@ -78,6 +79,17 @@ def read_seconds(value: Any, where: str, *, least: float, most: float) -> float:
     if found is None or not least <= found <= most:
         raise ConfigError(
             f'{where}: expected a duration from {least:.0f} to {most:.0f} seconds, such as "15m"'
+        )
+    return found
+
+
+def read_duration(value: Any, where: str, *, least: float, most: float) -> float:
+    """Seconds, hours or days; ConfigError."""
+    found = _read(value, _DURATIONS)
+    if found is None or not least <= found <= most:
+        raise ConfigError(
+            f"{where}: expected a duration from {least:.0f} seconds to {most / 86_400:.0f} days,"
+            ' such as "90m", "12h" or "7d"'
         )
     return found
 

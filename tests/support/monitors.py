@@ -138,6 +138,13 @@ class MonitorCluster:
             yield process
 
     @contextmanager
+    def pipelines(self, file: Path, **env: str) -> Iterator[MonitorProcess]:
+        """Run the pipelines of a file for the length of the block."""
+        told = {"CRAWLSTREAM_PIPELINES": str(file), "CRAWLSTREAM_HOME": str(self._home), **env}
+        with self._running("pipeline_service", "run", env=told) as process:
+            yield process
+
+    @contextmanager
     def crawler(self, spider: str, **env: str) -> Iterator[Crawler]:
         """Run a crawler for the length of the block; it visits this machine only."""
         local = {

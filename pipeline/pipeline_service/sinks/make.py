@@ -15,9 +15,11 @@ from crawlstream.plugins.installed import find
 from crawlstream.plugins.sinks import RowStore, SinkSpec
 from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
+from pipeline_service.config import OF_FAILURES, Pipeline
 from pipeline_service.config import FilesSink as FilesConfig
-from pipeline_service.config import Pipeline
 from pipeline_service.files_sink import FilesSink, base_url
+from pipeline_service.memory.making import SeenMaker
+from pipeline_service.memory.settings import PagesSink, Visits
 from pipeline_service.rows import Shape
 from pipeline_service.segments import Spool
 from pipeline_service.sinks.door import Begin, Kept, Sink
@@ -27,9 +29,12 @@ from pipeline_service.sinks.making import RowMaker, check_columns, columns_of
 from pipeline_service.sinks.rows import RowsSink
 from pipeline_service.sinks.settings import GROUP, KafkaSink, PluginSink, SqlSink
 from pipeline_service.sinks.sql.database import Database
+from pipeline_service.sinks.sql.memory import MemoryEffect
+from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.sqlite import Sqlite
 from pipeline_service.sinks.sql.store import Effect, NoEffect, SqlStore
 from pipeline_service.sinks.sql.table import TableEffect
+from pipeline_service.sinks.sql.visits import VisitStore
 
 
 def open_sink(
@@ -42,6 +47,9 @@ def open_sink(
     if isinstance(pipeline.sink, FilesConfig):
         crawl, store = crawl_of(settings), open_store(pipeline)
         return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
+    if isinstance(pipeline.sink, PagesSink):
+        seen = SeenMaker(pipeline.sink.signature)
+        return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
     maker = make_maker(settings, pipeline, shape)
     return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
 
@@ -63,7 +71,11 @@ def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) ->
             make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
         open_store(pipeline).prove()
         return
-    store = open_rows(settings, pipeline, make_maker(settings, pipeline, shape))
+    store: RowStore
+    if isinstance(pipeline.sink, PagesSink):
+        store = open_memory(pipeline, pipeline.sink)
+    else:
+        store = open_rows(settings, pipeline, make_maker(settings, pipeline, shape))
     try:
         store.prove()
     finally:
@@ -101,6 +113,29 @@ def open_rows(settings: Settings, pipeline: Pipeline, maker: RowMaker) -> RowSto
     kinds = {column.name: column.kind for column in maker.columns}
     replaces, migrates = sink.on_repeat == "replace", sink.migrate
     return _sql(pipeline, sink, TableEffect(sink.table, kinds, replace=replaces, migrate=migrates))
+
+
+def open_memory(pipeline: Pipeline, sink: PagesSink) -> SqlStore:
+    """The store of a memory, not connected yet; ConfigError."""
+    return _sql(pipeline, sink, _memory(pipeline, sink))
+
+
+def open_visits(pipeline: Pipeline, sink: PagesSink) -> VisitStore:
+    """The visits of a memory, by a connection of its own; ConfigError."""
+    database = _database(sink, f"crawlstream {pipeline.name} visits")
+    memory = SqlStore(
+        database,
+        _memory(pipeline, sink),
+        pipeline=pipeline.name,
+        edition=pipeline.edition,
+    )
+    return VisitStore(database, memory, pipeline, sink)
+
+
+def _memory(pipeline: Pipeline, sink: PagesSink) -> MemoryEffect:
+    """What reads of failures learns by the base of the same visits."""
+    notes = Notebook(pipeline.name.removesuffix(OF_FAILURES), pipeline.edition)
+    return MemoryEffect(pipeline.name, sink, pipeline.visits or Visits(), notes)
 
 
 def make_maker(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> RowMaker:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -27,7 +27,6 @@ from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
 from pipeline_service.metrics import SINK_SECONDS, note_records
 from pipeline_service.sinks.door import Begin, SinkRefused, Standing
-from pipeline_service.sinks.making import RowMaker
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
 from pipeline_service.sinks.window import Window, notes_of
 
@@ -36,6 +35,13 @@ CALL_S = 30.0
 
 log = structlog.get_logger()
 T = TypeVar("T")
+
+
+class Maker(Protocol):
+    """Makes rows."""
+
+    def rows(self, judged: Sequence[Judged], is_known: Callable[[str], bool]) -> Sequence[Row]:
+        """Of the records whose ids are not known; no two rows have one key. StoreUnavailable."""
 
 
 @dataclass(slots=True)
@@ -60,9 +66,7 @@ class Part:
 class RowsSink:
     """The rows of one pipeline."""
 
-    def __init__(
-        self, pipeline: Pipeline, store: RowStore, maker: RowMaker, *, begin: Begin
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, store: RowStore, maker: Maker, *, begin: Begin) -> None:
         self.trouble = ""
         self.oldest_ms = 0
         self.stored = 0

@@ -93,7 +93,7 @@ def read_sql(table: Mapping[str, Any], where: str) -> SqlSink:
         raise ConfigError(
             f'{where}: missing: url = "postgresql://user@host/database" or "sqlite:///file"'
         )
-    return SqlSink(**{key: _SQL[key](table[key], f"{where}.{key}") for key in table})
+    return SqlSink(**{key: SQL[key](table[key], f"{where}.{key}") for key in table})
 
 
 def _url(value: Any, where: str) -> str:
@@ -118,7 +118,7 @@ def _table(value: Any, where: str) -> str:
     return str(value)
 
 
-_SQL: Mapping[str, Callable[[Any, str], Any]] = {
+SQL: Mapping[str, Callable[[Any, str], Any]] = {
     "url": _url,
     "table": _table,
     "body": one_of(BODIES),

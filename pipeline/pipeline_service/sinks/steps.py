@@ -88,7 +88,7 @@ class Step:
             return "undelivered", judged.reason
         if self._first.get(judged.id) is not judged:
             return "repeats", ""
-        if judged.page is None:
+        if not judged.is_wanted:
             is_filtered = not judged.reason
             return ("filtered", judged.filtered) if is_filtered else ("undelivered", judged.reason)
         is_repeat = judged.id in self._with_rows and judged.id not in fresh

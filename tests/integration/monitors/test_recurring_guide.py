@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -15,9 +16,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from crawlstream.chaos.scripted_site import Answer, Visit, page, serving
+from crawlstream.chaos.scripted_site import HTML, Answer, Visit, page, serving
 from crawlstream.chaos.witness import Witness
 from support.monitors import MonitorCluster
+from support.pipelines.targets import select
 from support.recurring.house import House
 from support.waiting import wait_until
 
@@ -198,3 +200,68 @@ async def test_who_says_so_gets_it(house: House, wanted: str) -> None:
 def test_no_line_is_without_its_test() -> None:
     """Nor a test without its line."""
     assert list(lines_of_the_guide()) == list(CHECKS)
+
+
+def versions(path: str, *, lies: bool = False, is_still: bool = False) -> Callable[[Visit], Answer]:
+    """A page that is another one at each visit, and says so unless it lies."""
+    visits = itertools.count()
+
+    def answer(visit: Visit) -> Answer:
+        number = 0 if is_still else next(visits)
+        etag = f'"{path}"' if lies or is_still else f'"{number}"'
+        if is_still and visit.headers.get("if-none-match") == etag:
+            return Answer(status=304, headers={"ETag": etag})
+        return Answer(f"<p>{path} {number}</p>".encode(), headers={**HTML, "ETag": etag})
+
+    return answer
+
+
+def once() -> Callable[[Visit], Answer]:
+    """A page that is gone at the second visit."""
+    visits = itertools.count()
+    return lambda _: page() if next(visits) == 0 else Answer(status=404)
+
+
+async def test_each_page_as_often_as_it_changes(house: House, tmp_path: Path) -> None:
+    """The memory of the guide visits what it has found, within its budget, whoever dies."""
+    (text,) = re.findall(r"```toml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    database, file = tmp_path / "news.db", tmp_path / "pipelines.toml"
+    text = text.replace("sqlite:///news.db", f"sqlite:///{database}")
+    # Two visits a second, where the guide says five thousand a day.
+    file.write_text(text.replace("per_day = 5000", f"per_day = {2 * 86_400}\nmin = 1\nmax = 60"))
+    house.begin(
+        hub=page("/often", "/still", "/liar", "/gone"),
+        often=versions("often"),
+        still=versions("still", is_still=True),
+        liar=versions("liar", lies=True),
+        gone=once(),
+    )
+    seed = {"url": house.site.url("/hub"), "appid": "news", "crawlid": "first", "maxdepth": 1}
+    house.cluster.feed_in_order("news:first", seed)
+    await wait_until(lambda: sum(house.visits().values()) >= 5)
+    began = time.monotonic()
+
+    def known(condition: str) -> int:
+        told = f"select count(*) as n from memory where {condition}"  # noqa: S608  ours
+        return int(select(f"sqlite:///{database}", told)[0]["n"])
+
+    with house.cluster.pipelines(file) as first:
+        await wait_until(lambda: house.visits()["/often"] >= 3)
+        first.kill()
+        with house.cluster.pipelines(file):
+            await wait_until(
+                lambda: known("url like '%/liar' and is_liar and changes > 0"), every_s=0.3
+            )
+            await wait_until(
+                lambda: known("url like '%/gone' and gone > 1 and etag is null"), every_s=0.3
+            )
+            await wait_until(
+                lambda: known("url like '%/still' and visits > 1 and changes = 0"), every_s=0.3
+            )
+            await wait_until(lambda: house.visits()["/often"] >= 10)
+    visits, took_s = house.visits(), time.monotonic() - began
+    assert visits["/often"] > visits["/still"], visits
+    assert sum(visits.values()) - 5 <= 2 * took_s
+    asked = [v.headers.get("if-none-match") for v in house.site.visits if v.path == "/still"]
+    assert [each for each in asked if each] == ['"still"'] * (len(asked) - asked.count(None))
+    assert asked.count(None) <= 1 + len(asked) // 9

@@ -35,6 +35,8 @@ APP = "recur"
 SEEDS = 300
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
 SECONDS = {"CRAWLSTREAM_SCHEDULE_MIN_S": "1", **WIDE_OPEN}
+FILE_SEEDS = 1_500
+"""More than are fed at once."""
 NEVER = "0 0 29 2 *"
 """So seldom that it fires by request only."""
 
@@ -245,6 +247,32 @@ async def test_a_death_amid_a_firing_that_stops_stops_once(
         await place.crawl_all("stops", 3, wait_until)
         endings = [one["event"] for one in place.witness.events("stops") if one.get("run") == 1]
         assert "crawl_stopped" in endings
+
+
+async def test_seeds_of_a_file_enter_once_though_their_feeder_dies(
+    place: Place, tmp_path: Path, wait_until: WaitUntil
+) -> None:
+    """Amid them; a line that is no seed is told, and nothing of its file is fed."""
+    file = tmp_path / "seeds.txt"
+    file.write_text("\n".join(_seeds(FILE_SEEDS)))
+    with place.redis_monitor(FAILPOINT="amid_fire:kill") as doomed:
+        reply = await place.set("file", seeds=None, seeds_from=f"file://{file}")
+        assert "errors" not in reply
+        place.say("file", "fire")
+        await wait_until(lambda: not doomed.is_running())
+    with place.redis_monitor():
+        await wait_until(lambda: place.events("file") == [("schedule_fired", "")])
+        await wait_until(lambda: place.has_admitted("file", FILE_SEEDS))
+        state = await place.schedule("file")
+        assert state is not None
+        assert 0 < state.repeated < FILE_SEEDS
+        file.write_bytes(b"http://a.example.com/\n\xff")
+        await place.crawl_all("file", FILE_SEEDS, wait_until)
+        place.say("file", "fire")
+        await wait_until(lambda: ("schedule_skipped", "no_seeds") in place.events("file"))
+        state = await place.schedule("file")
+        assert state is not None
+        assert state.detail == f"file://{file}: line 2: not UTF-8"
 
 
 async def test_redis_emptied_between_two_firings(place: Place, wait_until: WaitUntil) -> None:

@@ -215,8 +215,8 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
         ('kind = "kafka"', 'sink: missing: topic = "a topic\'s whole name"'),
         ('kind = "kafka", topic = "a b"', "sink.topic: expected 1 to 249 characters of A-Z"),
         ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
-        ('kind = "mongo", url = "x"', "sink.kind: expected one of files, sql, kafka$"),
-        ("kind = 1", "sink.kind: expected one of files, sql, kafka$"),
+        ('kind = "mongo", url = "x"', "sink.kind: expected one of files, sql, kafka, pages$"),
+        ("kind = 1", "sink.kind: expected one of files, sql, kafka, pages$"),
     ],
 )
 def test_a_kind_of_sink_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:

@@ -70,6 +70,9 @@ VERBS = {
     "pipeline": Verb(
         "pipeline:pipeline", "Deliver results to files: run pipelines, show them.", _LOOK
     ),
+    "pages": Verb(
+        "pages:pages", "Show the pages of a memory: what is known, and what is due.", _LOOK
+    ),
     "stats": Verb("stats:stats", "Count requests and responses over time.", _LOOK),
     "schedule": Verb(
         "schedule:schedule", "Crawl again at set times: show and change schedules.", _KEEP

@@ -30,7 +30,7 @@ def run(names: Names = None) -> None:
 
     Example: crawlstream pipeline run archive
     """
-    _hand_over("run", *(names or ()))
+    hand_over("run", *(names or ()))
 
 
 @pipeline.command("list")
@@ -39,7 +39,7 @@ def list_pipelines(as_json: AsJson = False) -> None:
 
     Example: crawlstream pipeline list
     """
-    _hand_over("list", *_flag("--json", as_json))
+    hand_over("list", *flag("--json", as_json))
 
 
 @pipeline.command()
@@ -55,7 +55,7 @@ def report(
 
     Example: crawlstream pipeline report archive --crawlid spring
     """
-    _hand_over("report", name, *_option("--crawlid", crawlid), *_flag("--json", as_json))
+    hand_over("report", name, *option("--crawlid", crawlid), *flag("--json", as_json))
 
 
 @pipeline.command()
@@ -66,7 +66,7 @@ def check(names: Names = None) -> None:
 
     Example: crawlstream pipeline check
     """
-    _hand_over("check", *(names or ()))
+    hand_over("check", *(names or ()))
 
 
 @pipeline.command()
@@ -78,7 +78,7 @@ def preview(
 
     Example: crawlstream pipeline preview archive -n 3
     """
-    _hand_over("preview", name, "-n", str(count))
+    hand_over("preview", name, "-n", str(count))
 
 
 @pipeline.command()
@@ -91,7 +91,7 @@ def schema(
 
     Example: crawlstream pipeline schema --flat
     """
-    _hand_over("schema", *_flag("--flat", flat))
+    hand_over("schema", *flag("--flat", flat))
 
 
 @pipeline.command()
@@ -113,19 +113,21 @@ def undelivered(
 
     Example: crawlstream pipeline undelivered replay archive --all
     """
-    flags = (*_flag("--all", everything), *_flag("--json", as_json))
-    _hand_over("undelivered", verb, name, *(ids or ()), *_option("--reason", reason), *flags)
+    flags = (*flag("--all", everything), *flag("--json", as_json))
+    hand_over("undelivered", verb, name, *(ids or ()), *option("--reason", reason), *flags)
 
 
-def _flag(name: str, wanted: bool) -> tuple[str, ...]:
+def flag(name: str, wanted: bool) -> tuple[str, ...]:
+    """An option without a value, as an argument if it is wanted."""
     return (name,) if wanted else ()
 
 
-def _option(name: str, value: str | None) -> tuple[str, ...]:
+def option(name: str, value: str | None) -> tuple[str, ...]:
+    """An option with a value, as an argument if there is one."""
     return () if value is None else (f"{name}={value}",)
 
 
-def _hand_over(*arguments: str) -> None:
+def hand_over(*arguments: str) -> None:
     """Become the pipeline process, which is no part of the core."""
     argv = (sys.executable, "-P", "-m", "pipeline_service", *arguments)
     os.execv(sys.executable, argv)  # noqa: S606  no shell

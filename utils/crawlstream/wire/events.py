@@ -120,6 +120,34 @@ def _ending(event: CrawlEvent) -> dict[str, Any]:
     return {"started": int(event.started_at), "counters": counters}
 
 
+def decode_page_failed(raw: bytes) -> PageFailed | None:
+    """A page that will have no result; None: another record."""
+    if b'"page_failed"' not in raw:
+        return None
+    try:
+        value = orjson.loads(raw)
+        if value["event"] != "page_failed":
+            return None
+        return PageFailed(
+            crawl=CrawlKey(*(_text(value[name]) for name in ("spiderid", "appid", "crawlid"))),
+            id=_text(value["id"]),
+            url=_text(value["url"]),
+            reason=_text(value["reason"]),
+            run=int(value["run"]),
+            server_time=int(value["server_time"]),
+            attempts=int(value["attempts"]),
+            depth=int(value["depth"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return value
+
+
 def decode_crawl_event(raw: bytes, crawl: CrawlKey | None = None) -> CrawlEvent | None:
     """The beginning or the ending of a run, of this crawl if one is named; None: another record."""
     if b'"crawl_' not in raw or (crawl and orjson.dumps(crawl.crawlid)[1:-1] not in raw):

@@ -12,7 +12,15 @@ Tuple = tuple[Any, ...]
 
 
 class Transaction(Protocol):
-    """Statements that take effect together; parameters are ``%s``."""
+    """Statements that take effect together; parameters are ``%s``, times aware."""
+
+    lock: str
+    """Ends a ``select`` whose rows nobody else may change until the transaction ends."""
+    lock_free: str
+    """The same of rows that nobody else has locked: others are left out."""
+
+    def now(self) -> float:
+        """The database's time, in epoch seconds."""
 
     def execute(self, statement: str, parameters: Sequence[object] = ()) -> Sequence[Tuple]:
         """Run a statement; the rows that it answers."""
@@ -47,8 +55,6 @@ class Database(Protocol):
 
     types: Mapping[Kind, str]
     """How it calls what a column holds."""
-    lock: str
-    """Ends a ``select`` whose rows nobody else may change until the transaction ends."""
 
     def open(self) -> None:
         """Connect anew. ConfigError where that can never succeed."""

@@ -62,7 +62,6 @@ class Postgres:
     """One connection to PostgreSQL."""
 
     types = TYPES
-    lock = " for update"
 
     def __init__(self, url: str, application: str) -> None:
         self._url = url
@@ -137,6 +136,9 @@ class Postgres:
 class _Transaction:
     """Statements of one transaction."""
 
+    lock = " for update"
+    lock_free = " for update skip locked"
+
     def __init__(self, database: Postgres, connection: psycopg.Connection[Tuple]) -> None:
         self._database = database
         self._connection = connection
@@ -145,6 +147,10 @@ class _Transaction:
         """Run a statement; the rows that it answers."""
         cursor = self._connection.execute(statement, parameters or None)
         return cursor.fetchall() if cursor.description else ()
+
+    def now(self) -> float:
+        """The server's time."""
+        return float(self.execute("select extract(epoch from now())")[0][0])
 
     def stage(self, table: str, columns: Sequence[str], rows: Iterable[Tuple]) -> None:
         """Bring rows where ``insert`` finds them; holds nobody up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -45,7 +46,6 @@ class Sqlite:
     """One connection to a file."""
 
     types = TYPES
-    lock = ""
 
     def __init__(self, url: str) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))
@@ -102,7 +102,9 @@ class Sqlite:
 
 
 class _Transaction:
-    """Statements of one transaction."""
+    """Statements of one transaction, which is alone."""
+
+    lock = lock_free = ""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -111,9 +113,13 @@ class _Transaction:
     def execute(self, statement: str, parameters: Sequence[object] = ()) -> Sequence[Tuple]:
         """Run a statement; the rows that it answers."""
         found: Sequence[Tuple] = self._connection.execute(
-            statement.replace("%s", "?"), list(parameters)
+            statement.replace("%s", "?"), list(map(_as_stored, parameters))
         ).fetchall()
         return found
+
+    def now(self) -> float:
+        """The machine's time."""
+        return time.time()
 
     def stage(self, table: str, columns: Sequence[str], rows: Sequence[Tuple]) -> None:
         """Keep rows for ``insert``."""

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from crawlstream.plugins.sinks import Change, Notes, Row
 from pipeline_service.sinks.sql.database import Database, Transaction
-
-NOTES = "crawlstream_notes"
+from pipeline_service.sinks.sql.notes import Notebook
 
 
 class Effect(Protocol):
@@ -31,6 +30,9 @@ class Effect(Protocol):
     def apply(self, transaction: Transaction, rows: Sequence[Row]) -> Collection[str]:
         """Have what was staged take effect; answers the keys that were there before."""
 
+    def committed(self) -> None:
+        """What was applied last is there for good."""
+
 
 class NoEffect:
     """Of one who only looks at notes."""
@@ -45,6 +47,9 @@ class NoEffect:
         """Nothing was there before."""
         return ()
 
+    def committed(self) -> None:
+        """Nothing was applied."""
+
 
 class SqlStore:
     """The rows of one edition of a pipeline, and its notes."""
@@ -54,7 +59,7 @@ class SqlStore:
     def __init__(self, database: Database, effect: Effect, *, pipeline: str, edition: int) -> None:
         self._database = database
         self._effect = effect
-        self._owner = (pipeline, edition)
+        self._notes = Notebook(pipeline, edition)
 
     def open(self) -> None:
         """Connect, and have the tables. SinkUnavailable, ConfigError."""
@@ -71,12 +76,8 @@ class SqlStore:
 
     def _prepare(self, transaction: Transaction) -> None:
         transaction.alone()
-        transaction.execute(
-            f"create table if not exists {NOTES} (pipeline text not null,"
-            " edition integer not null, name text not null, value text not null,"
-            " primary key (pipeline, edition, name))"
-        )
-        has_begun = bool(self._select(transaction, "%/position", of="name like %s"))
+        self._notes.prepare(transaction)
+        has_begun = bool(self._notes.select(transaction, "%/position", of="name like %s"))
         self._effect.prepare(self._database, transaction, has_begun=has_begun)
 
     def close(self) -> None:
@@ -94,12 +95,12 @@ class SqlStore:
         """All notes whose names begin so. SinkUnavailable."""
         with self._database.transaction() as transaction:
             of = f"substr(name, 1, {len(prefix)}) = %s"
-            return self._select(transaction, prefix, of=of)
+            return self._notes.select(transaction, prefix, of=of)
 
     def keep(self, notes: Notes) -> None:
         """Write notes for which nobody else is responsible. SinkUnavailable."""
         with self._database.transaction() as transaction:
-            self._put(transaction, notes)
+            self._notes.put(transaction, notes)
 
     def write(self, change: Change) -> bool:
         """Write rows and notes in one transaction; False if somebody else has written before.
@@ -111,49 +112,16 @@ class SqlStore:
                 self._effect.stage(transaction, change.rows)
                 self._take_turn(transaction, change)
                 repeats = self._effect.apply(transaction, change.rows)
-                self._put(transaction, change.settle(repeats))
+                self._notes.put(transaction, change.settle(repeats))
         except _Undone:
             return False
+        self._effect.committed()
         return True
 
     def _take_turn(self, transaction: Transaction, change: Change) -> None:
         """Lock the position: nobody else moves it from now on. _Undone: it is another one."""
-        if change.expected is None:
-            found = transaction.execute(
-                f"insert into {NOTES} (pipeline, edition, name, value) values (%s, %s, %s, '')"
-                " on conflict (pipeline, edition, name) do nothing returning null",
-                (*self._owner, change.name),
-            )
-        else:
-            found = transaction.execute(
-                f"select value from {NOTES} where pipeline = %s and edition = %s and name = %s"
-                f"{self._database.lock}",
-                (*self._owner, change.name),
-            )
-        if [tuple(row) for row in found] != [(change.expected,)]:
+        if not self._notes.take_turn(transaction, change.name, change.expected):
             raise _Undone
-
-    def _select(self, transaction: Transaction, text: str, *, of: str) -> Mapping[str, str]:
-        found = transaction.execute(
-            f"select name, value from {NOTES} where pipeline = %s and edition = %s and {of}",
-            (*self._owner, text),
-        )
-        return {str(name): str(value) for name, value in found}
-
-    def _put(self, transaction: Transaction, notes: Notes) -> None:
-        for name, value in notes.items():
-            if value is None:
-                transaction.execute(
-                    f"delete from {NOTES} where pipeline = %s and edition = %s and name = %s",
-                    (*self._owner, name),
-                )
-            else:
-                transaction.execute(
-                    f"insert into {NOTES} (pipeline, edition, name, value)"
-                    " values (%s, %s, %s, %s) on conflict (pipeline, edition, name)"
-                    " do update set value = excluded.value",
-                    (*self._owner, name, value),
-                )
 
 
 class _Undone(Exception):

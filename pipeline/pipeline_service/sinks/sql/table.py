@@ -66,6 +66,9 @@ class TableEffect:
         new = transaction.insert(self._table, self._columns, replace=self._replace)
         return {row.key for row in rows if row.key not in new}
 
+    def committed(self) -> None:
+        """There is nothing to be told."""
+
     def _values(self, row: Row) -> Mapping[str, object]:
         if "\x00" in row.key:
             raise RowsRefused("its id has a NUL, which a key cannot have", [row.key])

@@ -47,6 +47,8 @@ class Name(StrEnum):
     OCCASION = "occasion"
     PROXIED = "proxied"
     PROXIES = "proxies"
+    VISITS = "visits"
+    FRESHNESS = "freshness"
 
 
 def bench(

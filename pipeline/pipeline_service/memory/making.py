@@ -1,0 +1,65 @@
+"""Rows for a memory out of what was judged: a row for each page that a record says something of."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from crawlstream.plugins.sinks import Row
+from crawlstream.wire import jsontext
+from pipeline_service.judging import Judged
+from pipeline_service.memory.seen import Seen, seen_failed, seen_in
+from pipeline_service.memory.settings import BY_BODY, BY_TEXT
+from pipeline_service.sinks.sql.memory import SEEN
+
+_FIELD_OF_TEXT = "signature"
+"""Which the stage of that name makes."""
+_LONGEST = 100
+"""Characters of a field that is kept as it is."""
+
+
+class SeenMaker:
+    """Makes rows of results, or of the events of pages that have failed."""
+
+    def __init__(self, signature: str) -> None:
+        """``signature`` as in `PagesSink`."""
+        self._signature = signature
+        self._field = _FIELD_OF_TEXT if signature == BY_TEXT else signature
+
+    def rows(
+        self, judged: Sequence[Judged], is_known: Callable[[str], bool] = lambda _: False
+    ) -> Sequence[Row]:
+        """Of the records whose ids are not known; no two rows have one key."""
+        chosen: dict[str, Judged] = {}
+        for each in judged:
+            if each.id and not is_known(each.id):
+                chosen.setdefault(each.id, each)
+        now = time.time()
+        return [row for each in chosen.values() for row in self._rows(each, now)]
+
+    def _rows(self, judged: Judged, now: float) -> Iterator[Row]:
+        for number, seen in enumerate(self._seen(judged, now)):
+            key = judged.id if number == 0 else f"{judged.id}:{number}"
+            yield Row(key, judged.record.offset, {SEEN: seen})
+
+    def _seen(self, judged: Judged, now: float) -> Iterator[Seen]:
+        if judged.failed is not None:
+            yield from seen_failed(judged.failed, min(judged.record.timestamp_ms / 1000, now))
+        elif judged.page is not None:
+            yield from seen_in(judged.page, self._signature_of(judged), now)
+
+    def _signature_of(self, judged: Judged) -> str:
+        """Empty where there is nothing that could change."""
+        page = judged.page
+        assert page is not None
+        if self._signature == BY_BODY:
+            return page.digest or _hash(page.body)
+        found = [row.fields.get(self._field) for row in judged.rows or ()]
+        if len(found) == 1 and isinstance(found[0], str) and len(found[0]) <= _LONGEST:
+            return found[0]
+        return _hash(jsontext.dumps(found)) if any(each is not None for each in found) else ""
+
+
+def _hash(value: bytes) -> str:
+    return f"blake2b:{hashlib.blake2b(value, digest_size=16).hexdigest()}"

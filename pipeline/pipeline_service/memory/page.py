@@ -1,0 +1,174 @@
+"""What is known of a page, and what it is after it was heard of again: pure functions."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeline_service.memory.rule import DAY_S, NOTHING, Experience, Rule
+from pipeline_service.memory.seen import Seen, Sight
+
+GONE_AFTER = 2
+"""So many answers in a row that it is not there, and a page counts as gone."""
+WHOLE_EVERY = 10
+"""So often a page is asked for whole, to find out whether its validators tell the truth."""
+_RETRY_S, _LONGEST_RETRY_S = 3_600.0, 7 * DAY_S
+_MOST_DOUBLINGS = 20
+_MOVED_TIMES = 4.0
+"""As seldom a page is asked that only leads to another one."""
+_SPREAD = 0.05
+"""Of an interval, to either side, so that what was fed at once does not stay so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPage:
+    """A page of the memory; times are epoch seconds."""
+
+    key: str
+    appid: str
+    url: str
+    domain: str
+    spiderid: str
+    status: int | None = None
+    """Of the last answer; None: there was none."""
+    signature: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    first_seen: float
+    last_seen: float
+    """When it was there last."""
+    last_heard: float
+    """When an answer, or a failure, came last."""
+    last_changed: float | None = None
+    visits: int = 0
+    """Times that it was there, after the first."""
+    changes: int = 0
+    """Visits that have found a change."""
+    experience: Experience = NOTHING
+    fails: int = 0
+    """In a row."""
+    gone: int = 0
+    """Answers in a row that it is not there."""
+    is_liar: bool = False
+    """Whether its validators have stayed though the page has changed."""
+    pace: int = 0
+    least_s: float = 0.0
+    most_s: float = 0.0
+    interval_s: float = 0.0
+    next_visit: float = 0.0
+    asked: int = 0
+    """Visits in a row that nothing was heard of."""
+    last_id: str = ""
+    """Of the record that has told of it last."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is not there any more."""
+        return self.gone >= GONE_AFTER
+
+    @property
+    def validators(self) -> tuple[str | None, str | None]:
+        """ETag and Last-Modified to ask for it with; None: it is to come whole."""
+        if self.is_liar or self.signature is None or self.visits % WHOLE_EVERY == WHOLE_EVERY - 1:
+            return None, None
+        return self.etag, self.last_modified
+
+
+def is_news(page: KnownPage | None, seen: Seen) -> bool:
+    """Whether a record says anything later than what is known."""
+    return page is None or seen.at > page.last_heard
+
+
+def learn(page: KnownPage | None, seen: Seen, rule: Rule) -> KnownPage | None:
+    """What is known after news; None: of a page that is not known, and is not to be by this."""
+    if page is None:
+        return _first(seen, rule) if seen.enters else None
+    heard: dict[str, Any] = {
+        "status": seen.status,
+        "last_heard": seen.at,
+        "last_id": seen.id,
+        "asked": 0,
+    }
+    page = replace(page, **heard)
+    match seen.sight:
+        case Sight.THERE | Sight.UNMODIFIED:
+            return _visited(page, seen, rule)
+        case Sight.GONE:
+            return _gone(page, seen, rule)
+        case Sight.MOVED:
+            page = replace(page, fails=0, gone=0, etag=None, last_modified=None)
+            return _planned(page, seen, rule, times=_MOVED_TIMES)
+        case Sight.FAILED:
+            fails = page.fails + 1
+            pause_s = min(_RETRY_S * 2 ** min(fails, _MOST_DOUBLINGS), _LONGEST_RETRY_S)
+            return _at(replace(page, fails=fails), seen, pause_s)
+
+
+def _first(seen: Seen, rule: Rule) -> KnownPage:
+    page = KnownPage(
+        key=seen.key,
+        appid=seen.appid,
+        url=seen.url,
+        domain=seen.domain,
+        spiderid=seen.spiderid,
+        status=seen.status,
+        signature=seen.signature,
+        etag=seen.etag,
+        last_modified=seen.last_modified,
+        first_seen=seen.at,
+        last_seen=seen.at,
+        last_heard=seen.at,
+        last_id=seen.id,
+    )
+    return _planned(page, seen, rule)
+
+
+def _visited(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
+    """A page that is there: whether it has changed tells how often it does."""
+    is_whole = seen.sight is Sight.THERE
+    changed = is_whole and page.signature not in (None, seen.signature)
+    has_old = (seen.etag or seen.last_modified) is not None and (
+        seen.etag == page.etag if seen.etag else seen.last_modified == page.last_modified
+    )
+    experience = page.experience.after(changed=changed, span_s=seen.at - page.last_seen)
+    page = replace(
+        page,
+        spiderid=seen.spiderid,
+        signature=seen.signature if is_whole else page.signature,
+        etag=seen.etag if is_whole else seen.etag or page.etag,
+        last_modified=seen.last_modified if is_whole else seen.last_modified or page.last_modified,
+        last_seen=seen.at,
+        last_changed=seen.at if changed else page.last_changed,
+        visits=page.visits + 1,
+        changes=page.changes + changed,
+        experience=experience,
+        fails=0,
+        gone=0,
+        is_liar=page.is_liar or (changed and has_old),
+    )
+    return _planned(page, seen, rule)
+
+
+def _gone(page: KnownPage, seen: Seen, rule: Rule) -> KnownPage:
+    """Asked once more soon, then as seldom as is allowed."""
+    page = replace(page, fails=0, gone=page.gone + 1, etag=None, last_modified=None)
+    bounds = rule.bounds_of(page.url, page.domain)
+    pause_s = bounds.most_s if page.is_gone else min(_RETRY_S, page.interval_s)
+    return _at(page, seen, pause_s)
+
+
+def _planned(page: KnownPage, seen: Seen, rule: Rule, times: float = 1.0) -> KnownPage:
+    """With the time of its next visit, by how often it changes."""
+    bounds = rule.bounds_of(page.url, page.domain)
+    rate = page.experience.rate(bounds.least_s)
+    interval_s = bounds.keep(rule.interval_s(rate, bounds) * times)
+    pace = rule.pace(rate)
+    page = replace(page, pace=pace, least_s=bounds.least_s, most_s=bounds.most_s)
+    return _at(replace(page, interval_s=interval_s), seen, interval_s)
+
+
+def _at(page: KnownPage, seen: Seen, pause_s: float) -> KnownPage:
+    # The same for the same record, so that a repetition says the same.
+    share = zlib.crc32(seen.id.encode("utf-8", "replace")) % 1024 / 1023
+    return replace(page, next_visit=seen.at + pause_s * (1 - _SPREAD + 2 * _SPREAD * share))

@@ -1,0 +1,149 @@
+"""How often a page is visited: the more often it changes, the more often, but far less so.
+
+With the estimated changes a day as `rate`, the interval is ``base x rate^-power``. Cho and
+Garcia-Molina (2003) have shown that to visit pages in proportion to their changes is worse than to
+visit all alike, and how changes are counted of which visits see the last only: n visits, of which x
+have found a change, stand for ``-n ln((n - x + 1/2) / (n + 1/2))`` changes. A page of which little
+is known yet is taken for one that has changed half a time in twelve shortest intervals. Older
+visits count less and less, for pages change their habits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import re2
+
+DAY_S = 86_400.0
+BASE_S, POWER = 0.66 * DAY_S, 0.4
+_FIRST_CHANGES, _FIRST_INTERVALS = 0.5, 12
+"""What is added to what was found: a page's changes, and the shortest intervals for them."""
+_KEPT = 0.9
+"""Of what earlier visits count, at each visit."""
+_STEPS = 8
+"""Of the pace between an interval and one that is twice as long."""
+_SLOWEST = 800
+_SHORTEST_S, _LONGEST_S = 1e-3, 1e10
+"""Between these a base is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What visits have found so far; all three count the latest ones more."""
+
+    visits: float = 0.0
+    """Those that there was one before."""
+    changes: float = 0.0
+    span_s: float = 0.0
+    """Between the first of them and the last."""
+
+    def after(self, *, changed: bool, span_s: float) -> Experience:
+        """With one more visit."""
+        return Experience(
+            self.visits * _KEPT + 1, self.changes * _KEPT + changed, self.span_s * _KEPT + span_s
+        )
+
+    def rate(self, least_s: float) -> float:
+        """Estimated changes a day, more than 0; ``least_s`` is the shortest interval."""
+        missed = (self.visits - self.changes + 0.5) / (self.visits + 0.5)
+        changes = _FIRST_CHANGES - self.visits * math.log(missed)
+        return changes / (_FIRST_INTERVALS * least_s + self.span_s) * DAY_S
+
+
+NOTHING = Experience()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Between which the interval of a page is."""
+
+    least_s: float = 3_600.0
+    most_s: float = 60 * DAY_S
+    url: str | None = None
+    """An expression of RE2 that is found in the URL; None: any."""
+    domain: frozenset[str] | None = None
+    """Registrable domains; None: any."""
+
+    def are_for(self, url: str, domain: str) -> bool:
+        """Whether they are those of a page."""
+        if self.domain is not None and domain not in self.domain:
+            return False
+        return self.url is None or bool(re2.search(self.url, url))
+
+    def keep(self, interval_s: float) -> float:
+        """The interval that is allowed and next to this one."""
+        return min(max(interval_s, self.least_s), self.most_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """The interval of a page by how often it changes."""
+
+    base_s: float = BASE_S
+    """Of a page that changes once a day."""
+    power: float = POWER
+    """0: all pages alike; 1: in proportion to their changes."""
+    bounds: Sequence[Bounds] = (Bounds(),)
+    """The first that are for a page count; the last are for any."""
+
+    def bounds_of(self, url: str, domain: str) -> Bounds:
+        """Those of a page."""
+        return next(each for each in self.bounds if each.are_for(url, domain))
+
+    def pace(self, rate: float) -> int:
+        """What an interval is a multiple of the base by, as steps of its logarithm."""
+        steps = round(-self.power * math.log2(rate) * _STEPS)
+        return min(max(steps, -_SLOWEST), _SLOWEST)
+
+    def interval_s(self, rate: float, bounds: Bounds) -> float:
+        """Between two visits of a page."""
+        return bounds.keep(self.base_s * factor(self.pace(rate)))
+
+
+def factor(pace: int) -> float:
+    """How many times the base an interval of a pace is."""
+    return float(2 ** (pace / _STEPS))
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """Pages that have pace and bounds in common."""
+
+    pace: int
+    bounds: Bounds
+    pages: int
+
+
+def visits_a_day(base_s: float, pages: Collection[Paced]) -> float:
+    """What visits of all pages come to."""
+    of_each = (each.pages / each.bounds.keep(base_s * factor(each.pace)) for each in pages)
+    return DAY_S * sum(of_each)
+
+
+def base_for(per_day: float, pages: Collection[Paced]) -> float | None:
+    """The base by which all pages come to so many visits a day; None without pages.
+
+    Where bounds do not allow that, it is the end that comes next to it.
+    """
+    if not pages:
+        return None
+    low, high = _SHORTEST_S, _LONGEST_S
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if visits_a_day(middle, pages) > per_day else (low, middle)
+    return high
+
+
+def freshness(rate: float, age_s: float) -> float:
+    """How likely it is that a page has not changed since it was seen, so many seconds ago."""
+    return math.exp(-rate * max(age_s, 0) / DAY_S)
+
+
+def paced(rows: Mapping[tuple[int, float, float], int]) -> Sequence[Paced]:
+    """Of the numbers of pages by pace, shortest and longest interval."""
+    return [
+        Paced(pace, Bounds(least_s=least_s, most_s=most_s), pages)
+        for (pace, least_s, most_s), pages in rows.items()
+    ]

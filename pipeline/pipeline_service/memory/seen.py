@@ -1,0 +1,125 @@
+"""What a record says of a URL: that it was there, unchanged, gone, elsewhere, or failed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.delivered import Delivered
+from crawlstream.model.event import PageFailed
+from crawlstream.model.url import canonical, domain_key, host_of
+
+_UNMODIFIED, _GONE = 304, frozenset({404, 410})
+_MOVED = 301
+_LONGEST_VALIDATOR = 1_000
+"""Characters; a seed takes no more."""
+_ALL_WELL, _ELSEWHERE = 2, 3
+
+
+class Sight(StrEnum):
+    """How a page was found."""
+
+    THERE = "there"
+    UNMODIFIED = "unmodified"
+    GONE = "gone"
+    MOVED = "moved"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one record says of one URL."""
+
+    key: str
+    appid: str
+    url: str
+    """Canonical."""
+    domain: str
+    spiderid: str
+    id: str
+    """Of the record."""
+    at: float
+    """Epoch seconds."""
+    sight: Sight
+    status: int | None = None
+    """None: there was no response."""
+    signature: str | None = None
+    """What changes with the page; None where its content did not come."""
+    etag: str | None = None
+    last_modified: str | None = None
+
+    @property
+    def enters(self) -> bool:
+        """Whether a page that is not known is to be, by this."""
+        return self.sight in (Sight.THERE, Sight.UNMODIFIED)
+
+
+def key_of(appid: str, url: str) -> str:
+    """The key of a page by its application and canonical URL: 32 hex digits."""
+    text = f"{len(appid)}:{appid}{url}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def seen_in(page: Delivered, signature: str | None, now: float) -> Iterator[Seen]:
+    """What a result says: of its page, and of the pages that have led there by redirects.
+
+    A crawler's clock that is ahead of ``now`` does not count.
+    """
+    at = min(page.timestamp.timestamp(), now)
+    sight = _sight_of(page.status_code)
+    is_there = sight in (Sight.THERE, Sight.UNMODIFIED)
+    about = {"appid": page.appid, "spiderid": page.spiderid, "id": page.id, "at": at}
+    yield from _of_url(
+        page.url,
+        **about,
+        sight=sight,
+        status=page.status_code,
+        signature=signature if sight is Sight.THERE else None,
+        etag=_header(page, "etag") if is_there else None,
+        last_modified=_header(page, "last-modified") if is_there else None,
+    )
+    for url in page.redirect_urls:
+        yield from _of_url(url, **about, sight=Sight.MOVED, status=_MOVED)
+
+
+def seen_failed(event: PageFailed, at: float) -> Iterator[Seen]:
+    """What the event of a page without a result says, told at a time in epoch seconds."""
+    yield from _of_url(
+        event.url,
+        appid=event.crawl.appid,
+        spiderid=event.crawl.spiderid,
+        id=event.id,
+        at=at,
+        sight=Sight.FAILED,
+    )
+
+
+def _of_url(url: str, **about: Any) -> Iterator[Seen]:
+    """Nothing of what is no URL: it could not be a seed."""
+    try:
+        clean = canonical(url)
+    except InvalidUrl:
+        return
+    key, domain = key_of(about["appid"], clean), domain_key(host_of(clean))
+    yield Seen(key=key, url=clean, domain=domain, **about)
+
+
+def _sight_of(status: int) -> Sight:
+    if status == _UNMODIFIED:
+        return Sight.UNMODIFIED
+    if status in _GONE:
+        return Sight.GONE
+    return Sight.THERE if status // 100 == _ALL_WELL else Sight.FAILED
+
+
+def _header(page: Delivered, name: str) -> str | None:
+    """The one value of a header; None for what could not be asked with."""
+    found = [values for each, values in page.response_headers.items() if each.lower() == name]
+    if len(found) != 1 or len(found[0]) != 1:
+        return None
+    value = found[0][0].strip()
+    return value if value.isprintable() and 0 < len(value) <= _LONGEST_VALIDATOR else None

@@ -1,0 +1,94 @@
+"""The table of notes, of one edition of a pipeline, within transactions of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crawlstream.plugins.sinks import Notes
+from crawlstream.wire import jsontext
+from pipeline_service.sinks.sql.database import Transaction
+
+TABLE = "crawlstream_notes"
+_OWN = "pipeline = %s and edition = %s"
+
+
+class Notebook:
+    """Notes of one owner; every call is part of a transaction."""
+
+    def __init__(self, pipeline: str, edition: int) -> None:
+        self._owner = (pipeline, edition)
+
+    def prepare(self, transaction: Transaction) -> None:
+        """Have the table."""
+        transaction.execute(
+            f"create table if not exists {TABLE} (pipeline text not null,"
+            " edition integer not null, name text not null, value text not null,"
+            " primary key (pipeline, edition, name))"
+        )
+
+    def select(self, transaction: Transaction, text: str, *, of: str) -> Mapping[str, str]:
+        """Notes by name, of which a condition with one parameter is true."""
+        found = transaction.execute(
+            f"select name, value from {TABLE} where {_OWN} and {of}", (*self._owner, text)
+        )
+        return {str(name): str(value) for name, value in found}
+
+    def take_turn(self, transaction: Transaction, name: str, expected: str | None) -> bool:
+        """Lock a note: nobody else changes it from now on. False: it is another one than that.
+
+        ``expected`` None: there is to be none, and an empty one is made.
+        """
+        if expected is None:
+            found = transaction.execute(
+                f"insert into {TABLE} (pipeline, edition, name, value) values (%s, %s, %s, '')"
+                " on conflict (pipeline, edition, name) do nothing returning null",
+                (*self._owner, name),
+            )
+        else:
+            found = transaction.execute(
+                f"select value from {TABLE} where {_OWN} and name = %s{transaction.lock}",
+                (*self._owner, name),
+            )
+        return [tuple(row) for row in found] == [(expected,)]
+
+    def put(self, transaction: Transaction, notes: Notes) -> None:
+        """Write notes; None removes one."""
+        for name, value in notes.items():
+            if value is None:
+                transaction.execute(
+                    f"delete from {TABLE} where {_OWN} and name = %s", (*self._owner, name)
+                )
+            else:
+                transaction.execute(
+                    f"insert into {TABLE} (pipeline, edition, name, value)"
+                    " values (%s, %s, %s, %s) on conflict (pipeline, edition, name)"
+                    " do update set value = excluded.value",
+                    (*self._owner, name, value),
+                )
+
+    def get(self, transaction: Transaction, name: str) -> Mapping[str, Any]:
+        """What a note says that is an object of JSON; empty where there is none."""
+        return _object(self.select(transaction, name, of="name = %s").get(name))
+
+    def lock(self, transaction: Transaction, name: str) -> dict[str, Any]:
+        """The same, locked: nobody else changes it until the transaction ends."""
+        transaction.execute(
+            f"insert into {TABLE} (pipeline, edition, name, value) values (%s, %s, %s, '')"
+            " on conflict (pipeline, edition, name) do nothing",
+            (*self._owner, name),
+        )
+        found = transaction.execute(
+            f"select value from {TABLE} where {_OWN} and name = %s{transaction.lock}",
+            (*self._owner, name),
+        )
+        return _object(str(found[0][0]))
+
+    def put_object(self, transaction: Transaction, name: str, told: Mapping[str, Any]) -> None:
+        """Write a note as an object of JSON."""
+        self.put(transaction, {name: jsontext.dumps(told).decode()})
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    told: Any = jsontext.loads(text.encode()) if text else {}
+    return told if isinstance(told, dict) else {}

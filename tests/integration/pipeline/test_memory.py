@@ -1,0 +1,302 @@
+"""A memory of pages in real databases: what is learnt once, what is due, and whose turn it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.records import Batch, Record
+from crawlstream.chaos.stores.postgres import RunningPostgres
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import PageFailed
+from crawlstream.wire import events
+from crawlstream.wire.recurring.visits import encode_visits
+from pipeline_service.__main__ import main
+from pipeline_service.config import Pipeline, read
+from pipeline_service.judging import judge
+from pipeline_service.memory.page import KnownPage
+from pipeline_service.memory.seen import key_of
+from pipeline_service.memory.settings import PagesSink
+from pipeline_service.sinks.make import open_visits
+from pipeline_service.sinks.sql import visits as visits_module
+from pipeline_service.sinks.sql.visits import VisitStore
+from support.pipelines import writer
+from support.pipelines.results import page_id, record
+from support.pipelines.targets import select
+
+BEGAN = time.time() - 86_400
+"""When the pages of these tests were seen first; only differences count."""
+HOUR_S = 3_600.0
+
+
+class Bench:
+    """A memory in a database, written by sinks and read as the commands do."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.file = folder / "pipelines.toml"
+        self._folder = folder
+        self.delivered: dict[int, int] = {}
+        """Records that told something new, by partition."""
+        self._stores: list[VisitStore] = []
+        self.describe()
+
+    def describe(self, visits: str = 'base = "1h"', more: str = "") -> None:
+        """Write the file of the pipelines."""
+        self.file.write_text(
+            f'[pipeline.news]\nwhere = {{appid = ["app"], status = ["200"]}}\n{more}\n'
+            f'[pipeline.news.sink]\nkind = "pages"\nurl = "{self.url}"\nsignature = "body"\n'
+            f"[pipeline.news.visits]\n{visits}\n"
+        )
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """As the file says."""
+        return read(self.file.read_text(), {})["news"]
+
+    async def learn(self, *values: bytes, partition: int = 0, failures: bool = False) -> None:
+        """Have the memory read records of a partition, after those before."""
+        asked = self.pipeline.failures if failures else self.pipeline
+        topic = writer.TOPIC[::-1] if failures else writer.TOPIC
+        async with writer.sink_of(asked, self._folder / f"spool{partition}") as sink:
+            start = await sink.position(topic, partition) or 0
+            records = [
+                Record("t", partition, start + n, int(time.time() * 1000), None, value)
+                for n, value in enumerate(values)
+            ]
+            batch = Batch(topic, partition, start, start + len(records), records)
+            assert await sink.write(batch, judge(asked, batch), Liveness("write")) is None
+            account = sink.standings[partition].account.total
+            assert account.is_closed
+            self.delivered[partition] = account.delivered
+
+    def store(self) -> VisitStore:
+        """Of a process of its own."""
+        sink = self.pipeline.sink
+        assert isinstance(sink, PagesSink)
+        self._stores.append(open_visits(self.pipeline, sink))
+        return self._stores[-1]
+
+    def page(self, url: str) -> KnownPage:
+        """What is known of a page."""
+        page = self.store().page(key_of("app", url))
+        assert page is not None
+        return page
+
+    def row(self, column: str) -> list[Any]:
+        """A column of all pages, by URL."""
+        found = select(self.url, f"select {column} as it from memory order by url")  # noqa: S608
+        return [row["it"] for row in found]
+
+    def shift(self, seconds: float) -> None:
+        """Have it be later: what was to come, and what was noted, is so much sooner."""
+        is_file = self.url.startswith("sqlite")
+        for column in ("next_visit", "claimed_until"):
+            earlier = (
+                f"strftime('%Y-%m-%dT%H:%M:%f000Z', {column}, '-{seconds} seconds')"
+                if is_file
+                else f"{column} - interval '{seconds} seconds'"
+            )
+            select(self.url, f"update memory set {column} = {earlier} returning null as it")  # noqa: S608
+
+    def close(self) -> None:
+        """Let go of the database."""
+        for store in self._stores:
+            store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str) -> Iterator[Bench]:
+    """An empty memory of each kind."""
+    url = f"sqlite:///{tmp_path}/news.db"
+    if request.param == "postgresql":
+        server: RunningPostgres = request.getfixturevalue("postgres_server")
+        url = server.make_database(fresh_name)
+    bench = Bench(url, tmp_path)
+    yield bench
+    bench.close()
+
+
+def result(path: str, number: int, *, at: float, **more: Any) -> bytes:
+    """A result of a page, seen so many seconds after the beginning."""
+    url = f"http://example.com/{path}"
+    told = {"url": url, "response_url": url, "timestamp": BEGAN + at, **more}
+    return record(number, **told)
+
+
+async def test_what_is_read_twice_is_learnt_once(bench: Bench) -> None:
+    """Again by a process that was frozen, in another partition, and behind what is known."""
+    asked = bench.pipeline
+    first, second = result("a", 1, at=0), result("a", 2, at=HOUR_S, body=b"other")
+    frozen = writer.sink_of(asked, bench.file.parent / "frozen")
+    async with frozen as sink:
+        await sink.position(writer.TOPIC, 0)
+        await bench.learn(first, second)
+        batch = writer.batch_of([first, second])
+        assert await sink.write(batch, judge(asked, batch), Liveness("write")) == 2
+    await bench.learn(second, first, partition=1)
+    page = bench.page("http://example.com/a")
+    assert (page.visits, page.changes, page.last_id) == (1, 1, page_id(2))
+    assert page.last_changed == pytest.approx(BEGAN + HOUR_S, abs=1e-3)
+
+
+async def test_partitions_learn_of_one_page_one_after_the_other(bench: Bench) -> None:
+    """Nothing that one of them has learnt is overwritten by another, new pages included."""
+    paths = [f"p{n}" for n in range(20)]
+
+    async def read_all(partition: int) -> None:
+        for turn in range(4):
+            number = 1_000 * partition + 100 * turn
+            at = 60.0 * (turn + 1) + partition
+            values = [result(path, number + n, at=at) for n, path in enumerate(paths)]
+            # Every other one turns them round.
+            await bench.learn(*values[:: -1 if turn % 2 else 1], partition=partition)
+
+    await asyncio.gather(read_all(0), read_all(1))
+    last_seen = {round(bench.page(f"http://example.com/{p}").last_seen - BEGAN, 3) for p in paths}
+    assert last_seen == {241.0}
+    # Those that came late are older; each of the others counts, the first one of a page beside.
+    assert sum(bench.row("visits")) + 20 == sum(bench.delivered.values()) >= 80
+
+
+async def test_a_page_that_fails_is_tried_later(bench: Bench) -> None:
+    """Its event is read from another topic; pages that nobody knows are left alone."""
+    await bench.learn(result("a", 1, at=0))
+    failed = [
+        PageFailed(
+            id=page_id(n),
+            crawl=CrawlKey("link", appid, "job"),
+            run=1,
+            server_time=1,
+            url=f"http://example.com/{path}",
+            reason="timeout",
+            attempts=3,
+            depth=0,
+        )
+        for n, (appid, path) in enumerate([("app", "a"), ("app", "b"), ("other", "a")])
+    ]
+    await bench.learn(*map(events.encode, failed), b"not even JSON", failures=True)
+    page = bench.page("http://example.com/a")
+    assert (page.fails, page.status, page.visits) == (1, None, 0)
+    assert page.next_visit - time.time() == pytest.approx(2 * HOUR_S, rel=0.1)
+    assert len(bench.row("url")) == 1
+
+
+async def test_what_is_due_is_fed_once_whoever_dies(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that dies before it has said that it has fed is followed by one that feeds the same."""
+    bench.describe('base = "1h"\ncrawl = {priority = 7}')
+    headers = {"response_headers": {b"ETag": [b'"1"']}}
+    await bench.learn(*(result(f"{n}", n, at=0, **headers) for n in range(3)))
+    first, second = bench.store(), bench.store()
+    claim = first.claim("one")
+    assert claim is not None
+    assert claim.is_last
+    assert second.claim("two") is None
+    monkeypatch.setattr(visits_module, "TURN_S", -1.0)
+    assert first.claim("one") == claim
+    again = second.claim("two")
+    assert again == claim
+    told = [orjson.loads(value) for value in encode_visits(claim.crawl, claim.visits)]
+    assert sorted(seed["url"][-1] for seed in told) == ["0", "1", "2"]
+    assert {seed["occasion"]["n"] for seed in told} == {0, 1, 2}
+    assert {(s["etag"], s["maxdepth"], s["priority"], s["appid"]) for s in told} == {
+        ('"1"', 0, 7, "app")
+    }
+    assert told[0]["expires"] > time.time()
+    second.fed(again)
+    first.fed(claim)
+    assert first.claim("one") is None
+    course = first.course()
+    assert (course.due, course.in_flight) == (0, 3)
+    await bench.learn(result("1", 11, at=86_000))
+    assert first.course().in_flight == 2
+
+
+async def test_what_nothing_is_heard_of_is_due_again(bench: Bench) -> None:
+    """When its claim is over, and then each time twice as late; an answer ends that."""
+    bench.describe('base = "1h"\nanswer_within = "100s"')
+    await bench.learn(result("a", 1, at=0))
+    store = bench.store()
+    waits = []
+    for _ in range(4):
+        claim = store.claim("one")
+        assert claim is not None
+        store.fed(claim)
+        assert store.claim("one") is None
+        waits.append(bench.page("http://example.com/a").next_visit - time.time())
+        bench.shift(waits[-1] + 1)
+    for wait, asked in zip(waits, range(4), strict=True):
+        assert 95 <= wait - 100 * (2**asked - 1) <= 201
+    assert bench.row("asked") == [4]
+    await bench.learn(result("a", 2, at=86_000))
+    assert bench.row("asked") == [0]
+    assert bench.row("claimed_until") == [None]
+
+
+async def test_visits_cost_what_is_allowed(bench: Bench) -> None:
+    """Neither a day's number nor that of pages in flight is exceeded, however many processes."""
+    bench.describe("per_day = 864_000\nin_flight = 30")
+    await bench.learn(*(result(f"{n}", n, at=0) for n in range(60)))
+    bench.shift(30 * 86_400)
+    stores, fed, began = [bench.store(), bench.store()], 0, time.monotonic()
+    while (took_s := time.monotonic() - began) < 2 or fed == 0:
+        for number, store in enumerate(stores):
+            if (claim := store.claim(str(number))) is not None:
+                fed += len(claim.visits)
+                store.fed(claim)
+        assert fed <= 10 * (time.monotonic() - began) + 1, took_s
+        assert fed <= 30
+    assert stores[0].course().due == 60 - fed
+    status = stores[0].status()
+    assert status["visits_a_day"] == pytest.approx(60 * 24, rel=0.01), "bounds allow no more"
+
+
+async def test_a_page_is_visited_with_what_is_known_of_it(bench: Bench) -> None:
+    """Answers to visits are let through whatever `where` says; a 404 on its own is none."""
+    await bench.learn(result("a", 1, at=0), result("b", 2, at=0, status_code=404))
+    occasion = {"schedule": "visits-news", "at": 1}
+    gone = [
+        orjson.dumps(orjson.loads(result("a", n, at=n, status_code=404)) | {"occasion": occasion})
+        for n in (3, 4)
+    ]
+    await bench.learn(*gone, result("a", 5, at=5, status_code=404))
+    page = bench.page("http://example.com/a")
+    assert page.is_gone
+    assert page.gone == 2
+
+
+async def test_people_see_what_is_known(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And have a page visited out of turn."""
+    monkeypatch.setenv("CRAWLSTREAM_PIPELINES", str(bench.file))
+    await bench.learn(result("a", 1, at=86_000), result("b", 2, at=86_000))
+    capsys.readouterr()
+
+    def told(*arguments: str, code: int = 0) -> str:
+        assert main(["pages", *arguments]) == code
+        return capsys.readouterr().out
+
+    def run() -> None:
+        assert orjson.loads(told("status", "news", "--json"))["pages"] == 2
+        assert "fresh, by estimate" in told("status", "news")
+        assert told("due", "news", "-n", "1").count("http://") == 1
+        assert "changes_a_day" in told("show", "news", "example.com/a")
+        missing = told("now", "news", "http://example.com/b", "http://example.com/c", code=1)
+        assert "http://example.com/c is not in the memory news" in missing
+        assert orjson.loads(told("due", "news", "-n", "1", "--json"))["url"].endswith("/b")
+        assert main(["pages", "show", "news"]) == 2
+
+    await asyncio.to_thread(run)
+    claim = bench.store().claim("one")
+    assert claim is not None
+    assert [visit.url for visit in claim.visits] == ["http://example.com/b"]

@@ -1,0 +1,58 @@
+"""Bugs on purpose in the memory of pages and its visits."""
+
+# ruff: noqa: E501  what is planted is quoted as it stands
+
+from __future__ import annotations
+
+from mutation.bug import Bug
+
+VISIT_BUGS = {
+    "what is older than what is known is learnt": Bug(
+        module="pipeline_service.memory.page",
+        right="    return page is None or seen.at > page.last_heard\n",
+        wrong="    return page is None or seen.id != page.last_id\n",
+        test="integration/pipeline/test_memory.py::read_twice and sqlite",
+    ),
+    "a liar is asked conditionally": Bug(
+        module="pipeline_service.memory.page",
+        right="        if self.is_liar or self.signature is None or",
+        wrong="        if self.signature is None or",
+        test="unit/pipeline/test_memory.py::liar",
+    ),
+    "another feeder feeds other pages": Bug(
+        module="pipeline_service.sinks.sql.visits",
+        right='            if (open_claim := state.get("open")) is None:\n',
+        wrong='            if (open_claim := state.get("open")) is None or open_claim["by"] != owner:\n',
+        test="integration/pipeline/test_memory.py::fed_once_whoever_dies and sqlite",
+    ),
+    "two feeders feed at once": Bug(
+        module="pipeline_service.sinks.sql.visits",
+        right='            elif open_claim["by"] != owner and now < open_claim["until"]:\n',
+        wrong='            elif open_claim["by"] != owner and now > open_claim["until"]:\n',
+        test="integration/pipeline/test_memory.py::fed_once_whoever_dies and sqlite",
+    ),
+    "what was fed is not counted out": Bug(
+        module="pipeline_service.sinks.sql.visits",
+        right='        state["saved"] -= len(found)\n',
+        wrong='        state["saved"] -= 0\n',
+        test="integration/pipeline/test_memory.py::cost_what_is_allowed and sqlite",
+    ),
+    "what nothing is heard of is asked for as often as ever": Bug(
+        module="pipeline_service.sinks.sql.visits",
+        right="(2 ** min(asked, _MOST_DOUBLINGS) - 1)",
+        wrong="(1 - 1)",
+        test="integration/pipeline/test_memory.py::due_again and sqlite",
+    ),
+    "answers to visits are filtered": Bug(
+        module="pipeline_service.config",
+        right='firing.get("schedule") == self.visit_schedule:',
+        wrong='firing.get("schedule") == self.name:',
+        test="integration/pipeline/test_memory.py::what_is_known_of_it and sqlite",
+    ),
+    "rows of a memory are read without their lock": Bug(
+        module="pipeline_service.sinks.sql.memory",
+        right='f" order by id{transaction.lock}"',
+        wrong='f" order by id"',
+        test="integration/pipeline/test_memory.py::one_after_the_other and postgresql",
+    ),
+}

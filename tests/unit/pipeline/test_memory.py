@@ -1,0 +1,282 @@
+"""What is known of a page after it was heard of, and when it is visited again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlstream.wire.delivered import decode
+from pipeline_service.memory.page import WHOLE_EVERY, KnownPage, is_news, learn
+from pipeline_service.memory.rule import (
+    DAY_S,
+    Bounds,
+    Experience,
+    Paced,
+    Rule,
+    base_for,
+    visits_a_day,
+)
+from pipeline_service.memory.seen import Seen, Sight, key_of, seen_in
+from support.pipelines.results import record
+
+RULE = Rule()
+HOUR_S = 3_600.0
+PLAIN = Bounds()
+
+
+def seen(at: float, sight: Sight = Sight.THERE, **more: Any) -> Seen:
+    """A page that is heard of at a time."""
+    told: dict[str, Any] = {
+        "key": "k",
+        "appid": "app",
+        "url": "http://example.com/",
+        "domain": "example.com",
+        "spiderid": "link",
+        "id": f"{at}",
+        "at": at,
+        "sight": sight,
+        "status": 200,
+        "signature": "a" if sight is Sight.THERE else None,
+    }
+    return Seen(**{**told, **more})
+
+
+def after(*said: Seen, rule: Rule = RULE) -> KnownPage:
+    """What is known after all of these."""
+    page = None
+    for each in said:
+        page = learn(page, each, rule)
+    assert page is not None
+    return page
+
+
+def visited(changes: str, every_s: float) -> KnownPage:
+    """A page after visits at an interval, ``x`` where it had changed."""
+    said, content = [seen(1.0)], 0
+    for number, change in enumerate(changes, 1):
+        content += change == "x"
+        said.append(seen(1 + number * every_s, signature=str(content) if content else "a"))
+    return after(*said)
+
+
+@given(st.integers(1, 40), st.data(), st.floats(60, 30 * DAY_S))
+def test_a_page_that_changes_more_often_is_visited_no_less_often(
+    visits: int, data: st.DataObject, every_s: float
+) -> None:
+    """And always within the bounds."""
+    few = data.draw(st.integers(0, visits))
+    many = data.draw(st.integers(few, visits))
+    bounds = RULE.bounds_of("http://example.com/", "example.com")
+    intervals = []
+    for changes in (few, many):
+        experience = Experience(visits, changes, visits * every_s)
+        intervals.append(RULE.interval_s(experience.rate(bounds.least_s), bounds))
+    assert bounds.least_s <= intervals[1] <= intervals[0] <= bounds.most_s
+
+
+@pytest.mark.parametrize("every_s", [600.0, DAY_S, 20 * DAY_S])
+def test_changes_are_estimated_by_what_visits_find(every_s: float) -> None:
+    """Of which they see the last one only."""
+    for probability in (0.1, 0.5, 0.9):
+        rate = -math.log(1 - probability) / every_s * DAY_S
+        experience = Experience(4_000, 4_000 * probability, 4_000 * every_s)
+        assert experience.rate(HOUR_S) == pytest.approx(rate, rel=0.1)
+
+
+def test_two_visits_in_a_row_say_little() -> None:
+    """A page that another crawl has fetched a second later is not taken for one that changes."""
+    first = after(seen(1.0))
+    again = after(seen(1.0), seen(2.0))
+    assert again.interval_s == pytest.approx(first.interval_s, rel=0.1)
+
+
+def test_what_was_long_ago_counts_less() -> None:
+    """A page that has become quiet is visited more and more seldom."""
+    busy = visited("x" * 20, HOUR_S)
+    quiet = visited("x" * 20 + "." * 40, HOUR_S)
+    assert quiet.interval_s > 1.5 * busy.interval_s
+    assert (quiet.visits, quiet.changes) == (60, 20)
+
+
+def test_visits_that_were_fed_at_once_do_not_stay_together() -> None:
+    """The next visit is within a twentieth of the interval, by the record."""
+    pages = [after(seen(1.0, id=str(number))) for number in range(200)]
+    delays = {page.next_visit - 1.0 for page in pages}
+    least, most = min(delays), max(delays)
+    middle = pages[0].interval_s
+    assert 0.95 * middle <= least < 0.97 * middle
+    assert 1.03 * middle < most <= 1.05 * middle
+
+
+def test_a_page_unmodified_has_not_changed() -> None:
+    """A 304 has no content; what was known of it stays."""
+    page = after(
+        seen(1.0, etag='"1"', last_modified="then"),
+        seen(DAY_S, Sight.UNMODIFIED, status=304),
+    )
+    assert (page.visits, page.changes, page.signature) == (1, 0, "a")
+    assert page.validators == ('"1"', "then")
+
+
+def test_a_page_that_is_first_heard_of_unmodified_is_asked_for_whole() -> None:
+    """Its content is not known, and is no change when it comes."""
+    page = after(seen(1.0, Sight.UNMODIFIED, etag='"1"'))
+    assert page.validators == (None, None)
+    page = after(seen(1.0, Sight.UNMODIFIED, etag='"1"'), seen(DAY_S, etag='"1"'))
+    assert (page.changes, page.is_liar) == (0, False)
+    assert page.validators == ('"1"', None)
+
+
+def test_every_tenth_visit_asks_for_the_whole_page() -> None:
+    """Whatever the site says of it."""
+    said = [seen(1.0, etag='"1"')]
+    asked = []
+    for number in range(1, 2 * WHOLE_EVERY + 1):
+        asked.append(after(*said).validators[0])
+        said.append(seen(number * DAY_S, Sight.UNMODIFIED))
+    assert [number for number, etag in enumerate(asked) if etag is None] == [9, 19]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lies"),
+    [
+        ({"etag": '"1"'}, {"etag": '"1"'}, True),
+        ({"etag": '"1"'}, {"etag": '"2"'}, False),
+        ({"last_modified": "then"}, {"last_modified": "then"}, True),
+        ({"last_modified": "then"}, {"last_modified": "now"}, False),
+        ({"etag": '"1"', "last_modified": "then"}, {"etag": '"1"', "last_modified": "now"}, True),
+        ({}, {}, False),
+    ],
+)
+def test_a_liar_is_not_asked_conditionally_again(
+    *, first: dict[str, Any], second: dict[str, Any], lies: bool
+) -> None:
+    """Its page has changed, but what it says of it has not."""
+    said = [seen(1.0, **first), seen(DAY_S, signature="b", **second)]
+    assert after(*said).is_liar is lies
+    later = after(*said, seen(2 * DAY_S, signature="b", etag='"9"'))
+    assert later.validators == ((None, None) if lies else ('"9"', None))
+
+
+def test_a_page_is_gone_after_the_second_answer() -> None:
+    """It is asked for soon once more, then as seldom as is allowed; and whole when it is back."""
+    said = [seen(1.0, etag='"1"'), seen(DAY_S, Sight.GONE, status=404)]
+    once = after(*said)
+    assert not once.is_gone
+    assert once.next_visit - DAY_S == pytest.approx(HOUR_S, rel=0.06)
+    said.append(seen(2 * DAY_S, Sight.GONE, status=410))
+    twice = after(*said)
+    assert twice.is_gone
+    assert twice.next_visit - 2 * DAY_S == pytest.approx(60 * DAY_S, rel=0.06)
+    assert twice.validators == (None, None)
+    back = after(*said, seen(3 * DAY_S, signature="a"))
+    assert (back.is_gone, back.gone, back.visits, back.changes) == (False, 0, 1, 0)
+
+
+def test_failures_are_tried_again_less_and_less_often() -> None:
+    """From two hours up to seven days; nothing is learnt of changes."""
+    page, at = after(seen(1.0)), 1.0
+    pauses_h = []
+    for _ in range(10):
+        at += DAY_S
+        failed = learn(page, seen(at, Sight.FAILED, status=503), RULE)
+        assert failed is not None
+        page = failed
+        pauses_h.append((page.next_visit - at) / HOUR_S)
+    assert page.fails == 10
+    expected = [min(2**n, 7 * 24) for n in range(1, 11)]
+    assert pauses_h == pytest.approx(expected, rel=0.06)
+    assert page.experience == Experience()
+    assert after(seen(1.0), seen(2.0, Sight.FAILED), seen(DAY_S)).fails == 0
+
+
+def test_a_page_that_leads_elsewhere_is_asked_for_seldom() -> None:
+    """Four times as seldom; its target is a page of its own."""
+    page, moved = after(seen(1.0)), after(seen(1.0, etag='"1"'), seen(DAY_S, Sight.MOVED))
+    assert moved.interval_s == pytest.approx(4 * page.interval_s)
+    assert moved.etag is None
+
+
+@pytest.mark.parametrize("sight", [Sight.GONE, Sight.FAILED, Sight.MOVED])
+def test_what_was_never_there_is_not_remembered(sight: Sight) -> None:
+    """Links to nowhere would fill the memory."""
+    assert learn(None, seen(1.0, sight), RULE) is None
+
+
+def test_older_records_change_nothing() -> None:
+    """Those that come again, and those of a partition that is behind."""
+    page = after(seen(5.0))
+    assert not is_news(page, seen(5.0))
+    assert not is_news(page, seen(4.0, id="x"))
+    assert is_news(page, seen(6.0))
+
+
+def test_all_visits_come_to_what_is_allowed() -> None:
+    """The base follows from the pages there are, within their bounds."""
+    pages = [Paced(pace, PLAIN, 1_000) for pace in range(-30, 30, 5)]
+    for per_day in (100, 3_000, 40_000):
+        base_s = base_for(per_day, pages)
+        assert base_s is not None
+        came_to = visits_a_day(base_s, pages)
+        floor = 12_000 * DAY_S / PLAIN.most_s
+        assert came_to == pytest.approx(max(per_day, floor), rel=0.01)
+    assert base_for(10, []) is None
+
+
+def test_the_first_bounds_that_fit_count() -> None:
+    """By domain, by an expression, and for all others."""
+    rule = replace(
+        RULE,
+        bounds=(
+            Bounds(least_s=60, domain=frozenset({"example.com"}), url="/news/"),
+            Bounds(most_s=DAY_S, domain=frozenset({"example.com"})),
+            Bounds(),
+        ),
+    )
+    assert rule.bounds_of("http://www.example.com/news/1", "example.com").least_s == 60
+    assert rule.bounds_of("http://www.example.com/old", "example.com").most_s == DAY_S
+    assert rule.bounds_of("http://example.org/news/", "example.org") == Bounds()
+
+
+def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
+    """By canonical URL and application; a clock that is ahead does not count."""
+    page = decode(
+        record(
+            1,
+            url="http://EXAMPLE.com/b?y=1&x=2#top",
+            redirect_urls=["http://example.com/a", "no URL"],
+            response_headers={b"ETag": [b'"1"'], b"Last-Modified": [b"a", b"b"]},
+        )
+    )
+    now = page.timestamp.timestamp() - 100
+    target, source = seen_in(page, "s", now)
+    assert target.url == "http://example.com/b?x=2&y=1"
+    assert target.key == key_of("app", target.url) != key_of("other", target.url)
+    assert (target.at, target.etag, target.last_modified) == (now, '"1"', None)
+    assert (source.url, source.sight) == ("http://example.com/a", Sight.MOVED)
+    assert datetime.fromtimestamp(now, UTC) < page.timestamp
+
+
+@pytest.mark.parametrize(
+    ("status", "sight"),
+    [
+        (200, "there"),
+        (304, "unmodified"),
+        (404, "gone"),
+        (410, "gone"),
+        (403, "failed"),
+        (503, "failed"),
+        (301, "failed"),
+    ],
+)
+def test_what_a_status_says(status: int, sight: str) -> None:
+    """Of the page that was asked for."""
+    (said,) = seen_in(decode(record(1, status_code=status)), "s", 2e9)
+    assert said.sight == sight
+    assert (said.signature is not None) == (sight == "there")

@@ -1,0 +1,154 @@
+"""What the file of the pipelines may say of a memory and its visits, and what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crawlstream.errors import ConfigError
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import PageFailed
+from crawlstream.wire import events
+from pipeline_service.config import Pipeline, read
+from pipeline_service.memory.rule import DAY_S, Bounds
+from pipeline_service.memory.settings import PagesSink, Visits
+
+SINK = 'sink = {kind = "pages", url = "sqlite:///x"}'
+GUIDE = Path(__file__).parents[3] / "docs" / "recurring.md"
+
+
+def one(text: str, name: str = "a") -> Pipeline:
+    """The pipeline of a text that has one."""
+    return read(f"[pipeline.{name}]\n{text}", {})[name]
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    """Pages are only remembered, by their visible text."""
+    pipeline = one(SINK)
+    assert pipeline.sink == PagesSink(url="sqlite:///x")
+    assert pipeline.visits is None
+    assert [spec.kind for spec in pipeline.stage] == ["signature"]
+    assert not one(SINK.replace("}", ', signature = "body"}')).stage
+
+
+def test_all_that_can_be_said_of_visits_is_read() -> None:
+    """Bounds lack what those of all pages have."""
+    visits = one(
+        f"""{SINK}
+        [pipeline.a.visits]
+        per_day = 100
+        min = "90m"
+        max = "30d"
+        power = 0
+        in_flight = 5
+        answer_within = "1h"
+        crawl = {{spiderid = "shop", priority = 3}}
+        [[pipeline.a.visits.bounds]]
+        domain = ["Example.com"]
+        min = "1m"
+        [[pipeline.a.visits.bounds]]
+        url = "/archive/"
+        max = 90_000
+        """
+    ).visits
+    assert visits == Visits(
+        per_day=100,
+        power=0.0,
+        in_flight=5,
+        answer_within=3_600.0,
+        crawl={"spiderid": "shop", "priority": 3},
+        bounds=(
+            Bounds(least_s=60, most_s=30 * DAY_S, domain=frozenset({"example.com"})),
+            Bounds(least_s=5_400, most_s=90_000, url="/archive/"),
+            Bounds(least_s=5_400, most_s=30 * DAY_S),
+        ),
+    )
+    assert visits.look_every_s == 3.0
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("per_day = 0", r"visits.per_day: expected an integer from 1"),
+        ('per_day = 5\nbase = "1h"', r"visits: base follows from per_day"),
+        ('min = "2d"\nmax = "1d"', r"visits: min is more than max"),
+        (
+            'min = "1w"',
+            r'visits.min: expected a duration from 1 seconds to 3650 days, such as "90m"',
+        ),
+        ("power = 2", r"visits.power: expected a number from 0 to 1"),
+        ("often = 1", r"visits: unknown key 'often'; known: min, max, per_day"),
+        ("bounds = 1", r"visits.bounds: expected tables"),
+        ('bounds = [{min = "1h"}]', r"visits.bounds: expected url or domain"),
+        ('bounds = [{url = "("}]', r"visits.bounds.url: not an expression of RE2"),
+        ('bounds = [{domain = "a"}]', r"visits.bounds.domain: expected a list of domains"),
+        ('crawl = {crawlid = "x"}', r"visits.crawl: \$.crawlid: a visit has it of its own"),
+        ("crawl = {priority = 1000}", r"visits.crawl: \$.priority"),
+        ("crawl = 1", r"visits.crawl: expected a table"),
+    ],
+)
+def test_visits_that_cannot_be_meant_are_refused(said: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f"{SINK}\n[pipeline.a.visits]\n{said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('sink = {kind = "pages"}', r"sink: missing: url"),
+        ('sink = {kind = "pages", url = "mysql://x"}', r"sink.url: expected \"postgresql://"),
+        (SINK.replace("}", ', body = "bytes"}'), r"sink: unknown key 'body'"),
+        (SINK.replace("}", ', signature = "price"}'), r"sink.signature: expected text, body, or"),
+        (
+            'sink = {kind = "files", path = "/x"}\nvisits = {}',
+            r'only pages of a sink of kind = "pages"',
+        ),
+    ],
+)
+def test_memories_that_cannot_be_meant_are_refused(text: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(text)
+
+
+def test_a_name_leaves_room_for_that_of_its_visits() -> None:
+    """Occasions have names of forty characters."""
+    visits = f"{SINK}\nvisits = {{}}"
+    assert one(visits, "a" * 33).visit_schedule == f"visits-{'a' * 33}"
+    with pytest.raises(ConfigError, match="has at most 33 characters"):
+        one(visits, "a" * 34)
+
+
+def test_the_guide_has_every_key() -> None:
+    """Of the sink and of visits."""
+    text = GUIDE.read_text(encoding="utf-8")
+    for key in ("per_day", "base", "power", "in_flight", "answer_within", "crawl", "bounds"):
+        assert f"| `{key}` |" in text, key
+    for key in ("signature", "mask_digits"):
+        assert f"| `{key}` |" in text, key
+
+
+def test_a_failure_is_read_as_it_is_written() -> None:
+    """Any other record is none, whatever its bytes are."""
+    failed = PageFailed(
+        id="1",
+        crawl=CrawlKey("link", "app", "job"),
+        run=2,
+        server_time=3,
+        url="http://example.com/",
+        reason="timeout",
+        attempts=4,
+        depth=5,
+    )
+    value = events.encode(failed)
+    assert events.decode_page_failed(value) == failed
+    for other in (b"", b"{", b'["page_failed"]', b'{"event": "page_failed"}'):
+        assert events.decode_page_failed(other) is None
+    assert events.decode_page_failed(value.replace(b'"run":2', b'"run":"x"')) is None
+    assert events.decode_page_failed(value.replace(b'"id":"1"', b'"id":1')) is None
+    assert (
+        events.decode_page_failed(value.replace(b'"page_failed"', b'"other","x":"page_failed"'))
+        is None
+    )

@@ -1,0 +1,1 @@
+"""Records of what is fed again and again, by a memory of pages."""

@@ -1,0 +1,82 @@
+"""Visits as crawl requests: a page of a memory that is due is a seed of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.recurring.schedule import Occasion
+from crawlstream.model.request import Refusal
+from crawlstream.wire import jsontext
+from crawlstream.wire.requests import decode
+
+_OF_A_VISIT = (
+    *("url", "appid", "crawlid", "maxdepth", "expires", "not_before", "remember", "uuid"),
+    *("occasion", "etag", "last_modified"),
+)
+"""Fields of a crawl request that follow from the page, or from its being a visit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A page that is to be fetched."""
+
+    url: str
+    appid: str
+    spiderid: str
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitCrawl:
+    """What visits have in common that are fed at once."""
+
+    crawlid: str
+    schedule: str
+    """Whose occasion they are of."""
+    at: int
+    """Epoch seconds; tells them from all others of that schedule."""
+    expires: int
+    """Epoch seconds, by which they are fetched or never."""
+    more: Mapping[str, Any]
+    """Other fields of their crawl requests."""
+
+
+def encode_visits(crawl: VisitCrawl, visits: Iterable[Visit]) -> Iterator[bytes]:
+    """The crawl requests of visits, in their order; a repetition makes the same occasions."""
+    for number, visit in enumerate(visits):
+        yield jsontext.dumps(
+            {
+                "url": visit.url,
+                "occasion": asdict(Occasion(crawl.schedule, crawl.at, number)),
+                "appid": visit.appid,
+                "crawlid": crawl.crawlid,
+                "spiderid": visit.spiderid,
+                "maxdepth": 0,
+                "expires": crawl.expires,
+                **_validators(visit),
+                **crawl.more,
+            }
+        )
+
+
+def _validators(visit: Visit) -> Mapping[str, str]:
+    both = {"etag": visit.etag, "last_modified": visit.last_modified}
+    return {name: value for name, value in both.items() if value}
+
+
+def check_crawl(more: Mapping[str, Any]) -> None:
+    """InvalidRequest for fields that no visit can have."""
+    _refuse([f"$.{name}: a visit has it of its own" for name in _OF_A_VISIT if name in more])
+    crawl = VisitCrawl(crawlid="check", schedule="check", at=1, expires=0, more=more)
+    page = Visit(url="http://example.com/", appid="check", spiderid="link")
+    for value in encode_visits(crawl, [page]):
+        decode(value)
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise InvalidRequest(Refusal.BAD_REQUEST, list(problems))
