@@ -11,12 +11,10 @@ import sys
 from collections.abc import Sequence
 
 from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
-from crawlstream.boot.printable import printable
 from crawlstream.errors import ConfigError, CrawlstreamError
 from pipeline_service import process
 from pipeline_service.commands import check, inspect, pages, preview, schema, second_chances
-
-EXIT_FAILED = 1
+from pipeline_service.commands.printing import EXIT_FAILED, complain
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,20 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = settings_of(options)
         if options.command == "run":
-            asyncio.run(process.run(settings, options.names))
+            asyncio.run(process.run(settings, options.names, until_end=options.until_end))
             return 0
         return int(asyncio.run(options.does(settings, options)))
     except ConfigError as error:
-        return _refuse(error, EXIT_CONFIG)
+        complain(str(error))
+        return EXIT_CONFIG
     except CrawlstreamError as error:
-        return _refuse(error, EXIT_FAILED)
+        complain(str(error))
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return 130
-
-
-def _refuse(error: CrawlstreamError, status: int) -> int:
-    sys.stderr.write(f"pipeline: {printable(' '.join(str(error).split()))}\n")
-    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     common = [common_options()]
     running = commands.add_parser("run", parents=common, help="run until stopped")
     running.add_argument("names", nargs="*", metavar="NAME", help="default: all of the file")
+    running.add_argument(
+        "--until-end", action="store_true", help="end when all that is on the topics now is stored"
+    )
     for name, does, about in (
         ("list", inspect.list_pipelines, "how far each pipeline is"),
         ("report", inspect.report, "the account of a pipeline, by run"),

@@ -168,7 +168,7 @@ class Pipeline:
 def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
     """The pipelines of a file, by name; ConfigError."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(
             f"the file of the pipelines {file} cannot be read ({error.strerror}): set"

@@ -174,10 +174,10 @@ class FilesSink:
         part.topic_id = topic_id
         part.chain = chain = Chain(self._store, topic_id, part.number)
         end = await asyncio.to_thread(chain.end)
+        part.next = end.position
         if end.position is None and (first := await self._begin(part.number)) is not None:
             part.next = await asyncio.to_thread(chain.begin, first)
-        else:
-            part.next = end.position
+        await asyncio.to_thread(self._store.pin)
         part.durable = part.next
         part.redo = None if end.is_finished else end.last
         before = end.last

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,9 @@ RECORDS, BYTES = 200, 8 * 1024 * 1024
 _LONGEST_WHY = 500
 """Characters of a sink's reason in a log."""
 
+Proof = Callable[[], None]
+"""Has a store show that it can do what is asked of it; blocks. ConfigError, Unavailable."""
+
 log = structlog.get_logger()
 
 
@@ -46,7 +49,9 @@ class Flow:
         undelivered: UndeliveredPublisher,
         *,
         staging: Staging,
+        proof: Proof | None = None,
     ) -> None:
+        """``proof`` is what the store still owes before anything is written."""
         self.pipeline = pipeline
         self.sink = sink
         self.broken = ""
@@ -54,12 +59,16 @@ class Flow:
         self.source: Source | None = None
         self.ends: dict[int, int] = {}
         """Offset behind the last record of each partition, when the source was asked last."""
+        self.read_up_to: dict[int, int] = {}
+        """Offset behind the last record that the sink has been given, by partition."""
         self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
         self.staging = staging
         self._undelivered = undelivered
         self._in_a_row: Counter[str] = Counter()
         """How many records were undelivered in a row for one reason."""
         self._trouble = ""
+        self._proof = proof
+        self._proving = asyncio.Lock()
 
     @property
     def waiting_for(self) -> str:
@@ -94,7 +103,9 @@ class Flow:
 
     async def locate(self, topic_id: str, partition: int) -> int | None:
         """Where a partition is to be read from; asked again while it raises."""
+        structlog.contextvars.bind_contextvars(pipeline=self.pipeline.name)
         try:
+            await self._prove()
             position = await self.sink.position(topic_id, partition)
         except (BrokenChain, ConfigError) as error:
             self._break(str(error))
@@ -107,6 +118,7 @@ class Flow:
 
     async def decide(self, where: OutOfRange) -> int | None:
         """Go on behind what Kafka has deleted; stay where it has lost what is stored already."""
+        structlog.contextvars.bind_contextvars(pipeline=self.pipeline.name)
         if where.has_lost_records:
             self._break(
                 f"partition {where.partition} ends at offset {where.log_end}, but records up to"
@@ -125,8 +137,15 @@ class Flow:
         log.error("read", outcome="out_of_range", partition=where.partition)
         return await self.sink.skip(where, self.liveness)
 
+    async def _prove(self) -> None:
+        async with self._proving:
+            if self._proof is not None:
+                await asyncio.to_thread(self._proof)
+                self._proof = None
+
     async def run(self, source: Source, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is open."""
+        structlog.contextvars.bind_contextvars(pipeline=self.pipeline.name)
         self.source = source
         BROKEN.labels(self.pipeline.name).set(0)
         try:
@@ -149,6 +168,7 @@ class Flow:
                 if not await self._take(source, part):
                     break
         for partition, position in (await self.sink.tick(self.liveness)).items():
+            self.read_up_to[partition] = position
             source.seek(partition, position)
         await self._commit(source)
         self._tell()
@@ -165,6 +185,7 @@ class Flow:
         if self._is_flooded(judged):
             return False
         elsewhere = await self._write(batch, judged)
+        self.read_up_to[batch.partition] = batch.next if elsewhere is None else elsewhere
         self.liveness.beat()
         if elsewhere is not None:
             source.seek(batch.partition, elsewhere)
@@ -198,9 +219,12 @@ class Flow:
         self.liveness.beat(ahead_s=ahead_s)
 
     async def _commit(self, source: Source) -> None:
-        """Tell lag tools how far the store is."""
-        standings = self.sink.standings
-        durable = {n: s.position for n, s in standings.items() if s.position is not None}
+        """Tell lag tools how far the store is, of partitions of which it holds anything."""
+        durable = {
+            number: each.position
+            for number, each in self.sink.standings.items()
+            if each.position is not None and (each.account.total.read or each.account.total.lost)
+        }
         if durable:
             await source.commit(durable)
 

@@ -39,8 +39,8 @@ WORKER_DEATHS = Counter(
 )
 SEGMENTS = Counter(
     "crawlstream_pipeline_segments",
-    "Number of finished segments, by what ended them: bytes, records, files, age, end, or again"
-    " (left unfinished by another process).",
+    "Number of finished segments, by what ended them: bytes, records, files, age, end, spool (its"
+    " disk is nearly full), or again (left unfinished by another process).",
     ["pipeline", "why"],
 )
 CLAIMS_LOST = Counter(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 from redis.asyncio import Redis
@@ -25,28 +25,34 @@ from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink, make_source
+from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import ReadLimits
 from crawlstream.bus.tail import end_offsets, offsets_since
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import CrawlstreamError, Unavailable
+from crawlstream.keys import Topics
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
+from crawlstream.store.store import StoreUnavailable
 from crawlstream.tasks import beside, end
 from pipeline_service.config import Pipeline, chosen, load
-from pipeline_service.flow import Flow
+from pipeline_service.ending import Goals
+from pipeline_service.flow import Flow, Proof
 from pipeline_service.memory.settings import PagesSink
 from pipeline_service.memory.visitor import Visitor
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.runs import RunReporter
 from pipeline_service.segments import Spool
 from pipeline_service.sinks.door import Kept
-from pipeline_service.sinks.make import open_kept, open_sink, open_visits, prove
+from pipeline_service.sinks.make import new_folder, open_kept, open_sink, open_visits, prove
 from pipeline_service.staging import Staging, opened
 from pipeline_service.undelivered import UndeliveredPublisher
 
 DRAIN_S = 45.0
 """How long the files at hand may take after a stop; what is cut off is made again."""
+_PATIENCE_S = 5
+"""How long of that a service that is away is waited for."""
 LIMITS = ReadLimits(records=200, fetch_bytes=8 * 1024 * 1024, polls=2)
 """Pages are large: what is read ahead is bounded by this."""
 LAG_EVERY_S = 30.0
@@ -59,30 +65,58 @@ def load_pipelines(settings: Settings, names: Sequence[str]) -> Sequence[Pipelin
     return chosen(load(Path(settings.pipelines), os.environ), names)
 
 
-async def run(settings: Settings, names: Sequence[str]) -> None:
-    """Run pipelines until SIGTERM or SIGINT."""
+async def run(settings: Settings, names: Sequence[str], *, until_end: bool = False) -> None:
+    """Run pipelines until SIGTERM or SIGINT.
+
+    ``until_end``: until all that is in their sources now is stored; NotStored if it is not.
+    """
     configure(settings, "pipeline")
     stop = Stop()
     pipelines = load_pipelines(settings, names)
     async with opened(pipelines) as stagings:
-        for each in pipelines:
-            proving = partial(prove, settings, each, stagings[each.name].shape)
-            await until_ready("store", partial(asyncio.to_thread, proving), stop=stop)
+        proofs = await _prove_all(settings, list(stagings.values()))
         kafka = kafka_of(settings, "pipeline")
         await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
-        await _work(settings, list(stagings.values()), kafka, stop)
+        await _work(settings, proofs, kafka, stop, until_end=until_end)
     log.info("end")
 
 
+async def _prove_all(
+    settings: Settings, stagings: Sequence[Staging]
+) -> Mapping[Staging, Proof | None]:
+    """Have each store show what it can do; the proofs that a store which is away owes. ConfigError.
+
+    Such a one holds up its own pipeline, not the others.
+    """
+
+    async def owed(staging: Staging) -> Proof | None:
+        proof = partial(prove, settings, staging.pipeline, staging.shape)
+        try:
+            await asyncio.to_thread(proof)
+        except Unavailable as error:
+            name = staging.pipeline.name
+            log.warning("wait", service="store", pipeline=name, error=str(error))
+            return proof
+        return None
+
+    return dict(zip(stagings, await asyncio.gather(*map(owed, stagings)), strict=True))
+
+
 async def _work(
-    settings: Settings, stagings: Sequence[Staging], kafka: Kafka, stop: asyncio.Event
+    settings: Settings,
+    proofs: Mapping[Staging, Proof | None],
+    kafka: Kafka,
+    stop: asyncio.Event,
+    *,
+    until_end: bool,
 ) -> None:
-    """Run pipelines whose stages are open."""
+    """Run pipelines whose stages are open; some stores still have to prove themselves."""
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
             whole = [
-                _flow(settings, each, kafka=kafka, sink=sink, spool=spool) for each in stagings
+                _flow(settings, each, proof, kafka=kafka, sink=sink, spool=spool)
+                for each, proof in proofs.items()
             ]
             memories = [each for each in whole if isinstance(each.pipeline.sink, PagesSink)]
             failures = [
@@ -92,11 +126,17 @@ async def _work(
             flows = [*whole, *failures]
             heartbeat = await _join(redis, settings, flows)
             visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
+            goals = None
+            if until_end:
+                noting = partial(Goals.noted, settings, kafka, flows)
+                goals = await until_ready("kafka", noting, stop=stop)
             helpers = [
                 heartbeat.run(),
                 *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in whole),
                 *(visitor.run() for visitor in visitors if visitor is not None),
             ]
+            if goals is not None:
+                helpers.append(goals.watch(stop))
             async with (
                 beside(*helpers),
                 serve(
@@ -110,6 +150,8 @@ async def _work(
                 collect_seldom()
                 log.info("start", pipelines=[each.pipeline.name for each in flows])
                 await _run_all(settings, flows, kafka, stop)
+            if goals is not None:
+                await goals.check()
     finally:
         spool.close()
 
@@ -131,13 +173,21 @@ async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Hear
     return heartbeat
 
 
-def _flow(settings: Settings, staging: Staging, *, kafka: Kafka, sink: Sink, spool: Spool) -> Flow:
+def _flow(
+    settings: Settings,
+    staging: Staging,
+    proof: Proof | None = None,
+    *,
+    kafka: Kafka,
+    sink: Sink,
+    spool: Spool,
+) -> Flow:
     topics, pipeline = settings.topics, staging.pipeline
     source = pipeline.topic(topics)
-    begin = partial(_begin, kafka, source, pipeline.start)
+    begin = partial(_begin, kafka, pipeline, settings.topics)
     target = open_sink(settings, pipeline, spool, begin=begin, shape=staging.shape)
     publisher = UndeliveredPublisher(pipeline, sink, topic=topics.undelivered, source=source)
-    return Flow(pipeline, target, publisher, staging=staging)
+    return Flow(pipeline, target, publisher, staging=staging, proof=proof)
 
 
 def _visitor(settings: Settings, pipeline: Pipeline, sink: Sink) -> Visitor | None:
@@ -149,8 +199,16 @@ def _visitor(settings: Settings, pipeline: Pipeline, sink: Sink) -> Visitor | No
     return Visitor(pipeline, store, sink, topics=settings.topics)
 
 
-async def _begin(kafka: Kafka, topic: str, start: str | datetime, partition: int) -> int | None:
-    """Where a partition begins of which nothing is stored."""
+async def _begin(kafka: Kafka, pipeline: Pipeline, topics: Topics, partition: int) -> int | None:
+    """Where a partition begins of which nothing is stored. Unavailable."""
+    topic, start = pipeline.topic(topics), pipeline.start
+    if (folder := await asyncio.to_thread(new_folder, pipeline)) is not None:
+        told = await partition_offsets(kafka, topic, group=pipeline.group(topics))
+        if any(each.committed is not None and each.committed <= each.end for each in told.values()):
+            raise StoreUnavailable(
+                f"{folder} holds nothing, but the pipeline has stored records there: is its disk"
+                " mounted? To begin anew, set another edition"
+            )
     if start == "earliest":
         return None
     if isinstance(start, datetime):
@@ -164,7 +222,7 @@ async def _run_all(
     settings: Settings, flows: Sequence[Flow], kafka: Kafka, stop: asyncio.Event
 ) -> None:
     async with AsyncExitStack() as stack:
-        work = []
+        working = {}
         for flow in flows:
             source = make_source(
                 kafka,
@@ -175,15 +233,19 @@ async def _run_all(
                 limits=LIMITS,
             )
             await stack.enter_async_context(source)
-            work.append(flow.run(source, stop))
-        await _until(stop, work)
+            working[asyncio.create_task(flow.run(source, stop))] = flow
+        await stop.wait()
+        await _drain(working)
 
 
-async def _until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Await work that ends soon after ``stop``; what takes longer is cut off."""
-    working = {asyncio.create_task(one) for one in work}
-    await stop.wait()
-    await asyncio.wait(working, timeout=DRAIN_S)
+async def _drain(working: Mapping[asyncio.Task[None], Flow]) -> None:
+    """Await work that ends soon; what takes longer, or waits for a service, is cut off."""
+    deadline, has_waited = time.monotonic() + DRAIN_S, 0
+    while (left := [task for task in working if not task.done()]) and time.monotonic() < deadline:
+        await asyncio.wait(left, timeout=1)
+        has_waited = has_waited + 1 if all(working[task].waiting_for for task in left) else 0
+        if has_waited >= _PATIENCE_S:
+            break
     await end(working)
     for task in working:
         with contextlib.suppress(asyncio.CancelledError):
@@ -192,6 +254,7 @@ async def _until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]])
 
 async def _observe(settings: Settings, flow: Flow, *, kafka: Kafka, sink: Sink) -> None:
     """Tell how far the store is: of runs that have ended, and of each partition."""
+    structlog.contextvars.bind_contextvars(pipeline=flow.pipeline.name)
     kept = open_kept(settings, flow.pipeline)
     reporter = RunReporter(
         flow.pipeline,

@@ -31,6 +31,10 @@ _LONGEST_VALUE = 150
 """Characters of a folder's name; more, and a hash stands for the rest."""
 
 
+LEAST_FREE_BYTES = 256 * 1024 * 1024
+"""On the disk of the spool; less, and what is open is closed while there is room to do it."""
+
+
 class SpoolUnavailable(Unavailable):
     """The spool takes no more; what was begun is begun again when it does."""
 
@@ -56,6 +60,11 @@ class Spool:
     def new_file(self) -> Path:
         """A name that no other file has."""
         return self._folder / uuid.uuid4().hex
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its disk is nearly full, whoever has filled it."""
+        return shutil.disk_usage(self._folder).free < LEAST_FREE_BYTES
 
     def close(self) -> None:
         """Remove all that is left."""
@@ -145,7 +154,9 @@ class Segment:
             return "files"
         if any(each.file.tell() >= self._sink.max_bytes for each in self._files.values()):
             return "bytes"
-        return "age" if self.age_s >= self._sink.max_age else ""
+        if self.age_s >= self._sink.max_age:
+            return "age"
+        return "spool" if self._files and self._spool.is_short else ""
 
     def skip(self, offset: int) -> None:
         """Cover what Kafka has deleted before it was read, up to an offset."""

@@ -74,10 +74,14 @@ def _read(key: str, value: Any, where: str) -> Any:
 
 
 def _expression(value: Any, where: str) -> str:
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re2.compile(value)
+        re2.compile(value, options)
     except (re2.error, TypeError) as error:
-        raise ConfigError(f"{where}: not an expression of RE2: {error}") from error
+        why = error.args[0] if error.args else error
+        said = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        raise ConfigError(f"{where}: not an expression of RE2: {said}") from error
     return str(value)
 
 

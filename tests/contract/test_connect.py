@@ -21,7 +21,7 @@ from crawlstream.local.ports import free_block
 from crawlstream.wire.delivered import decode
 from support.documented import DOCS
 from support.pipelines.results import page_id, record
-from support.pipelines.targets import select
+from support.pipelines.targets import ids_of, select
 from support.waiting import WaitUntil
 
 RECIPE = DOCS / "connect"
@@ -62,13 +62,6 @@ def schema() -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def rows(url: str) -> Counter[str]:
-    """How often each page is there."""
-    if not select(url, "select to_regclass('pages') as it")[0]["it"]:
-        return Counter()
-    return Counter(row["id"] for row in select(url, "select id from pages"))
-
-
 async def test_results_become_rows(
     kafka_server: RunningServer,
     postgres_server: RunningPostgres,
@@ -103,8 +96,8 @@ async def test_results_become_rows(
         log=tmp_path / "connect.log",
     )
     with connect.running():
-        await wait_until(lambda: len(rows(url)) == PAGES, timeout_s=180)
-    assert rows(url) == Counter(page_id(number) for number in range(PAGES))
+        await wait_until(lambda: len(ids_of(url)) == PAGES, timeout_s=180)
+    assert ids_of(url) == Counter(page_id(number) for number in range(PAGES))
     pages = {page["id"]: page for page in select(url, "select * from pages")}
     page = pages[page_id(1)]
     assert (page["status_code"], page["run"]) == (200, 1)

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from crawlstream.boot.liveness import Liveness
 from crawlstream.formats.files import FORMATS
 from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
+from pipeline_service import segments
 from pipeline_service.files_sink import base_url
+from pipeline_service.judging import judge
 from support.pipelines import writer
+from support.pipelines.results import page_id, record
 from support.pipelines.targets import Target
 
 MakeTarget = Callable[..., Target]
@@ -64,6 +68,20 @@ def test_the_hint_may_be_lost(place: str, make_target: MakeTarget) -> None:
         (hint,) = (name for name in store.list("_log") if name.endswith("/latest"))
         store.remove(hint)
     target.assert_all_is_there_once()
+
+
+async def test_a_spool_whose_disk_is_nearly_full_is_emptied(
+    make_target: MakeTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are complete early rather than begun again and again."""
+    monkeypatch.setattr(segments, "LEAST_FREE_BYTES", 1 << 62)
+    target = make_target("file/jsonl")
+    asked, batch = writer.pipeline(target.sink), writer.batch_of([record(1), record(2)])
+    async with writer.sink_of(asked, target.spool) as sink:
+        assert await sink.position(writer.TOPIC, 0) is None
+        assert await sink.write(batch, judge(asked, batch), Liveness("write")) is None
+        assert target.ids() == {page_id(1): 1, page_id(2): 1}
+        assert not list(target.spool.glob("*/????????????????????????????????"))
 
 
 def test_a_claim_of_other_files_leaves_none_of_them(make_target: MakeTarget) -> None:

@@ -6,10 +6,11 @@ import argparse
 import asyncio
 
 from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.options import EXIT_CONFIG
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets
-from crawlstream.errors import KafkaUnavailable
-from pipeline_service.commands.printing import say
+from crawlstream.errors import ConfigError, KafkaUnavailable, Unavailable
+from pipeline_service.commands.printing import EXIT_FAILED, complain, say
 from pipeline_service.config import Pipeline
 from pipeline_service.process import load_pipelines
 from pipeline_service.sinks.make import place_of, prove
@@ -17,15 +18,25 @@ from pipeline_service.staging import opened
 
 
 async def check(settings: Settings, options: argparse.Namespace) -> int:
-    """Read the file, load the stages, prove the stores, look for the sources.
+    """Read the file, load the stages, prove the stores, look for the sources. ConfigError.
 
-    ConfigError, Unavailable.
+    All are looked at, whatever one of them lacks; the exit code says the worst.
     """
     pipelines = load_pipelines(settings, options.names)
     async with opened(pipelines) as stagings:
         shapes = {name: staging.shape for name, staging in stagings.items()}
+    worst = 0
     for pipeline in pipelines:
-        await asyncio.to_thread(prove, settings, pipeline, shapes[pipeline.name])
+        try:
+            await asyncio.to_thread(prove, settings, pipeline, shapes[pipeline.name])
+        except ConfigError as error:
+            complain(str(error))
+            worst = EXIT_CONFIG
+            continue
+        except Unavailable as error:
+            complain(f"pipeline.{pipeline.name}: {error}")
+            worst = worst or EXIT_FAILED
+            continue
         say(f"{pipeline.name}: {place_of(pipeline)}")
         if pipeline.stage:
             say(f"  stages, run by {_runners(pipeline)}: {_labels(pipeline)}")
@@ -36,7 +47,7 @@ async def check(settings: Settings, options: argparse.Namespace) -> int:
             say(f"  reads {topic}, which cannot be read now: {error}")
         else:
             say(f"  reads {topic}, {partitions} partitions")
-    return 0
+    return worst
 
 
 def _labels(pipeline: Pipeline) -> str:

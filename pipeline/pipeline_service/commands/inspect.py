@@ -12,9 +12,10 @@ from typing import Any
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets, topic_id_of
+from crawlstream.errors import CrawlstreamError
 from crawlstream.wire import jsontext
 from pipeline_service.account import Account, Tally, summed
-from pipeline_service.commands.printing import say, say_json, say_table
+from pipeline_service.commands.printing import EXIT_FAILED, complain, say, say_json, say_table
 from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
 from pipeline_service.config import Pipeline
 from pipeline_service.process import load_pipelines
@@ -61,10 +62,15 @@ async def find(settings: Settings, pipeline: Pipeline) -> Found:
 
 
 async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int:
-    """A line for each pipeline: what is delivered, and how much is left."""
-    rows = []
+    """A line for each pipeline: what is delivered, what is left; 1 if one cannot be read."""
+    rows, status = [], 0
     for pipeline in load_pipelines(settings, ()):
-        found = await find(settings, pipeline)
+        try:
+            found = await find(settings, pipeline)
+        except CrawlstreamError as error:
+            complain(f"pipeline.{pipeline.name}: {error}")
+            status = EXIT_FAILED
+            continue
         total = found.account.total
         told = {
             "pipeline": pipeline.name,
@@ -79,10 +85,10 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
     if options.json:
         for told in rows:
             say_json(told)
-        return 0
+        return status
     names = ("pipeline", "edition", "source", "lag", *_COLUMNS, "path")
     say_table(names, [[_cell(told[name]) for name in names] for told in rows])
-    return 0
+    return status
 
 
 async def report(settings: Settings, options: argparse.Namespace) -> int:

@@ -12,10 +12,17 @@ from rich.text import Text
 from crawlstream.boot.printable import printable
 from crawlstream.wire import jsontext
 
+EXIT_FAILED = 1
+
 
 def say(text: str) -> None:
     """One line on standard output."""
     sys.stdout.write(f"{printable(text)}\n")
+
+
+def complain(text: str) -> None:
+    """What is wrong, as one line on standard error."""
+    sys.stderr.write(f"pipeline: {printable(' '.join(text.split()))}\n")
 
 
 def say_json(value: object) -> None:

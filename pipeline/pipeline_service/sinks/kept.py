@@ -73,7 +73,8 @@ class KeptInRows:
         return sorted(self._read(f"{folder}/"))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store, whoever waits for its answer."""
+        self._store.interrupt()
         with self._turn:
             self._is_open = False
             self._store.close()

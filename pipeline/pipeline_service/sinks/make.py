@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,42 +46,54 @@ def open_sink(
 
     ``shape`` is of rows that are not the pages themselves.
     """
-    if isinstance(pipeline.sink, FilesConfig):
-        crawl, store = crawl_of(settings), open_store(pipeline)
-        return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
-    if isinstance(pipeline.sink, PagesSink):
-        seen = SeenMaker(pipeline.sink.signature)
-        return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
-    maker = make_maker(settings, pipeline, shape)
-    return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
+    with _blaming(pipeline):
+        if isinstance(pipeline.sink, FilesConfig):
+            crawl, store = crawl_of(settings), open_store(pipeline)
+            return FilesSink(pipeline, store, spool, begin=begin, crawl=crawl, shape=shape)
+        if isinstance(pipeline.sink, PagesSink):
+            seen = SeenMaker(pipeline.sink.signature)
+            return RowsSink(pipeline, open_memory(pipeline, pipeline.sink), seen, begin=begin)
+        maker = make_maker(settings, pipeline, shape)
+        return RowsSink(pipeline, open_rows(settings, pipeline, maker), maker, begin=begin)
 
 
 def open_kept(settings: Settings, pipeline: Pipeline) -> Kept:
     """What the sink of a pipeline keeps beside the pages, on a connection of its own."""
     sink = pipeline.sink
-    if isinstance(sink, FilesConfig):
-        return KeptInFiles(open_store(pipeline))
-    if isinstance(sink, SqlSink):
-        return KeptInRows(_sql(pipeline, sink, NoEffect()), place_of(pipeline))
-    return KeptInRows(open_rows(settings, pipeline, RowMaker(())), place_of(pipeline))
+    with _blaming(pipeline):
+        if isinstance(sink, FilesConfig):
+            return KeptInFiles(open_store(pipeline))
+        if isinstance(sink, SqlSink):
+            return KeptInRows(_sql(pipeline, sink, NoEffect()), place_of(pipeline))
+        return KeptInRows(open_rows(settings, pipeline, RowMaker(())), place_of(pipeline))
 
 
 def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) -> None:
     """Have the store show that it can do what is asked of it. ConfigError, Unavailable."""
-    if isinstance(pipeline.sink, FilesConfig):
-        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
-            make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
-        open_store(pipeline).prove()
-        return
-    store: RowStore
-    if isinstance(pipeline.sink, PagesSink):
-        store = open_memory(pipeline, pipeline.sink)
-    else:
-        store = open_rows(settings, pipeline, make_maker(settings, pipeline, shape))
+    with _blaming(pipeline):
+        if isinstance(pipeline.sink, FilesConfig):
+            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
+                make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
+            open_store(pipeline).prove()
+            return
+        store: RowStore
+        if isinstance(pipeline.sink, PagesSink):
+            store = open_memory(pipeline, pipeline.sink)
+        else:
+            store = open_rows(settings, pipeline, make_maker(settings, pipeline, shape))
+        try:
+            store.prove()
+        finally:
+            store.close()
+
+
+@contextmanager
+def _blaming(pipeline: Pipeline) -> Iterator[None]:
+    """Say whose setting is wrong."""
     try:
-        store.prove()
-    finally:
-        store.close()
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"pipeline.{pipeline.name}.sink: {error}") from error
 
 
 def place_of(pipeline: Pipeline) -> str:
@@ -95,6 +109,14 @@ def place_of(pipeline: Pipeline) -> str:
         return f"{pipeline.sink.table} of {Path(pipeline.sink.url[len('sqlite:///') :]).resolve()}"
     port = f":{parts.port}" if parts.port else ""
     return f"{pipeline.sink.table} of {parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def new_folder(pipeline: Pipeline) -> str | None:
+    """The folder of this machine's where its files are to be, if there never were any."""
+    if not isinstance(pipeline.sink, FilesConfig):
+        return None
+    store = open_store(pipeline)
+    return store.url("") if store.is_new else None
 
 
 def open_store(pipeline: Pipeline) -> Store:
@@ -165,10 +187,7 @@ def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStor
     ours = (*topics.all(), topics.pipelines, pipeline.topic(topics))
     of_applications = f"{topics.prefix}.crawled_", f"{topics.prefix}.outbound_"
     if sink.topic in ours or sink.topic.startswith(of_applications):
-        raise ConfigError(
-            f"pipeline.{pipeline.name}.sink.topic: {sink.topic} is a topic of the cluster itself:"
-            " name another one"
-        )
+        raise ConfigError(f"the topic {sink.topic} is one of the cluster itself: name another one")
     return KafkaStore(
         kafka_of(settings, "pipeline"),
         sink.topic,
@@ -180,9 +199,8 @@ def _topic(settings: Settings, pipeline: Pipeline, sink: KafkaSink) -> KafkaStor
 
 def _plugin(pipeline: Pipeline, sink: PluginSink, maker: RowMaker) -> RowStore:
     found = find(GROUP, sink.kind)
-    where = f"pipeline.{pipeline.name}.sink"
     if found is None:
-        raise ConfigError(f"{where}: no package has a sink {sink.kind!r} any more")
+        raise ConfigError(f"no package has a sink {sink.kind!r} any more")
     make, package = found
     spec = SinkSpec(
         pipeline=pipeline.name,
@@ -193,10 +211,10 @@ def _plugin(pipeline: Pipeline, sink: PluginSink, maker: RowMaker) -> RowStore:
     try:
         store: RowStore = make(spec)
     except CrawlstreamError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(str(error)) from error
     except Exception as error:
         raise ConfigError(
-            f"{where}: the sink of the package {package} failed: {type(error).__name__}: {error}"
+            f"the sink of the package {package} failed: {type(error).__name__}: {error}"
         ) from error
     return store
 

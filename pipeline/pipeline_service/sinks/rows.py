@@ -229,11 +229,13 @@ class RowsSink:
         part.note, part.account, part.next = note, standing.account, standing.position
 
     async def _asked(self, call: Callable[[], T]) -> T:
-        """Call the store on a thread; one that hangs is interrupted, and fails."""
+        """Call the store on a thread; one that hangs, or is cut off, is interrupted, and fails."""
         working = asyncio.ensure_future(asyncio.to_thread(self._call, call))
-        done, _ = await asyncio.wait([working], timeout=CALL_S)
-        if not done:
-            self._store.interrupt()
+        try:
+            await asyncio.wait([working], timeout=CALL_S)
+        finally:
+            if not working.done():
+                self._store.interrupt()
         return await working
 
     def _call(self, call: Callable[[], T]) -> T:

@@ -81,7 +81,7 @@ def read_kafka(table: Mapping[str, Any], where: str) -> KafkaSink:
 
 
 def _topic(value: Any, where: str) -> str:
-    if not _TOPIC.match(text(value, where)):
+    if not _TOPIC.match(text(value, where)) or value in (".", ".."):
         raise ConfigError(f"{where}: expected 1 to 249 characters of A-Z, a-z, 0-9, '.', '_', '-'")
     return str(value)
 

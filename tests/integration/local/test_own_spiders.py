@@ -129,6 +129,8 @@ def test_a_spider_of_ones_own_is_started_scaled_and_ended_by_up(
     """From a project and from a module, beside the bundled ones, which do not notice."""
     (person.folder / "extra.py").touch()
     everywhere = {"PYTHONPATH": ".", "CRAWLSTREAM_SPIDER_MODULES": "extra"}
+    nothing = person.types("up", "-d", "--pipelines", "2")
+    assert (nothing.returncode, "there is no pipelines.toml" in nothing.stderr) == (1, True)
     up = person.types("up", "-d", "--spider", "products=1", **everywhere)
     assert up.returncode == 0, up.stderr
     before = person.sees()
@@ -155,6 +157,8 @@ def test_a_spider_of_ones_own_is_started_scaled_and_ended_by_up(
     refused = elsewhere.types("up", "--spider", "broken=1", "--spider", "news=0", **variables)
     assert refused.returncode == 1
     assert "crawler-broken-1 does not start" in refused.stderr
+    late = elsewhere.types("up", "--spider", "news=1", "--pipelines", "2")
+    assert (late.returncode, "--pipelines takes effect when" in late.stderr) == (1, True)
     assert {n: each["pid"] for n, each in person.sees().items()} == {
         name: each["pid"] for name, each in after.items()
     }

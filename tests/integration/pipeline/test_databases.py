@@ -7,21 +7,16 @@ from collections import Counter
 
 import orjson
 
+from crawlstream.chaos.proxy import Proxy
 from crawlstream.chaos.stores.postgres import RunningPostgres
+from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import CrawlEvent
 from crawlstream.wire import events
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
-from support.pipelines.targets import select
+from support.pipelines.targets import ids_of, select
 from support.waiting import WaitUntil
-
-
-def stored(url: str) -> Counter[str]:
-    """How often each page is in the table, once it has been made."""
-    if not select(url, "select to_regclass('pages') as it")[0]["it"]:
-        return Counter()
-    return Counter(row["id"] for row in select(url, "select id from pages"))
 
 
 async def test_pages_become_rows_once_whoever_dies(
@@ -41,7 +36,7 @@ async def test_pages_become_rows_once_whoever_dies(
     try:
         for process in processes:
             process.start()
-        await wait_until(lambda: len(stored(url)) >= 30)
+        await wait_until(lambda: len(ids_of(url)) >= 30)
         processes[0].kill()
         cluster.feed(record(n) for n in [*range(60, pages), 3, 64])
         ending = CrawlEvent(
@@ -64,11 +59,50 @@ async def test_pages_become_rows_once_whoever_dies(
     finally:
         for process in processes:
             process.kill()
-    assert stored(url) == Counter(page_id(n) for n in range(pages))
+    assert ids_of(url) == Counter(page_id(n) for n in range(pages))
     account = {name: told[0][name] for name in ("read", "repeats", "delivered", "complete")}
     assert account == {"read": 122, "repeats": 2, "delivered": 120, "complete": True}
     (run,) = map(orjson.loads, cluster.command("report", "archive", "--json").stdout.splitlines())
     assert (run["delivered"], run["closed"], run["complete"]) == (pages, True, True)
+
+
+async def test_a_database_that_is_away_holds_up_its_own_pipeline_only(
+    cluster: PipelineCluster,
+    postgres_server: RunningPostgres,
+    fresh_name: str,
+    wait_until: WaitUntil,
+) -> None:
+    """From the start, and at a stop: others store pages, and its own are rows when it is back."""
+    url = postgres_server.make_database(fresh_name)
+    proxy = Proxy(free_block(1), postgres_server.port)
+    cluster.describe()
+    away = url.replace(str(postgres_server.port), str(proxy.port))
+    with cluster.file.open("a") as file:
+        file.write(f'[pipeline.rows]\nsink = {{kind = "sql", url = "{away}"}}\n')
+    checked = cluster.command("check")
+    assert checked.returncode == 1
+    assert "archive: jsonl to file://" in checked.stdout
+    assert "pipeline.rows: PostgreSQL cannot be connected to" in checked.stderr
+    listed = cluster.command("list", "--json")
+    assert (listed.returncode, orjson.loads(listed.stdout)["pipeline"]) == (1, "archive")
+    assert listed.stderr.startswith("pipeline: pipeline.rows: PostgreSQL cannot")
+    cluster.feed(record(n) for n in range(3))
+    process = cluster.process()
+    with process.running():
+        await wait_until(lambda: cluster.stored().total() == 3)
+        waits = [line for line in process.logged().splitlines() if "cannot be connected" in line]
+        assert {orjson.loads(line)["pipeline"] for line in waits} == {"rows"}
+        await proxy.start()
+        await wait_until(lambda: ids_of(url).total() == 3)
+        await proxy.stop()
+        cluster.feed([record(3)])
+        await wait_until(lambda: cluster.stored().total() == 4)
+        process.signal(signal.SIGTERM)
+        assert process.wait(30) == 0, "it has waited for the database"
+        await proxy.start()
+        process.start()
+        await wait_until(lambda: ids_of(url) == Counter(page_id(n) for n in range(4)))
+    await proxy.stop()
 
 
 async def test_a_refused_row_is_undelivered_and_has_a_second_chance(
@@ -83,10 +117,10 @@ async def test_a_refused_row_is_undelivered_and_has_a_second_chance(
     process = cluster.process()
     cluster.feed([record(1)])
     with process.running():
-        await wait_until(lambda: stored(url).total() == 1)
+        await wait_until(lambda: ids_of(url).total() == 1)
         select(url, "alter table pages add constraint picky check (depth < 5)")
         cluster.feed(record(n, depth=n) for n in range(2, 7))
-        await wait_until(lambda: stored(url).total() == 4)
+        await wait_until(lambda: ids_of(url).total() == 4)
         await wait_until(lambda: len(cluster.records(cluster.topics.undelivered)) >= 2)
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
@@ -99,6 +133,6 @@ async def test_a_refused_row_is_undelivered_and_has_a_second_chance(
     for _ in range(2):
         replayed = cluster.command("undelivered", "replay", "archive", "--reason", "sink_refused")
         assert replayed.returncode == 0, replayed.stdout
-    assert stored(url) == Counter(page_id(n) for n in range(1, 7))
+    assert ids_of(url) == Counter(page_id(n) for n in range(1, 7))
     total = orjson.loads(cluster.command("list", "--json").stdout)
     assert (total["delivered"], total["undelivered"], total["lag"]) == (4, {"sink_refused": 2}, 0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from typing import Any
 
 import orjson
 
 from crawlstream.chaos.stores.postgres import RunningPostgres
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
-from support.pipelines.targets import select
+from support.pipelines.targets import rows_of, select
 from support.waiting import WaitUntil
 
 CODE = '''
@@ -46,13 +45,6 @@ def describe(cluster: PipelineCluster, sink: str) -> None:
     cluster.describe_sink(sink, STAGES)
 
 
-def stored(url: str) -> list[dict[str, Any]]:
-    """The rows of the table, once it has been made."""
-    if not select(url, "select to_regclass('products') as it")[0]["it"]:
-        return []
-    return select(url, "select * from products order by id")
-
-
 async def test_items_are_rows_of_a_database_once(
     cluster: PipelineCluster,
     postgres_server: RunningPostgres,
@@ -66,14 +58,14 @@ async def test_items_are_rows_of_a_database_once(
     assert "stages, run by 1 worker process: product, validate" in checked.stdout, checked.stderr
     cluster.feed(page(n, "Lamp 5", "Desk 7 oak") for n in range(40))
     with cluster.process("p1").running():
-        await wait_until(lambda: len(stored(url)) >= 20, timeout_s=120)
+        await wait_until(lambda: len(rows_of(url, "products")) >= 20, timeout_s=120)
     cluster.feed([page(40, "Chair -"), page(3, "Lamp 5", "Desk 7 oak"), page(41)])
     cluster.end_run(done=42)
     with (process := cluster.process("p2")).running():
         told = await wait_until(cluster.deliveries, timeout_s=120)
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
-    rows = stored(url)
+    rows = rows_of(url, "products")
     assert [row["id"] for row in rows] == sorted(
         [f"{page_id(n)}:{item}" for n in range(40) for item in range(2)] + [f"{page_id(40)}:0"]
     )
@@ -124,20 +116,20 @@ async def test_an_item_that_the_database_refuses_is_undelivered_with_its_page(
     describe(cluster, f'kind = "sql"\nurl = "{url}"\ntable = "products"')
     with (process := cluster.process()).running():
         cluster.feed([page(1, "Lamp 5")])
-        await wait_until(lambda: len(stored(url)) == 1, timeout_s=120)
+        await wait_until(lambda: len(rows_of(url, "products")) == 1, timeout_s=120)
         select(url, "alter table products add constraint picky check (price < 10)")
         cluster.feed([page(2, "Desk 7", "Sofa 70"), page(3, "Chair 3")])
-        await wait_until(lambda: len(stored(url)) == 2, timeout_s=120)
+        await wait_until(lambda: len(rows_of(url, "products")) == 2, timeout_s=120)
         (refused,) = await wait_until(lambda: cluster.records(cluster.topics.undelivered))
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     assert (refused["reason"], refused["id"]) == ("sink_refused", page_id(2))
-    assert {row["name"] for row in stored(url)} == {"Lamp", "Chair"}
+    assert {row["name"] for row in rows_of(url, "products")} == {"Lamp", "Chair"}
     select(url, "alter table products drop constraint picky")
     for _ in range(2):
         replayed = cluster.command("undelivered", "replay", "archive", "--all")
         assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-    assert Counter(row["name"] for row in stored(url)) == {
+    assert Counter(row["name"] for row in rows_of(url, "products")) == {
         "Lamp": 1,
         "Chair": 1,
         "Desk": 1,

@@ -222,6 +222,22 @@ async def test_a_pipeline_may_begin_with_what_comes_next(
         await wait_until(lambda: cluster.stored() == once(range(2, 3)))
 
 
+def test_a_pipeline_ends_with_its_source(cluster: PipelineCluster) -> None:
+    """If it is asked to: when all is stored that was there at its start, and not before."""
+    files = f'kind = "files"\npath = "{cluster.out}"\nformat = "jsonl"\nmax_age = "1h"'
+    cluster.describe_sink(files)
+    for pages in (3, 5):
+        cluster.feed(record(n) for n in range(pages))
+        done = cluster.command("run", "--until-end")
+        assert done.returncode == 0, done.stderr
+        assert cluster.stored() == once(range(pages))
+    cluster.describe_sink(files, "edition = 2\nstop_after_undelivered = 1")
+    cluster.feed([b"{}"], key=b"k")
+    done = cluster.command("run", "--until-end")
+    assert done.returncode == 1
+    assert "pipeline.archive: 1 records in a row are undelivered" in done.stderr.splitlines()[-1]
+
+
 def test_a_person_is_told_what_is_wrong(cluster: PipelineCluster) -> None:
     """In one sentence, with exit code 2, before anything runs."""
     cluster.describe(sink="colour = 1")

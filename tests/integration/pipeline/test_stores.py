@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from crawlstream.errors import ConfigError
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import partition_offsets
+from crawlstream.errors import ConfigError, KafkaUnavailable
 from pipeline_service.segments import Spool
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
@@ -57,6 +61,39 @@ async def test_a_pipeline_waits_for_its_store(
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
     assert cluster.stored() == {page_id(n): 1 for n in range(10)}
+
+
+async def committed(cluster: PipelineCluster) -> int:
+    """How far the pipeline has come, as Kafka is told of what is stored."""
+    group = f"{cluster.topics.prefix}.pipeline.archive.1"
+    try:
+        told = await partition_offsets(Kafka([cluster.hosts]), cluster.topics.crawled, group=group)
+    except KafkaUnavailable:
+        return 0  # It has not heard of any group yet.
+    return sum(each.committed or 0 for each in told.values())
+
+
+async def test_a_disk_that_is_no_longer_mounted_is_no_empty_store(
+    cluster: PipelineCluster, wait_until: WaitUntil
+) -> None:
+    """Whether it is gone while a process runs, or before one starts: nothing is written there."""
+    cluster.describe()
+    cluster.feed([record(n) for n in range(3)], key=b"one")
+    process, away = cluster.process(), cluster.home / "away"
+    with process.running():
+        await wait_until(partial(committed, cluster))
+        cluster.out.rename(away)
+        cluster.out.mkdir()
+        cluster.feed([record(3)], key=b"one")
+        await wait_until(lambda: "is not the folder that it was" in process.logged())
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+        process.start()
+        await wait_until(lambda: "is its disk mounted? To begin anew" in process.logged())
+        assert not cluster.stored()
+        shutil.rmtree(cluster.out)
+        away.rename(cluster.out)
+        await wait_until(lambda: cluster.stored() == {page_id(n): 1 for n in range(4)})
 
 
 def test_the_spool_of_a_process_that_died_is_removed(tmp_path: Path) -> None:

@@ -180,3 +180,15 @@ def select(url: str, statement: str) -> list[dict[str, Any]]:
         answer = connection.execute(statement)
         names = [each.name for each in answer.description or ()]
         return [dict(zip(names, row, strict=True)) for row in (answer.fetchall() if names else ())]
+
+
+def rows_of(url: str, table: str) -> list[dict[str, Any]]:
+    """The rows of a table of PostgreSQL by their key, once it has been made."""
+    if not select(url, f"select to_regclass('{table}') as it")[0]["it"]:
+        return []
+    return select(url, f"select * from {table} order by id")  # noqa: S608  ours
+
+
+def ids_of(url: str) -> Counter[str]:
+    """How often each page is in the table of pages of PostgreSQL."""
+    return Counter(row["id"] for row in rows_of(url, "pages"))

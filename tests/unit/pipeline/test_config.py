@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
         ("where = {appid = []}", "where.appid: expected a list of texts"),
         ('where = {status = ["6xx"]}', "where.status: '6xx' is not a status"),
         ('where = {status = ["²00"]}', "where.status: '²00' is not a status"),
-        ('where = {url = "("}', "where.url: not an expression of RE2"),
+        ('where = {url = "("}', r"where.url: not an expression of RE2: missing \): \("),
         ("where = {max_depth = -1}", "where.max_depth: expected an integer from 0"),
         ('stages = "x"', "unknown key 'stages'; known: sink, source"),
         ('stage = "x"', "stage: expected tables, each"),
@@ -159,9 +159,11 @@ def test_a_sink_that_cannot_be_meant_is_refused(option: str, sentence: str) -> N
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """With the setting that leads elsewhere; so is one that is no text."""
+    """With the setting that leads elsewhere; so is one that is no text. A BOM is read over."""
     with pytest.raises(ConfigError, match=r"cannot be read .* set CRAWLSTREAM_PIPELINES"):
         load(tmp_path / "none.toml", {})
+    (tmp_path / "x.toml").write_text(f"[pipeline.a]\n{SINK}", encoding="utf-8-sig")
+    assert list(load(tmp_path / "x.toml", {})) == ["a"]
     (tmp_path / "x.toml").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="is not UTF-8"):
         load(tmp_path / "x.toml", {})
@@ -214,6 +216,7 @@ def test_the_page_has_every_key(tmp_path: Path) -> None:
     [
         ('kind = "kafka"', 'sink: missing: topic = "a topic\'s whole name"'),
         ('kind = "kafka", topic = "a b"', "sink.topic: expected 1 to 249 characters of A-Z"),
+        ('kind = "kafka", topic = ".."', "sink.topic: expected 1 to 249 characters of A-Z"),
         ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
         ('kind = "mongo", url = "x"', "sink.kind: expected one of files, sql, kafka, pages$"),
         ("kind = 1", "sink.kind: expected one of files, sql, kafka, pages$"),

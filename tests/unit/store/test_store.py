@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,6 +68,29 @@ def test_of_many_that_create_one_object_one_succeeds(url: str) -> None:
             winners = [who for who, is_made in enumerate(made) if is_made]
             assert len(winners) == 1
             assert Store.at(url).get(f"{n}") == b"%d" % winners[0]
+
+
+def test_a_pinned_folder_is_not_taken_for_another(tmp_path: Path) -> None:
+    """What is there while its disk is not mounted stays empty; the disk may come back."""
+    folder, away = tmp_path / "disk", tmp_path / "away"
+    store = Store.at(str(folder))
+    store.pin()
+    store.put("x", b"1")
+    folder.rename(away)
+    for is_there in (False, True):
+        if is_there:
+            folder.mkdir()
+            Store.at(str(folder)).pin()
+        before = list(folder.rglob("*"))
+        with pytest.raises(StoreUnavailable, match="is its disk mounted"):
+            store.put("x", b"2")
+        with pytest.raises(StoreUnavailable, match="is its disk mounted"):
+            store.create("y", b"2")
+        assert list(folder.rglob("*")) == before
+    shutil.rmtree(folder)
+    away.rename(folder)
+    assert store.create("y", b"2")
+    assert store.get("x") == b"1"
 
 
 def test_nothing_unfinished_has_a_name(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from crawlstream.bus.session import (
     PartitionsRevoked,
     open_session,
 )
+from crawlstream.errors import CrawlstreamError
 from crawlstream.retry import Backoff
 from crawlstream.tasks import end
 
@@ -197,7 +198,8 @@ class KafkaSource:
                 self._paused[partition] = epoch, paused.where
                 return
             except Exception as error:  # noqa: BLE001  a partition must not stand still unsaid
-                log.warning("poll", outcome="not_located", partition=partition, error=repr(error))
+                said = str(error) if isinstance(error, CrawlstreamError) else repr(error)
+                log.warning("poll", outcome="not_located", partition=partition, error=said)
                 await asyncio.sleep(next(backoff))
                 continue
             if self._reader is not None:

@@ -287,7 +287,7 @@ class ChaosCluster:
         }
 
     def _start_cluster(self) -> None:
-        pipelines = max(1, self.pipelines)
+        pipelines = self.pipelines or None
         self.local.start(spiders={"link": self.workers}, pipelines=pipelines, tied=True)
 
     async def _start_site(self) -> None:

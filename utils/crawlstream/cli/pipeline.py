@@ -23,14 +23,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @pipeline.command()
-def run(names: Names = None) -> None:
+def run(
+    names: Names = None,
+    until_end: Annotated[
+        bool,
+        typer.Option("--until-end", help="End when all that is on the topics now is stored."),
+    ] = False,
+) -> None:
     """Run pipelines until stopped; what is open then is stored first.
 
-    Several processes of one pipeline share the partitions of its source.
+    Several processes of one pipeline share the partitions of its source. With --until-end, the
+    exit code is 0 only if all is stored.
 
     Example: crawlstream pipeline run archive
     """
-    hand_over("run", *(names or ()))
+    hand_over("run", *(names or ()), *flag("--until-end", until_end))
 
 
 @pipeline.command("list")

@@ -75,13 +75,14 @@ class LocalCluster:
         self,
         *,
         spiders: Mapping[str, int] = _DEFAULT,
-        pipelines: int = 1,
+        pipelines: int | None = None,
         progress: Progress = lambda _states: None,
         tied: bool = False,
     ) -> None:
         """Start everything, with so many crawlers of each spider, and return when it is ready.
 
-        ``pipelines``: so many processes run the pipelines, if there is a file of them.
+        ``pipelines``: so many processes run the pipelines, whose file must be there then; None:
+        one, if there is a file.
 
         A spider of the user's own is looked for from the current directory. ``tied``: it stops
         when the calling thread ends, whatever ends it. SetupError and ConfigError say what is in
@@ -89,7 +90,12 @@ class LocalCluster:
         """
         check_spiders(spiders, self.environment())
         crawlers = scaled((), spiders, self._layout.given)
-        self._layout = replace(self._layout, crawlers=crawlers, pipeline_processes=pipelines)
+        if pipelines is not None and self._layout.pipelines is None:
+            raise SetupError(
+                f"there is no pipelines.toml in this folder or in {self.home.path}: write one, or"
+                " set CRAWLSTREAM_PIPELINES to its path"
+            )
+        self._layout = replace(self._layout, crawlers=crawlers, pipeline_processes=pipelines or 1)
         self.home.prepare()
         with self._alone():
             self._supervisor.clear_up()

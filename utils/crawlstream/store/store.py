@@ -17,6 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from crawlstream.errors import ConfigError, Unavailable
 
 _PROOF = "_log/.exclusive-"
+_MARK = "_log/.folder"
 _UNFINISHED = ".unfinished"
 _READ = "cannot read"
 
@@ -32,6 +33,8 @@ class Store:
         self._filesystem = filesystem
         self._folder = folder.rstrip("/")
         self._is_local = isinstance(filesystem, LocalFileSystem)
+        self._mark: bytes | None = None
+        """What `_MARK` holds in the folder that we keep to; None: any folder will do."""
 
     @classmethod
     def at(cls, url: str) -> Store:
@@ -56,12 +59,27 @@ class Store:
         """Where an object is, for those who read it."""
         return str(self._filesystem.unstrip_protocol(self._path(name)))
 
+    def pin(self) -> None:
+        """Keep to the folder as it is now. StoreUnavailable.
+
+        A disk that is no longer mounted leaves an empty folder behind: nothing is written there.
+        """
+        if self._is_local and self._mark is None:
+            self.create(_MARK, uuid.uuid4().hex.encode())
+            self._mark = self.get(_MARK)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is a folder of this machine that nobody has ever kept to. StoreUnavailable."""
+        return self._is_local and self.get(_MARK) is None
+
     def create(self, name: str, data: bytes) -> bool:
         """Make an object unless there is one of that name; False if there is. StoreUnavailable.
 
         A call whose answer was lost is answered False when it is repeated: read what is there.
         """
         with self._asked(f"cannot create {name}"):
+            self._check_mark()
             if not self._is_local:
                 return self._create_remotely(name, data)
             with self._unfinished(name) as file:
@@ -77,6 +95,7 @@ class Store:
     def put(self, name: str, data: bytes | Path) -> None:
         """Make an object, or replace it, by bytes or the content of a file. StoreUnavailable."""
         with self._asked(f"cannot write {name}"):
+            self._check_mark()
             if self._is_local:
                 with self._unfinished(name) as file:
                     _write(file, data)
@@ -148,6 +167,15 @@ class Store:
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
+    def _check_mark(self) -> None:
+        if self._mark is None:
+            return
+        path = Path(self._path(_MARK))
+        if not path.is_file() or path.read_bytes() != self._mark:
+            raise StoreUnavailable(
+                f"{self.url('')} is not the folder that it was: is its disk mounted?"
+            )
+
     def _create_remotely(self, name: str, data: bytes) -> bool:
         try:
             self._filesystem.pipe_file(self._path(name), data, mode="create")
@@ -171,9 +199,12 @@ class Store:
         """Each store has errors of its own; whatever they say, the work must wait."""
         try:
             yield
+        except StoreUnavailable:
+            raise
         except Exception as error:
             where = self._filesystem.unstrip_protocol(self._folder)
-            raise StoreUnavailable(f"{what} in {where}: {error!r:.200}") from error
+            said = error.strerror if isinstance(error, OSError) else None
+            raise StoreUnavailable(f"{what} in {where}: {said or repr(error):.200}") from error
 
 
 def _write(file: Path, data: bytes | Path) -> None:

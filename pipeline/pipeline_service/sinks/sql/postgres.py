@@ -79,6 +79,10 @@ class Postgres:
                 application_name=self._application,
                 connect_timeout=CONNECT_S,
                 tcp_user_timeout=20_000,
+                # A machine that has died while we wait for its answer says nothing at all.
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
             )
             with self._connection.transaction():
                 for statement in _SESSION:

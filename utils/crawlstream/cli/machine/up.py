@@ -53,11 +53,13 @@ def up(
         ),
     ] = None,
     pipelines: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=1, max=MOST_PIPELINES, help="Number of pipeline processes, with a pipelines.toml."
+            min=1,
+            max=MOST_PIPELINES,
+            help="Number of pipeline processes, with a pipelines.toml; default: 1.",
         ),
-    ] = 1,
+    ] = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
@@ -74,6 +76,11 @@ def up(
     spiders = _counts(spider or (), workers=workers, wanderers=wanderers)
     cluster = LocalCluster()
     if spiders and cluster.is_running and not cluster.is_stopping:
+        if pipelines is not None:
+            raise SetupError(
+                "--pipelines takes effect when a cluster starts, and this one is running: stop it"
+                " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
+            )
         _scale(spiders, console)
         return
     with _ends_as_interrupt():

@@ -1,0 +1,103 @@
+"""Pipelines that end: when all that their sources held at the start is stored.
+
+Where each source ends is noted before anything is read. What comes later is left to the next run,
+and so is nothing else: files that are open when the end has been read are complete then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import partition_offsets, topic_id_of
+from crawlstream.errors import CrawlstreamError
+from pipeline_service.flow import Flow
+from pipeline_service.sinks.make import open_kept
+
+_LOOK_EVERY_S = 0.5
+
+log = structlog.get_logger()
+
+
+class NotStored(CrawlstreamError):
+    """A pipeline has ended before all was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where the source of a pipeline ended at the start, by partition that holds anything."""
+
+    flow: Flow
+    topic_id: str
+    ends: Mapping[int, int]
+
+    def is_read(self, stored: Mapping[int, int]) -> bool:
+        """Whether all is stored, by whomever, or in our open files."""
+        return all(
+            max(self.flow.read_up_to.get(number, 0), stored.get(number, 0)) >= end
+            for number, end in self.ends.items()
+        )
+
+    def is_stored(self, stored: Mapping[int, int]) -> bool:
+        """Whether all is stored."""
+        return all(stored.get(number, 0) >= end for number, end in self.ends.items())
+
+
+class Goals:
+    """Those of all pipelines of a process."""
+
+    def __init__(self, settings: Settings, goals: Sequence[Goal]) -> None:
+        self._settings = settings
+        self._goals = goals
+
+    @classmethod
+    async def noted(cls, settings: Settings, kafka: Kafka, flows: Sequence[Flow]) -> Goals:
+        """Ask Kafka where the sources end now. KafkaUnavailable."""
+        goals = []
+        for flow in flows:
+            topic = flow.pipeline.topic(settings.topics)
+            group = flow.pipeline.group(settings.topics)
+            told = await partition_offsets(kafka, topic, group=group)
+            ends = {number: each.end for number, each in told.items() if each.end > each.oldest}
+            goals.append(Goal(flow, await topic_id_of(kafka, topic), ends))
+        return cls(settings, goals)
+
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Stop the pipelines when each has read all, or waits for an operator."""
+        left = list(self._goals)
+        while not stop.is_set():
+            left = [each for each in left if not each.flow.broken and not await self._is_read(each)]
+            if not left:
+                log.info("end", why="all_read")
+                stop.set()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def check(self) -> None:
+        """NotStored: a pipeline was stopped before, or could not go on."""
+        for goal in self._goals:
+            name = f"pipeline.{goal.flow.pipeline.name}"
+            if goal.flow.broken:
+                raise NotStored(f"{name}: {goal.flow.broken}")
+            if not goal.is_stored(await self._stored(goal)):
+                raise NotStored(f"{name} has ended before all was stored: run it again")
+
+    async def _is_read(self, goal: Goal) -> bool:
+        try:
+            return goal.is_read({}) or goal.is_read(await self._stored(goal))
+        except CrawlstreamError as error:
+            name = goal.flow.pipeline.name
+            log.debug("read", pipeline=name, outcome="end_unknown", error=str(error))
+            return False
+
+    async def _stored(self, goal: Goal) -> Mapping[int, int]:
+        kept = open_kept(self._settings, goal.flow.pipeline)
+        try:
+            found = await asyncio.to_thread(kept.standings, goal.topic_id, goal.ends)
+        finally:
+            kept.close()
+        return {number: each.position or 0 for number, each in found.items()}
