@@ -182,6 +182,7 @@ async def _ask(redis: Redis) -> None:
     await bench.feed.seeds("http://a.example/", "http://a.example/1")
     (hold,) = await bench.worker.lease()
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
+    await _shelve(bench)
     await frontier.rules.agree("")
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
@@ -195,6 +196,15 @@ async def _ask(redis: Redis) -> None:
     await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", Note(b"none", 1.0))
+
+
+async def _shelve(bench: Bench) -> None:
+    bench.shelve(4)
+    await bench.frontier.stocking.step()
+    await bench.feed.seeds(*(f"long.example/{n}" for n in range(8)))
+    await bench.frontier.stocking.step()
+    await bench.worker.lease(50)
+    await bench.frontier.stocking.step()
 
 
 async def _fire(bench: Bench) -> None:

@@ -12,7 +12,18 @@ from crawlstream.chaos.frontier_invariants import Dump, check
 
 _KEYS_PAGE = Path(__file__).parents[3] / "docs" / "keys.md"
 
-PERMANENT = {"m", "positions", "rules", "table", "t", "totals", "outbox", "actions", "overflow"}
+PERMANENT = {
+    "m",
+    "positions",
+    "rules",
+    "table",
+    "t",
+    "totals",
+    "outbox",
+    "actions",
+    "overflow",
+    "shelf",
+}
 """Keys that stay when everything that was ever fed is over and forgotten."""
 
 
