@@ -11,6 +11,7 @@ import structlog
 from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.stores.postgres import RunningPostgres, postgres
 from support import servers
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
@@ -47,6 +48,13 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runni
 def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A Kafka configured as a local cluster's: topics exist only when they are created."""
     with servers.kafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[RunningPostgres]:
+    """A PostgreSQL; a test that kills it starts it again."""
+    with postgres() as server:
         yield server
 
 

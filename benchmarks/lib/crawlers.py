@@ -39,6 +39,7 @@ _ROLE_OF_MODULE = {
     "kafka_monitor": "monitors",
     "redis_monitor": "monitors",
     "rest_service": "rest",
+    "pipeline_service": "pipeline",
 }
 
 

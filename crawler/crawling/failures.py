@@ -9,6 +9,8 @@ code                     retry meaning
 ``timeout``              yes   no complete response within DOWNLOAD_TIMEOUT
 ``connection_lost``      yes   the connection broke before the response was complete
 ``tls``                  yes   no encrypted connection came about
+``proxy``                yes   none of several proxies has come through to the site
+``no_proxy``             no    no proxy of its pool would do, for MAX_WAIT
 ``certificate``          no    the server must prove who it is, and its certificate does not hold
 ``bad_response``         yes   what came back is not HTTP
 ``bad_encoding``         no    the body cannot be decompressed
@@ -58,7 +60,10 @@ RETRY_CODES = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 CALLBACK_TIMEOUT = "callback_timeout"
 
 FINAL = frozenset(
-    {"address_refused", "bad_encoding", "certificate", "ignored", "invalid_request", "too_large"}
+    {
+        *("address_refused", "bad_encoding", "certificate", "ignored", "invalid_request"),
+        *("no_proxy", "too_large"),
+    }
 )
 """Reasons that another attempt would meet again."""
 
@@ -83,6 +88,15 @@ class TransferFailed(Exception):
     def __init__(self, reason: str, words: str) -> None:
         super().__init__(words)
         self.reason = reason
+
+
+class PathFailed(TransferFailed):
+    """The same through a proxy: who is to blame may be unknown."""
+
+    def __init__(self, reason: str, words: str, *, is_silent: bool) -> None:
+        """``is_silent``: several proxies that work have heard nothing of the site."""
+        super().__init__(reason, words)
+        self.is_silent = is_silent
 
 
 class PageTimeout(Exception):

@@ -51,8 +51,16 @@ ADDRESSES_REFUSED = Counter(
     "crawlstream_addresses_refused",
     "Number of requests refused by the address guard: `special` (private, reserved or metadata"
     " address), `denied` (`CRAWLSTREAM_DENY_NETWORKS`), `own` (address of this machine), `port`"
-    " (port not allowed).",
+    " (port not allowed), `proxy` (a proxy of the cluster's own).",
     ["why"],
+)
+PROXY_REQUESTS = Counter(
+    "crawlstream_proxy_requests",
+    "Number of attempts to send a request through a pool of proxies: `ok` (the site answered),"
+    " `refused` (it answered with 403, 407, 429 or 503), `proxy` (the proxy failed), `denied` (the"
+    " proxy does not go to that site), `path` (no way from the proxy to the site), `tls` (handshake"
+    " with the site failed), `broken` (the response broke off), `none` (no proxy was fit).",
+    ["pool", "outcome"],
 )
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",

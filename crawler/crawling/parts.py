@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
+from scrapy.http import Response
 
+from crawling.egress.routes import Routes
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
 from crawling.page.body_budget import BodyBudget
 from crawling.page.flight_recorder import Recorder
+from crawling.page.page import Page
 from crawling.publish.completion import Endings
 from crawling.publish.deadlines import Deadlines
 from crawling.publish.publisher import Publisher
@@ -36,6 +39,9 @@ class Parts:
     outcomes: Outcomes
     traps: Traps
     blacklist: Blacklist
+    routes: Routes
+    fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]
+    """The way of a page that is for a pool of proxies, also where Scrapy's engine has it."""
     requests: Callable[[], AsyncIterator[Request]]
     """Every page that may be fetched, as a request for Scrapy."""
 

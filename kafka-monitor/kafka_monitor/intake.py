@@ -175,6 +175,8 @@ class Intake:
         try:
             handler, request = self._router.route(record.value)
             handled[type(handler).__name__] += 1
+            if isinstance(handler, BuiltInHandler):
+                await handler.admit(request)
             return await _thrice("route", lambda: handler.handle(request, record))
         except InvalidRequest as error:
             return RejectedRecord(record, error.reason, error.problems)

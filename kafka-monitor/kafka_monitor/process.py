@@ -56,13 +56,14 @@ log = structlog.get_logger()
 async def run(settings: Settings) -> None:
     """Move requests until SIGTERM or SIGINT."""
     configure(settings, "kafka-monitor")
-    stop, router = Stop(), _router(settings)
+    stop = Stop()
     topics, keys, group = settings.topics, settings.keys, settings.kafka_group
     kafka = kafka_of(settings, "kafka-monitor")
     await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
     async with redis_client(settings) as redis, make_sink(kafka) as sink:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
+        router = _router(settings, frontier)
         process = Process(
             kind="kafka-monitor",
             values=told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember"),
@@ -114,9 +115,9 @@ def _source(settings: Settings, kafka: Kafka, *, locate: Locate, gaps: OffsetGap
     )
 
 
-def _router(settings: Settings) -> Router:
+def _router(settings: Settings, frontier: Frontier) -> Router:
     ours = (
-        ScraperHandler(),
+        ScraperHandler(frontier.pools),
         ActionHandler(),
         ScheduleHandler(),
         StatsHandler(),

@@ -183,8 +183,9 @@ class Recovery:
         if position >= until or (told or 0) >= until:
             return
         lost = self._lost(topic_id, found, await self._positions.known())
-        await self._schedules.recall()
-        past, crawls = Past(await self._marks()), await self._positions.crawls()
+        marks = await self._marks()
+        await self._schedules.recall(marks)
+        past, crawls = Past(marks), await self._positions.crawls()
         fates = [fate for fate in past.fates() if not fate.is_over or fate.crawl in crawls]
         log.error(
             "recover", outcome="old_copy", partition=partition, position=position, until=until
@@ -208,7 +209,7 @@ class Recovery:
             # Before the first effect, so that a loss is told from the first start.
             await self._sink.send([Out(self._topics.runs, runs.EPOCH, runs.EPOCH_KEY)])
         else:
-            await self._schedules.recall()
+            await self._schedules.recall(marks_of(records))
         found, known = await self._offsets_lately(), await self._positions.known()
         oldest = found[partition].oldest
         topics = {topic for topic, _ in known}

@@ -13,6 +13,7 @@ from crawlstream.frontier.codec.schedules import names_of
 from crawlstream.frontier.schedules import Schedules
 from crawlstream.keys import Topics
 from crawlstream.model.recurring.schedule import ScheduleMark
+from crawlstream.model.runs import RunMark
 from crawlstream.wire import schedules
 
 _FIRED = ":fired"
@@ -28,12 +29,16 @@ class ScheduleMemory:
         self._kafka = kafka
         self._topic = topics.schedules
 
-    async def recall(self) -> None:
-        """Tell Redis what it has forgotten; KafkaUnavailable, RedisUnavailable: ask again."""
+    async def recall(self, runs: Sequence[RunMark]) -> None:
+        """Tell Redis what it has forgotten; KafkaUnavailable, RedisUnavailable: ask again.
+
+        ``runs`` are what Kafka remembers of these.
+        """
+        await self._known.remind(runs)
         marks = marks_of(await read_all(self._kafka, self._topic))
-        await self._known.reinstate(marks)
-        if marks:
-            log.warning("recover", schedules=sum(mark.schedule is not None for mark in marks))
+        forgotten = await self._known.reinstate(marks)
+        if forgotten:
+            log.warning("recover", schedules=forgotten)
 
 
 def marks_of(records: Sequence[Record]) -> list[ScheduleMark]:

@@ -3,6 +3,7 @@
 ``read``     a batch of consecutive records of one partition of the source (`flow`)
 ``decode``   bytes become a `Page`, or a record on `<prefix>.undelivered` (`judging`)
 ``where``    pages that the pipeline does not want are counted as filtered, by reason (`where`)
+``stage``    its stages make rows of a page, refuse it or do not want it (`stages`, `workers`)
 ``write``    a page that is no repeat enters the open segment of its partition (`segments`)
 ``claim``    an object that can be created once only says whose the segment is (`claims`)
 ``put``      the segment's files appear under their names, whole (`sinks.files`)
@@ -11,3 +12,9 @@
 Durable in the store, then the position in the store, then Kafka's commit: a death between any two
 repeats work, and neither loses a page nor has it twice.
 """
+
+from __future__ import annotations
+
+from pipeline_service.stages.page import Page
+
+__all__ = ["Page"]

@@ -14,7 +14,7 @@ from crawlstream.boot.options import EXIT_CONFIG, common_options, settings_of
 from crawlstream.boot.printable import printable
 from crawlstream.errors import ConfigError, CrawlstreamError
 from pipeline_service import process
-from pipeline_service.commands import check, inspect, preview, second_chances
+from pipeline_service.commands import check, inspect, preview, schema, second_chances
 
 EXIT_FAILED = 1
 
@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         ("report", inspect.report, "the account of a pipeline, by run"),
         ("check", check.check, "whether a pipeline can run"),
         ("preview", preview.preview, "the latest records as a pipeline would write them"),
+        ("schema", schema.schema, "the records as Kafka Connect sees them"),
         ("undelivered", second_chances.undelivered, "what could not be delivered"),
     ):
         command = commands.add_parser(name, parents=common, help=about)
@@ -81,6 +82,10 @@ def _for_preview(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", dest="count", type=int, default=5)
 
 
+def _for_schema(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--flat", action="store_true")
+
+
 def _for_undelivered(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verb", choices=("list", "show", "replay"))
     parser.add_argument("name", metavar="NAME")
@@ -95,6 +100,7 @@ _ARGUMENTS = {
     "report": _for_report,
     "check": _for_check,
     "preview": _for_preview,
+    "schema": _for_schema,
     "undelivered": _for_undelivered,
 }
 

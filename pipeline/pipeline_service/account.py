@@ -13,9 +13,12 @@ from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.delivered import Delivered
+from pipeline_service.quality.counts import Quality
 
 MOST_RUNS = 1_000
 """Whose accounts are kept, those that were read of last; the total is of all there ever were."""
+MOST_JUDGED = 100
+"""Of these the quality is kept, too."""
 KEPT_MS = 14 * 24 * 3600 * 1000
 
 
@@ -32,12 +35,20 @@ class Tally:
     """By reason."""
     lost: int = 0
     """Offsets that Kafka had deleted before they were read; not among those read."""
+    quality: Quality = field(default_factory=Quality)
+    """Of the items of pages that were no repeats, where the pipeline counts them."""
 
     @property
     def is_closed(self) -> bool:
         """Whether every record that was read is accounted for."""
         rest = self.filtered.total() + self.undelivered.total()
         return self.read == self.delivered + self.repeats + rest
+
+    @property
+    def wanted(self) -> int:
+        """Pages that no ``where`` has filtered, repeats aside."""
+        others = sum(count for why, count in self.filtered.items() if why[:6] == "where.")
+        return self.read - self.repeats - others
 
     def add(self, other: Tally) -> None:
         """Add another's numbers."""
@@ -47,11 +58,17 @@ class Tally:
         self.lost += other.lost
         self.filtered += other.filtered
         self.undelivered += other.undelivered
+        self.quality.add(other.quality)
 
-    def as_record(self) -> dict[str, Any]:
-        """As an object of JSON."""
+    def numbers(self) -> dict[str, Any]:
+        """What became of records, as an object of JSON."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         return numbers | {name: dict(sorted(getattr(self, name).items())) for name in _REASONS}
+
+    def as_record(self) -> dict[str, Any]:
+        """The same, and the quality of their items where it is counted."""
+        is_counted = self.quality.is_counted or self.quality.is_cut
+        return self.numbers() | (self.quality.as_record() if is_counted else {})
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Tally:
@@ -63,6 +80,7 @@ class Tally:
             filtered=Counter(record["filtered"]),
             undelivered=Counter(record["undelivered"]),
             lost=int(record["lost"]),
+            quality=Quality.of_record(record) if "items" in record else Quality(),
         )
 
 
@@ -90,10 +108,18 @@ class Account:
         """Latest time of a record of a run, in epoch ms: the records', so that it is no matter
         who counts, and when."""
 
-    def count(self, run: str | None, at_ms: int, outcome: str, reason: str = "") -> None:
+    def count(
+        self,
+        run: str | None,
+        at_ms: int,
+        outcome: str,
+        reason: str = "",
+        *,
+        quality: Quality | None = None,
+    ) -> None:
         """Count a record: ``delivered``, ``repeats``, ``filtered`` or ``undelivered``.
 
-        ``run`` is None where nobody knows which one it is of.
+        ``run`` is None where nobody knows which one it is of; ``quality`` is of its items.
         """
         tallies = [self.total]
         if run is not None:
@@ -101,6 +127,8 @@ class Account:
             tallies.append(self.runs.setdefault(run, Tally()))
         for tally in tallies:
             tally.read += 1
+            if quality is not None:
+                tally.quality.add(quality)
             if outcome in _REASONS:
                 getattr(tally, outcome)[reason] += 1
             else:
@@ -117,13 +145,16 @@ class Account:
         kept = [run for run in newest[:MOST_RUNS] if self._seen[run] > last_ms - KEPT_MS]
         self.runs = {run: self.runs[run] for run in kept}
         self._seen = {run: self._seen[run] for run in kept}
+        for run in kept[MOST_JUDGED:]:
+            self.runs[run].quality.forget()
+
+    def run_record(self, run: str) -> dict[str, Any]:
+        """The tally of one run as an object of JSON."""
+        return {**self.runs[run].as_record(), "seen_ms": self._seen[run]}
 
     def as_record(self) -> dict[str, Any]:
         """As an object of JSON."""
-        runs = {
-            run: {**tally.as_record(), "seen_ms": self._seen[run]}
-            for run, tally in sorted(self.runs.items())
-        }
+        runs = {run: self.run_record(run) for run in sorted(self.runs)}
         return {"total": self.total.as_record(), "runs": runs}
 
     @classmethod

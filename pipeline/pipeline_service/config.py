@@ -14,11 +14,26 @@ from typing import Any
 from crawlstream.errors import ConfigError
 from crawlstream.formats.files import FORMATS
 from crawlstream.keys import Topics
-from pipeline_service.quantities import read_bytes, read_seconds
+from pipeline_service.quality.expect import Expectation, fields_of, read_expect
+from pipeline_service.quantities import flag as _flag
+from pipeline_service.quantities import known, one_of, read_bytes, read_seconds
+from pipeline_service.quantities import table as _table
+from pipeline_service.quantities import text as _text
+from pipeline_service.quantities import whole as _whole
+from pipeline_service.sinks.settings import (
+    KafkaSink,
+    PluginSink,
+    SqlSink,
+    read_kafka,
+    read_plugin,
+    read_sql,
+)
+from pipeline_service.stages.spec import Plan, StageSpec, read_stages
 from pipeline_service.where import Where
 
 PARTITIONED_BY = ("date", "appid", "crawlid", "spiderid", "status_class")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_NO_KEYS = ("name", "folder")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OLDEST, _LEAST_BYTES = 3_600.0, 1024
 _YOUNGEST = 1.0
@@ -39,12 +54,15 @@ class FilesSink:
     """Seconds after the first record of a file."""
 
 
+SinkConfig = FilesSink | SqlSink | KafkaSink | PluginSink
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """Source, filter and sink, under a name."""
 
     name: str
-    sink: FilesSink
+    sink: SinkConfig
     source: str = "crawled"
     start: str | datetime = "earliest"
     """``earliest``, ``latest`` or a time; counts only where nothing is stored yet."""
@@ -55,6 +73,35 @@ class Pipeline:
     keep_secrets: bool = False
     stop_after_undelivered: int = 1_000
     """Records in a row for one reason; 0: go on whatever comes."""
+    on_gap: str = "skip"
+    """``skip`` what Kafka has deleted before it was read, or ``stop`` there."""
+    stage: Sequence[StageSpec] = ()
+    workers: int | None = None
+    """Processes that run the stages; 0: a thread runs them. None: one, if they need any."""
+    timeout: float = 30.0
+    """Seconds for the stages of one page, in a worker process."""
+    memory_mb: int = 1024
+    """Of a worker process; 0: whatever there is."""
+    expect: Sequence[Expectation] = ()
+    folder: str = field(default="", repr=False, compare=False)
+    """Of the file of the pipelines, where modules of stages are looked for."""
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes run the stages."""
+        if self.workers is not None:
+            return self.workers
+        return 0 if all(spec.is_cheap for spec in self.stage) else 1
+
+    @property
+    def plan(self) -> Plan:
+        """Its stages, as they are run."""
+        return Plan(self.stage, fields_of(self.expect), self.folder)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it stores something else than pages as they are."""
+        return any(spec.changes_rows for spec in self.stage)
 
     def topic(self, topics: Topics) -> str:
         """The whole name of its source."""
@@ -84,13 +131,15 @@ def load(file: Path, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8: {error}") from error
     try:
-        return read(text, environment)
+        return read(text, environment, file.resolve().parent)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
 
 
-def read(text: str, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
-    """The pipelines of a text; ConfigError."""
+def read(
+    text: str, environment: Mapping[str, str], folder: Path = Path()
+) -> Mapping[str, Pipeline]:
+    """The pipelines of a text; what it names is looked for in ``folder``. ConfigError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -99,7 +148,7 @@ def read(text: str, environment: Mapping[str, str]) -> Mapping[str, Pipeline]:
     tables = _table(document.get("pipeline", {}), "pipeline")
     if not tables:
         raise ConfigError("it has no pipeline: write a table [pipeline.NAME] for each")
-    return {name: _pipeline(name, tables[name], environment) for name in tables}
+    return {name: _pipeline(name, tables[name], environment, folder) for name in tables}
 
 
 def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
@@ -110,14 +159,7 @@ def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[
     return [pipelines[name] for name in names or pipelines]
 
 
-def known(table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    """ConfigError for a key that nobody would read."""
-    for key in table:
-        if key not in names:
-            raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(names)}")
-
-
-def _pipeline(name: str, value: Any, environment: Mapping[str, str]) -> Pipeline:
+def _pipeline(name: str, value: Any, environment: Mapping[str, str], folder: Path) -> Pipeline:
     where = f"pipeline.{name}"
     if not _NAME.match(name):
         raise ConfigError(
@@ -125,11 +167,25 @@ def _pipeline(name: str, value: Any, environment: Mapping[str, str]) -> Pipeline
             " letter or a digit"
         )
     table = dict(_table(_filled(value, where, environment), where))
-    known(table, [each.name for each in fields(Pipeline) if each.name != "name"], where)
+    known(table, [each.name for each in fields(Pipeline) if each.name not in _NO_KEYS], where)
     if "sink" not in table:
         raise ConfigError(f'{where}: missing: sink = {{kind = "files", path = "…"}}')
+    stages = read_stages(table.pop("stage", []), f"{where}.stage", folder)
     made = {key: _READ[key](table[key], f"{where}.{key}") for key in table}
-    return Pipeline(name=name, **made)
+    pipeline = Pipeline(name=name, stage=stages, folder=str(folder), **made)
+    _check_stages(pipeline, where)
+    return pipeline
+
+
+def _check_stages(pipeline: Pipeline, where: str) -> None:
+    changing = next((spec.label for spec in pipeline.stage if spec.changes_rows), "")
+    if changing and isinstance(pipeline.sink, FilesSink) and pipeline.sink.format == "warc.gz":
+        raise ConfigError(
+            f"{where}: WARC files hold pages as they were, and the stage {changing} makes something"
+            ' else of them: remove it, or choose another format, such as "parquet"'
+        )
+    if pipeline.expect and not pipeline.stage:
+        raise ConfigError(f"{where}.expect: there is no stage that makes fields")
 
 
 def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
@@ -147,33 +203,6 @@ def _filled(value: Any, where: str, environment: Mapping[str, str]) -> Any:
         return environment[found[1]]
 
     return _VARIABLE.sub(variable, value)
-
-
-def _table(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where}: expected a table")
-    return value
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{where}: expected text")
-    return value
-
-
-def _flag(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where}: expected true or false")
-    return value
-
-
-def _whole(least: int, most: int) -> Callable[[Any, str], int]:
-    def read_whole(value: Any, where: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConfigError(f"{where}: expected an integer from {least} to {most}")
-        return value
-
-    return read_whole
 
 
 def _source(value: Any, where: str) -> str:
@@ -194,22 +223,21 @@ def _where(value: Any, where: str) -> Where:
     return Where.read(_table(value, where), where)
 
 
-def _sink(value: Any, where: str) -> FilesSink:
+def _sink(value: Any, where: str) -> SinkConfig:
     table = dict(_table(value, where))
-    if table.pop("kind", None) != "files":
-        raise ConfigError(f'{where}.kind: expected "files"')
+    kind = table.pop("kind", None)
+    if kind not in _SINKS:
+        return read_plugin(kind, table, where, ours=_SINKS)
+    return _SINKS[kind](table, where)
+
+
+def _files(table: dict[str, Any], where: str) -> FilesSink:
     known(table, [each.name for each in fields(FilesSink)], where)
     if "path" not in table:
         raise ConfigError(
             f'{where}: missing: path = "/folder" or a URL such as "s3://bucket/folder"'
         )
     return FilesSink(**{key: _READ_SINK[key](table[key], f"{where}.{key}") for key in table})
-
-
-def _format(value: Any, where: str) -> str:
-    if value not in FORMATS:
-        raise ConfigError(f"{where}: expected one of {', '.join(FORMATS)}")
-    return str(value)
 
 
 def _partitions(value: Any, where: str) -> Sequence[str]:
@@ -228,12 +256,22 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "repeats": _whole(0, 10_000_000),
     "keep_secrets": _flag,
     "stop_after_undelivered": _whole(0, 1_000_000_000),
+    "workers": _whole(0, 256),
+    "timeout": lambda value, where: read_seconds(value, where, least=1, most=3_600),
+    "memory_mb": lambda value, where: 0 if value == 0 else _whole(256, 1 << 20)(value, where),
+    "expect": read_expect,
+    "on_gap": one_of(("skip", "stop")),
 }
 _READ_SINK: Mapping[str, Callable[[Any, str], Any]] = {
     "path": _text,
-    "format": _format,
+    "format": one_of(FORMATS),
     "partition_by": _partitions,
     "max_bytes": lambda value, where: read_bytes(value, where, least=_LEAST_BYTES),
     "max_records": _whole(1, 10_000_000),
     "max_age": lambda value, where: read_seconds(value, where, least=_YOUNGEST, most=_OLDEST),
+}
+_SINKS: Mapping[str, Callable[[dict[str, Any], str], SinkConfig]] = {
+    "files": _files,
+    "sql": read_sql,
+    "kafka": read_kafka,
 }

@@ -10,7 +10,7 @@ has, and reads on from where others have come.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,14 +23,15 @@ from crawlstream.formats.files import Crawl
 from crawlstream.store.store import Store
 from pipeline_service.account import Account, summed
 from pipeline_service.claims import Chain, Claim, new_writer
+from pipeline_service.config import FilesSink as Files
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
-from pipeline_service.metrics import CLAIMS_LOST, RECORDS, SEGMENTS, UNDELIVERED
-from pipeline_service.repeats import Repeats
+from pipeline_service.metrics import CLAIMS_LOST, SEGMENTS, note_records
+from pipeline_service.repeats import Repeats, short
+from pipeline_service.rows import Shape
 from pipeline_service.segments import Segment, Spool, SpoolUnavailable, Written
+from pipeline_service.sinks.door import Begin, Standing
 
-Begin = Callable[[int], Awaitable[int | None]]
-"""Where a partition begins of which nothing is stored; None: at its oldest record."""
 _SPOOL_PAUSE_S = 1.0
 _PUT_S = 900.0
 """For a file to arrive in the store, however slow that is."""
@@ -53,8 +54,6 @@ class Part:
     """Offset of the next record to be written; None: the oldest."""
     durable: int | None = None
     """Offset of the first record that is not in the store for good."""
-    end: int = 0
-    """Offset behind the last record of the source, when it was asked last."""
     account: Account = field(default_factory=Account)
     """Of all finished segments."""
     known: Repeats = field(default_factory=lambda: Repeats(0))
@@ -66,19 +65,45 @@ class FilesSink:
     """The files of one pipeline."""
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, spool: Spool, *, begin: Begin, crawl: Crawl
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        spool: Spool,
+        *,
+        begin: Begin,
+        crawl: Crawl,
+        shape: Shape | None = None,
     ) -> None:
+        """``shape`` is of rows that are not the pages themselves."""
         self.parts: dict[int, Part] = {}
         self.trouble = ""
         """What keeps pages from being written; empty: nothing."""
         self.stored = 0
         """Records of the segments that were finished here."""
         self._pipeline = pipeline
+        self._files = files_of(pipeline)
         self._store = store
         self._spool = spool
         self._begin = begin
         self._crawl = crawl
+        self._shape = shape
         self._writer = new_writer()
+
+    @property
+    def topics(self) -> Mapping[int, str]:
+        """UUID of the source, by partition that we know the position of."""
+        return {n: part.topic_id for n, part in self.parts.items() if part.chain}
+
+    @property
+    def standings(self) -> Mapping[int, Standing]:
+        """How far those partitions are in the store."""
+        return {n: Standing(p.durable, p.account) for n, p in self.parts.items() if p.chain}
+
+    @property
+    def oldest_ms(self) -> int:
+        """Time of the oldest record that is in an open segment; 0: there is none."""
+        segments = [part.segment for part in self.parts.values() if part.segment]
+        return min((each.first_ms for each in segments if each.first_ms), default=0)
 
     async def position(self, topic_id: str, number: int) -> int | None:
         """Where a partition is to be read from, None: its oldest record; drops what is open.
@@ -101,6 +126,13 @@ class FilesSink:
             if batch.start != part.next:
                 return part.next
             return await self._write(part, judged, batch.next, live)
+
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+        part, name = self.parts.get(number), short(page_id)
+        if part is None or part.segment is None:
+            return part is not None and name in part.known
+        return name in part.segment
 
     async def tick(self, live: Liveness) -> Mapping[int, int]:
         """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
@@ -161,10 +193,11 @@ class FilesSink:
             first = part.redo.start if part.redo else part.next if part.next is not None else start
             part.segment = Segment(
                 first or 0,
-                sink=self._pipeline.sink,
+                sink=self._files,
                 spool=self._spool,
                 known=part.known,
                 crawl=self._crawl,
+                shape=self._shape,
             )
         return part.segment
 
@@ -261,15 +294,7 @@ class FilesSink:
         name, segment = self._pipeline.name, part.segment
         assert segment is not None
         tally = segment.account.total
-        for outcome, count in (
-            ("delivered", tally.delivered),
-            ("repeats", tally.repeats),
-            ("filtered", tally.filtered.total()),
-            ("undelivered", tally.undelivered.total()),
-        ):
-            RECORDS.labels(name, outcome).inc(count)
-        for reason, count in tally.undelivered.items():
-            UNDELIVERED.labels(name, reason).inc(count)
+        note_records(name, tally)
         SEGMENTS.labels(name, why).inc()
         told = {"partition": part.number, "start": claim.start, "next": claim.next, "why": why}
         log.info("finish", pipeline=name, delivered=tally.delivered, **told)
@@ -280,13 +305,19 @@ class FilesSink:
         self._drop(part)
 
     def _named(self, chain: Chain, start: int, written: Written) -> str:
-        return f"{written.folder}{chain.name}-{start:020}.{self._pipeline.sink.format}"
+        return f"{written.folder}{chain.name}-{start:020}.{self._files.format}"
 
 
 def _told(file: Written) -> Mapping[str, object]:
     return {"rows": file.rows, "bytes": file.size, "sha256": file.sha256}
 
 
+def files_of(pipeline: Pipeline) -> Files:
+    """What the file says of the files of a pipeline that writes some."""
+    assert isinstance(pipeline.sink, Files)
+    return pipeline.sink
+
+
 def base_url(pipeline: Pipeline) -> str:
     """The folder of a pipeline's edition: ``<path>/<name>/edition=<number>``."""
-    return f"{pipeline.sink.path.rstrip('/')}/{pipeline.name}/edition={pipeline.edition}"
+    return f"{files_of(pipeline).path.rstrip('/')}/{pipeline.name}/edition={pipeline.edition}"

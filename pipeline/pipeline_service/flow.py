@@ -1,9 +1,10 @@
-"""The loop of one pipeline: read, decode, where, write; and what its process tells of it."""
+"""The loop of one pipeline: read, decode, where, stage, write; and what its process tells of it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,19 +14,24 @@ import structlog
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
-from crawlstream.errors import Unavailable
+from crawlstream.errors import ConfigError, Unavailable
 from crawlstream.keys import Topics
 from pipeline_service.claims import BrokenChain
 from pipeline_service.config import Pipeline
-from pipeline_service.files_sink import FilesSink
 from pipeline_service.judging import Judged, judge
 from pipeline_service.metrics import BROKEN, LAG_SECONDS
+from pipeline_service.sinks.door import Sink, SinkRefused
+from pipeline_service.staging import Staging
 from pipeline_service.undelivered import UndeliveredPublisher
+from pipeline_service.workers.pool import StagesLost
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
 RECORDS, BYTES = 200, 8 * 1024 * 1024
 """Of one step, and so of what is lost on the CPU when a stop comes."""
+
+_LONGEST_WHY = 500
+"""Characters of a sink's reason in a log."""
 
 log = structlog.get_logger()
 
@@ -34,16 +40,25 @@ class Flow:
     """Carries records from the source to the sink, partition by partition, in their order."""
 
     def __init__(
-        self, pipeline: Pipeline, sink: FilesSink, undelivered: UndeliveredPublisher
+        self,
+        pipeline: Pipeline,
+        sink: Sink,
+        undelivered: UndeliveredPublisher,
+        *,
+        staging: Staging,
     ) -> None:
         self.pipeline = pipeline
         self.sink = sink
         self.broken = ""
         """Why nothing is done until an operator has helped; empty: all is well."""
         self.source: Source | None = None
+        self.ends: dict[int, int] = {}
+        """Offset behind the last record of each partition, when the source was asked last."""
         self.liveness = Liveness("write", pause=self._pause, resume=self._resume)
+        self.staging = staging
         self._undelivered = undelivered
-        self._in_a_row = 0
+        self._in_a_row: Counter[str] = Counter()
+        """How many records were undelivered in a row for one reason."""
         self._trouble = ""
 
     @property
@@ -60,7 +75,7 @@ class Flow:
 
     def told(self, topics: Topics) -> Mapping[str, Any]:
         """What other processes see of it: see `stats.pipelines`."""
-        parts = {number: part for number, part in self.sink.parts.items() if part.chain}
+        standings = self.sink.standings
         return {
             "edition": self.pipeline.edition,
             "source": self.pipeline.topic(topics),
@@ -69,11 +84,11 @@ class Flow:
             "oldest_s": round(self._oldest_s(), 1),
             "partitions": {
                 str(number): {
-                    "position": part.durable or 0,
-                    "end": max(part.end, part.durable or 0),
-                    **part.account.total.as_record(),
+                    "position": standing.position or 0,
+                    "end": max(self.ends.get(number, 0), standing.position or 0),
+                    **standing.account.total.numbers(),
                 }
-                for number, part in parts.items()
+                for number, standing in standings.items()
             },
         }
 
@@ -81,7 +96,7 @@ class Flow:
         """Where a partition is to be read from; asked again while it raises."""
         try:
             position = await self.sink.position(topic_id, partition)
-        except BrokenChain as error:
+        except (BrokenChain, ConfigError) as error:
             self._break(str(error))
             raise
         except Unavailable as error:
@@ -97,6 +112,13 @@ class Flow:
                 f"partition {where.partition} ends at offset {where.log_end}, but records up to"
                 f" {where.position} are stored: Kafka has lost records. Begin a new edition of the"
                 " pipeline"
+            )
+            return None
+        if self.pipeline.on_gap == "stop":
+            self._break(
+                f"Kafka had deleted the records of partition {where.partition} from offset"
+                f" {where.position} to {where.log_start - 1} before they were read: to go on"
+                ' without them, set on_gap = "skip"'
             )
             return None
         await self._undelivered.mark(where)
@@ -134,31 +156,51 @@ class Flow:
     async def _take(self, source: Source, batch: Batch) -> bool:
         """Write a batch; False if its partition is read on from elsewhere, or not at all."""
         judged = await asyncio.to_thread(judge, self.pipeline, batch)
+        try:
+            is_known = partial(self.sink.knows, batch.partition)
+            judged = await self.staging.run(judged, self._beat, is_known)
+        except (ConfigError, StagesLost) as error:
+            self._break(str(error))
+            return False
         if self._is_flooded(judged):
             return False
-        await self.liveness.retry(partial(self._undelivered.publish, judged))
-        elsewhere = await self.sink.write(batch, judged, self.liveness)
+        elsewhere = await self._write(batch, judged)
         self.liveness.beat()
         if elsewhere is not None:
             source.seek(batch.partition, elsewhere)
         return elsewhere is None
 
+    async def _write(self, batch: Batch, judged: Sequence[Judged]) -> int | None:
+        """Have a batch in the sink, and on `undelivered` what the sink will never take."""
+        while True:
+            await self.liveness.retry(partial(self._undelivered.publish, judged))
+            try:
+                return await self.sink.write(batch, judged, self.liveness)
+            except SinkRefused as refused:
+                log.warning("write", outcome="refused", error=str(refused)[:_LONGEST_WHY])
+                judged = refused.without(judged)
+
     def _is_flooded(self, judged: Sequence[Judged]) -> bool:
         """Whether so many records in a row are no pages that the fault is not theirs."""
         most = self.pipeline.stop_after_undelivered
         for each in judged:
-            self._in_a_row = self._in_a_row + 1 if each.problem else 0
-            if most and self._in_a_row >= most:
+            self._in_a_row = Counter({each.reason: self._in_a_row[each.reason] + 1})
+            if each.reason and most and self._in_a_row[each.reason] >= most:
+                why = "; ".join(each.errors)
                 self._break(
-                    f"{most} records in a row are undelivered, the last one because {each.problem}:"
-                    " does the source hold results? If it does, raise stop_after_undelivered"
+                    f"{most} records in a row are undelivered ({each.reason}), the last one because"
+                    f" {why}: the fault may not be theirs. If it is, raise stop_after_undelivered"
                 )
                 return True
         return False
 
+    def _beat(self, ahead_s: float) -> None:
+        self.liveness.beat(ahead_s=ahead_s)
+
     async def _commit(self, source: Source) -> None:
         """Tell lag tools how far the store is."""
-        durable = {n: p.durable for n, p in self.sink.parts.items() if p.durable is not None}
+        standings = self.sink.standings
+        durable = {n: s.position for n, s in standings.items() if s.position is not None}
         if durable:
             await source.commit(durable)
 
@@ -178,8 +220,7 @@ class Flow:
         LAG_SECONDS.labels(self.pipeline.name).set(self._oldest_s())
 
     def _oldest_s(self) -> float:
-        segments = [p.segment for p in self.sink.parts.values() if p.segment]
-        first_ms = min((s.first_ms for s in segments if s.first_ms), default=0)
+        first_ms = self.sink.oldest_ms
         return max(time.time() - first_ms / 1000, 0) if first_ms else 0
 
     def _pause(self) -> None:

@@ -10,6 +10,8 @@ from crawlstream.model.delivered import Delivered
 from crawlstream.wire.delivered import NotAResult, decode, without_secrets
 from pipeline_service.account import run_of
 from pipeline_service.config import Pipeline
+from pipeline_service.quality.counts import Quality
+from pipeline_service.rows import Row
 
 UNREADABLE = "unreadable"
 
@@ -29,8 +31,18 @@ class Judged:
     """Of the page, wanted or not; empty: it is none."""
     filtered: str = ""
     """Why it is left out, as a code."""
-    problem: str = ""
-    """Why it is undelivered, as a sentence."""
+    reason: str = ""
+    """Why it is undelivered, as a code."""
+    errors: Sequence[str] = ()
+    """The same in sentences."""
+    stage: str = ""
+    """Which stage has refused it; empty: it did not come to one."""
+    is_repeat: bool = False
+    """Whether its page has come before, so that no stage was asked."""
+    rows: Sequence[Row] | None = None
+    """What is written in place of the page; None: the page as it is."""
+    quality: Quality | None = None
+    """Of its items, where they are counted."""
 
 
 def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
@@ -40,7 +52,7 @@ def judge(pipeline: Pipeline, batch: Batch) -> Sequence[Judged]:
 
 def _judge(pipeline: Pipeline, record: Record) -> Judged:
     if record.unread:
-        return Judged(record, problem=record.unread)
+        return Judged(record, reason=UNREADABLE, errors=[record.unread])
     try:
         page = decode(record.value)
         if reason := pipeline.where.refuses(page):
@@ -50,4 +62,4 @@ def _judge(pipeline: Pipeline, record: Record) -> Judged:
             value, page = without_secrets(value, page)
         return Judged(record, page, value, run_of(page), page.id)
     except NotAResult as error:
-        return Judged(record, problem=str(error))
+        return Judged(record, reason=UNREADABLE, errors=[str(error)])

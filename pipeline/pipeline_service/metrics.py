@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from pipeline_service.account import Tally
 
 RECORDS = Counter(
     "crawlstream_pipeline_records",
-    "Number of records of finished segments, by outcome: delivered, repeats, filtered or"
+    "Number of records whose outcome is stored, by outcome: delivered, repeats, filtered or"
     " undelivered.",
     ["pipeline", "outcome"],
 )
@@ -14,6 +20,22 @@ UNDELIVERED = Counter(
     "crawlstream_pipeline_undelivered",
     "Number of records on `undelivered`, by reason.",
     ["pipeline", "reason"],
+)
+FILTERED = Counter(
+    "crawlstream_pipeline_filtered",
+    "Number of pages that the pipeline does not want, by reason: a key of `where`, or a stage.",
+    ["pipeline", "reason"],
+)
+STAGE_SECONDS = Histogram(
+    "crawlstream_pipeline_stage_seconds",
+    "Seconds that a stage takes for one page.",
+    ["pipeline", "stage"],
+    buckets=(0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+)
+WORKER_DEATHS = Counter(
+    "crawlstream_pipeline_worker_deaths",
+    "Number of worker processes of stages that were lost, by cause: killed, memory or timeout.",
+    ["pipeline", "cause"],
 )
 SEGMENTS = Counter(
     "crawlstream_pipeline_segments",
@@ -41,3 +63,106 @@ BROKEN = Gauge(
     "1 while a pipeline has stopped because only an operator can help; /health says why.",
     ["pipeline"],
 )
+SINK_SECONDS = Histogram(
+    "crawlstream_pipeline_sink_seconds",
+    "Duration of a transaction of the sink, until it succeeds, in seconds.",
+    ["pipeline"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+RUNS = Counter(
+    "crawlstream_pipeline_runs",
+    "Number of runs that have ended and whose pages are stored: complete (a result was read of each"
+    " page that is done) or incomplete.",
+    ["pipeline", "outcome"],
+)
+RUNS_JUDGED = Counter(
+    "crawlstream_pipeline_runs_judged",
+    "Number of runs whose items were judged by `expect`: met or missed.",
+    ["pipeline", "outcome"],
+)
+RUN_WAITING_SECONDS = Gauge(
+    "crawlstream_pipeline_run_waiting_seconds",
+    "Time since the earliest end of a run whose pages are not all stored, as far as the process has"
+    " followed it; 0 if there is none.",
+    ["pipeline"],
+)
+ITEMS = Gauge(
+    "crawlstream_pipeline_items",
+    "Number of items of the last run that was stored.",
+    ["pipeline"],
+)
+SCORE = Gauge(
+    "crawlstream_pipeline_score",
+    "Mean share of valid items of the last run that was stored, over its required fields.",
+    ["pipeline"],
+)
+FIELD_PRESENT = Gauge(
+    "crawlstream_pipeline_field_present_ratio",
+    "Share of the items of the last run that was stored which have a field.",
+    ["pipeline", "field"],
+)
+FIELD_VALID = Gauge(
+    "crawlstream_pipeline_field_valid_ratio",
+    "Share of the items of the last run that was stored which have a field, and one that is valid.",
+    ["pipeline", "field"],
+)
+_OF_LAST_RUN = (ITEMS, SCORE, FIELD_PRESENT, FIELD_VALID)
+
+
+def note_records(pipeline: str, tally: Tally) -> None:
+    """Count records whose outcome is in the store."""
+    for outcome, count in (
+        ("delivered", tally.delivered),
+        ("repeats", tally.repeats),
+        ("filtered", tally.filtered.total()),
+        ("undelivered", tally.undelivered.total()),
+    ):
+        RECORDS.labels(pipeline, outcome).inc(count)
+    for counter, reasons in ((UNDELIVERED, tally.undelivered), (FILTERED, tally.filtered)):
+        for reason, count in reasons.items():
+            counter.labels(pipeline, reason).inc(count)
+
+
+def begin_runs(pipeline: str) -> None:
+    """Say that nothing was counted yet: an alarm sees the first of a kind only so."""
+    for counter, outcomes in ((RUNS, ("complete", "incomplete")), (RUNS_JUDGED, ("met", "missed"))):
+        for outcome in outcomes:
+            counter.labels(pipeline, outcome)
+
+
+def note_run(pipeline: str, quality: Mapping[str, Any], *, is_complete: bool) -> None:
+    """Count a run whose pages are stored, and show how good its items are (`Judge.record`)."""
+    RUNS.labels(pipeline, "complete" if is_complete else "incomplete").inc()
+    if "ok" in quality:
+        RUNS_JUDGED.labels(pipeline, "met" if quality["ok"] else "missed").inc()
+    if not quality:
+        return
+    _forget_quality(pipeline)
+    ITEMS.labels(pipeline).set(quality["items"])
+    if "score" in quality:
+        SCORE.labels(pipeline).set(quality["score"])
+    for name, told in quality["fields"].items():
+        for gauge, share in ((FIELD_PRESENT, "present"), (FIELD_VALID, "valid")):
+            if share in told:
+                gauge.labels(pipeline, name).set(told[share])
+
+
+def note_waiting(pipeline: str, since: float | None) -> None:
+    """Show for how long a run has waited, since a time in epoch s; None: there is none."""
+    waited_s = 0 if since is None else max(time.time() - since, 0)
+    RUN_WAITING_SECONDS.labels(pipeline).set(waited_s)
+
+
+def forget_runs(pipeline: str) -> None:
+    """Show nothing of runs any more: another process does."""
+    _forget_quality(pipeline)
+    _remove(RUN_WAITING_SECONDS, pipeline)
+
+
+def _forget_quality(pipeline: str) -> None:
+    for gauge in _OF_LAST_RUN:
+        _remove(gauge, pipeline)
+
+
+def _remove(gauge: Gauge, pipeline: str) -> None:
+    gauge.remove_by_labels({"pipeline": pipeline})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,6 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from crawlstream import __version__
 from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
@@ -31,17 +30,17 @@ from crawlstream.bus.records import ReadLimits
 from crawlstream.bus.tail import end_offsets, offsets_since
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.errors import CrawlstreamError
-from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
-from crawlstream.store.store import Store
 from crawlstream.tasks import beside, end
 from pipeline_service.config import Pipeline, chosen, load
-from pipeline_service.files_sink import FilesSink, base_url
 from pipeline_service.flow import Flow
 from pipeline_service.metrics import LAG_RECORDS
 from pipeline_service.runs import RunReporter
 from pipeline_service.segments import Spool
+from pipeline_service.sinks.door import Kept
+from pipeline_service.sinks.make import open_kept, open_sink, prove
+from pipeline_service.staging import Staging, opened
 from pipeline_service.undelivered import UndeliveredPublisher
 
 DRAIN_S = 45.0
@@ -58,40 +57,35 @@ def load_pipelines(settings: Settings, names: Sequence[str]) -> Sequence[Pipelin
     return chosen(load(Path(settings.pipelines), os.environ), names)
 
 
-def open_store(pipeline: Pipeline) -> Store:
-    """The folder of a pipeline's edition; ConfigError."""
-    return Store.at(base_url(pipeline))
-
-
-def crawl_of(settings: Settings) -> Crawl:
-    """What files say of where their pages come from."""
-    robots = "obey" if settings.robotstxt_obey else "ignore"
-    return Crawl(f"crawlstream/{__version__}", user_agent=settings.user_agent, robots=robots)
-
-
 async def run(settings: Settings, names: Sequence[str]) -> None:
     """Run pipelines until SIGTERM or SIGINT."""
     configure(settings, "pipeline")
     stop = Stop()
     pipelines = load_pipelines(settings, names)
-    stores = {each.name: open_store(each) for each in pipelines}
-    for each in pipelines:
-        check_format(each)
-        await until_ready("store", partial(asyncio.to_thread, stores[each.name].prove), stop=stop)
-    kafka = kafka_of(settings, "pipeline")
-    await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
+    async with opened(pipelines) as stagings:
+        for each in pipelines:
+            proving = partial(prove, settings, each, stagings[each.name].shape)
+            await until_ready("store", partial(asyncio.to_thread, proving), stop=stop)
+        kafka = kafka_of(settings, "pipeline")
+        await until_ready("kafka", partial(ensure_topics, kafka, settings.topics), stop=stop)
+        await _work(settings, list(stagings.values()), kafka, stop)
+    log.info("end")
+
+
+async def _work(
+    settings: Settings, stagings: Sequence[Staging], kafka: Kafka, stop: asyncio.Event
+) -> None:
+    """Run pipelines whose stages are open."""
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
             flows = [
-                _flow(settings, each, stores[each.name], kafka=kafka, sink=sink, spool=spool)
-                for each in pipelines
+                _flow(settings, each, kafka=kafka, sink=sink, spool=spool) for each in stagings
             ]
             heartbeat = await _join(redis, settings, flows)
             helpers = [
                 heartbeat.run(),
-                *(_reported(settings, flow, stores, kafka=kafka, sink=sink) for flow in flows),
-                *(_watch_lag(kafka, flow, settings) for flow in flows),
+                *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in flows),
             ]
             async with (
                 beside(*helpers),
@@ -104,17 +98,10 @@ async def run(settings: Settings, names: Sequence[str]) -> None:
                 ),
             ):
                 collect_seldom()
-                log.info("start", pipelines=[each.name for each in pipelines])
+                log.info("start", pipelines=[each.pipeline.name for each in flows])
                 await _run_all(settings, flows, kafka, stop)
     finally:
         spool.close()
-    log.info("end")
-
-
-def check_format(pipeline: Pipeline) -> None:
-    """ConfigError where the library of its format is not installed."""
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  a device
-        make_writer(pipeline.sink.format, nowhere, Crawl("")).close()
 
 
 async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:
@@ -134,15 +121,13 @@ async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Hear
     return heartbeat
 
 
-def _flow(
-    settings: Settings, pipeline: Pipeline, store: Store, *, kafka: Kafka, sink: Sink, spool: Spool
-) -> Flow:
-    topics = settings.topics
+def _flow(settings: Settings, staging: Staging, *, kafka: Kafka, sink: Sink, spool: Spool) -> Flow:
+    topics, pipeline = settings.topics, staging.pipeline
     source = pipeline.topic(topics)
     begin = partial(_begin, kafka, source, pipeline.start)
-    files = FilesSink(pipeline, store, spool, begin=begin, crawl=crawl_of(settings))
+    target = open_sink(settings, pipeline, spool, begin=begin, shape=staging.shape)
     publisher = UndeliveredPublisher(pipeline, sink, topic=topics.undelivered, source=source)
-    return Flow(pipeline, files, publisher)
+    return Flow(pipeline, target, publisher, staging=staging)
 
 
 async def _begin(kafka: Kafka, topic: str, start: str | datetime, partition: int) -> int | None:
@@ -186,35 +171,42 @@ async def _until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]])
             task.result()
 
 
-async def _reported(
-    settings: Settings, flow: Flow, stores: Mapping[str, Store], *, kafka: Kafka, sink: Sink
-) -> None:
-    store = stores[flow.pipeline.name]
-    reporter = RunReporter(flow.pipeline, store, sink, kafka=kafka, topics=settings.topics)
-    await reporter.run(partial(_topic_of_first, flow))
+async def _observe(settings: Settings, flow: Flow, *, kafka: Kafka, sink: Sink) -> None:
+    """Tell how far the store is: of runs that have ended, and of each partition."""
+    kept = open_kept(settings, flow.pipeline)
+    reporter = RunReporter(
+        flow.pipeline,
+        kept,
+        sink,
+        kafka=kafka,
+        topics=settings.topics,
+        judge=flow.staging.judge,
+    )
+    lag = _watch_lag(kafka, flow, kept, flow.pipeline.topic(settings.topics))
+    try:
+        await asyncio.gather(reporter.run(partial(_topic_of_first, flow)), lag)
+    finally:
+        kept.close()
 
 
 def _topic_of_first(flow: Flow) -> str | None:
     """The source's UUID, if we read its first partition."""
-    first = flow.sink.parts.get(0)
-    return first.topic_id if first and first.chain and not flow.broken else None
+    return None if flow.broken else flow.sink.topics.get(0)
 
 
-async def _watch_lag(kafka: Kafka, flow: Flow, settings: Settings) -> None:
+async def _watch_lag(kafka: Kafka, flow: Flow, kept: Kept, topic: str) -> None:
     """Tell how far the store is behind the source, of each partition that we have had.
 
     The store is asked, for a partition may be another process' by now.
     """
-    topic = flow.pipeline.topic(settings.topics)
     while True:
         try:
             ends = await end_offsets(kafka, topic)
-            for number, part in list(flow.sink.parts.items()):
-                part.end = ends.get(number, 0)
-                if part.chain is not None:
-                    stored = (await asyncio.to_thread(part.chain.end)).position
-                    lag = max(ends.get(number, 0) - (stored or 0), 0)
-                    LAG_RECORDS.labels(flow.pipeline.name, number).set(lag)
+            flow.ends.update(ends)
+            for number, topic_id in flow.sink.topics.items():
+                found = await asyncio.to_thread(kept.standings, topic_id, [number])
+                lag = max(ends.get(number, 0) - (found[number].position or 0), 0)
+                LAG_RECORDS.labels(flow.pipeline.name, number).set(lag)
         except CrawlstreamError as error:
             log.debug("read", outcome="lag_unknown", error=str(error))
         await asyncio.sleep(LAG_EVERY_S)

@@ -1,9 +1,9 @@
-"""Sizes and durations as people write them: a number, or a number and its unit."""
+"""Values of the file of the pipelines: read as people write them, or refused in a sentence."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from crawlstream.errors import ConfigError
@@ -12,6 +12,56 @@ _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _BYTES |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
+
+
+def known(table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """ConfigError for a key that nobody would read."""
+    for key in table:
+        if key not in names:
+            raise ConfigError(f"{where}: unknown key {key!r}; known: {', '.join(names)}")
+
+
+def table(value: Any, where: str) -> dict[str, Any]:
+    """A table; ConfigError."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: expected a table")
+    return value
+
+
+def text(value: Any, where: str) -> str:
+    """Text that is not empty; ConfigError."""
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{where}: expected text")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    """``true`` or ``false``; ConfigError."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where}: expected true or false")
+    return value
+
+
+def whole(least: int, most: int) -> Callable[[Any, str], int]:
+    """A reader of integers within bounds."""
+
+    def read_whole(value: Any, where: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ConfigError(f"{where}: expected an integer from {least} to {most}")
+        return value
+
+    return read_whole
+
+
+def one_of(words: Sequence[str]) -> Callable[[Any, str], str]:
+    """A reader of one of some words."""
+
+    def read_word(value: Any, where: str) -> str:
+        if value not in words:
+            raise ConfigError(f"{where}: expected one of {', '.join(words)}")
+        return str(value)
+
+    return read_word
 
 
 def read_bytes(value: Any, where: str, *, least: int) -> int:

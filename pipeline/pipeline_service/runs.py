@@ -3,7 +3,7 @@
 Whoever reads partition 0 of the source follows `<prefix>.events`. At an ending it notes where the
 source ends: every result of the run is before that, for results are acknowledged before their page
 is done. When the store has come past it in all partitions, their accounts are added up, told on
-`<prefix>.events`, and kept as ``_log/runs/<run>.json``. That is done at least once: two processes
+`<prefix>.events`, and kept as ``runs/<run>.json``. That is done at least once: two processes
 may do it, and write the same.
 """
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -25,18 +26,19 @@ from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import Topics
 from crawlstream.model.event import CrawlEvent, RunDelivered
-from crawlstream.store.store import Store
 from crawlstream.wire import events, jsontext
 from pipeline_service.account import Account, Tally, run_name, summed
-from pipeline_service.claims import Chain
 from pipeline_service.config import Pipeline
+from pipeline_service.metrics import begin_runs, forget_runs, note_run, note_waiting
+from pipeline_service.quality.expect import Judge
+from pipeline_service.sinks.door import Kept
 
 LOOK_EVERY_S = 2.0
 _AGAIN_S = 5.0
 _ENDINGS = ("crawl_finished", "crawl_stopped", "crawl_expired")
 _MOST_WAITING = 10_000
 """More, and endings are read no faster than one in a few seconds."""
-_PLACE = "_log/events.json"
+_PLACE = "events.json"
 _PLACE_EVERY_S = 30.0
 
 log = structlog.get_logger()
@@ -56,10 +58,19 @@ class RunReporter:
     """Follows the endings of runs for one pipeline."""
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, sink: Sink, *, kafka: Kafka, topics: Topics
+        self,
+        pipeline: Pipeline,
+        kept: Kept,
+        sink: Sink,
+        *,
+        kafka: Kafka,
+        topics: Topics,
+        judge: Judge,
     ) -> None:
+        """``judge`` says how good the items of a run are."""
         self._pipeline = pipeline
-        self._store = store
+        self._judge = judge
+        self._kept = kept
         self._sink = sink
         self._kafka = kafka
         self._topics = topics
@@ -67,6 +78,7 @@ class RunReporter:
         self._waiting: list[Waiting] = []
         self._next: dict[int, int] = {}
         self._kept_at = 0.0
+        self._began = 0.0
 
     async def run(self, topic_id: Callable[[], str | None]) -> None:
         """Follow for ever, while ``topic_id`` names the source: it is None without partition 0."""
@@ -80,6 +92,8 @@ class RunReporter:
 
     async def _follow(self, name: str, topic_id: Callable[[], str | None]) -> None:
         self._waiting.clear()
+        self._began = time.time()
+        begin_runs(self._pipeline.name)
         self._next = dict(await self._begin())
         reading = asyncio.create_task(self._read())
         try:
@@ -91,10 +105,11 @@ class RunReporter:
         finally:
             reading.cancel()
             await asyncio.wait([reading])
+            forget_runs(self._pipeline.name)
 
     async def _begin(self) -> Mapping[int, int]:
         """Where the one before has come to; else the beginning, or the end, as the pipeline."""
-        raw = await asyncio.to_thread(self._store.get, _PLACE)
+        raw = await asyncio.to_thread(self._kept.get, _PLACE)
         if raw is not None:
             try:
                 told = jsontext.loads(raw)
@@ -129,14 +144,15 @@ class RunReporter:
         """Report every run of which all is in the store, and note how far that is."""
         if self._waiting:
             numbers = {number for each in self._waiting for number in each.ends}
-            chains = {number: Chain(self._store, topic_id, number) for number in numbers}
-            found = {n: await asyncio.to_thread(chain.end) for n, chain in chains.items()}
+            found = await asyncio.to_thread(self._kept.standings, topic_id, numbers)
             whole = summed(end.account for end in found.values())
             done = {n: end.position or 0 for n, end in found.items()}
             for each in list(self._waiting):
                 if all(done[number] >= end for number, end in each.ends.items()):
                     await self._report(each.ending, whole)
                     self._waiting.remove(each)
+        ended = [each.ending.server_time for each in self._waiting]
+        note_waiting(self._pipeline.name, max(min(ended), self._began) if ended else None)
         if time.monotonic() - self._kept_at > _PLACE_EVERY_S:
             self._kept_at = time.monotonic()
             await self._keep_place()
@@ -146,13 +162,15 @@ class RunReporter:
         for each in self._waiting:
             number = each.record.partition
             place[number] = min(place.get(number, each.record.offset), each.record.offset)
-        await asyncio.to_thread(self._store.put, _PLACE, jsontext.dumps(place_record(place)))
+        await asyncio.to_thread(self._kept.put, _PLACE, jsontext.dumps(place_record(place)))
 
     async def _report(self, ending: CrawlEvent, whole: Account) -> None:
         name = run_name(ending.crawl, ending.run)
-        kept = f"_log/runs/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"
-        told = delivered(self._pipeline, ending, whole.runs.get(name, Tally()))
-        former = await asyncio.to_thread(self._store.get, kept)
+        name_kept = f"runs/{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.json"
+        tally = whole.runs.get(name, Tally())
+        quality = self._judge.record(tally.quality, pages=tally.wanted)
+        told = delivered(self._pipeline, ending, tally, quality)
+        former = await asyncio.to_thread(self._kept.get, name_kept)
         value = events.encode(told)
         if former is not None and former == events.encode(
             replace(told, server_time=_time_of(former))
@@ -160,18 +178,22 @@ class RunReporter:
             return
         key = f"{self._pipeline.name}:{self._pipeline.edition}:{name}".encode()
         await self._sink.send([Out(self._topics.events, value, key)])
-        await asyncio.to_thread(self._store.put, kept, value)
+        await asyncio.to_thread(self._kept.put, name_kept, value)
+        note_run(self._pipeline.name, quality, is_complete=told.is_complete)
         log.info(
             "report",
             pipeline=self._pipeline.name,
             crawlid=ending.crawl.crawlid,
             run=ending.run,
             complete=told.is_complete,
+            **{key: quality[key] for key in ("score", "ok") if key in quality},
         )
 
 
-def delivered(pipeline: Pipeline, ending: CrawlEvent, tally: Tally) -> RunDelivered:
-    """The account of a run."""
+def delivered(
+    pipeline: Pipeline, ending: CrawlEvent, tally: Tally, quality: Mapping[str, Any]
+) -> RunDelivered:
+    """The account of a run, and how good its items are."""
     return RunDelivered(
         crawl=ending.crawl,
         run=ending.run,
@@ -184,6 +206,7 @@ def delivered(pipeline: Pipeline, ending: CrawlEvent, tally: Tally) -> RunDelive
         delivered=tally.delivered,
         filtered=dict(tally.filtered),
         undelivered=tally.undelivered.total(),
+        quality=quality,
     )
 
 

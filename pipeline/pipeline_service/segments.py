@@ -7,20 +7,23 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from crawlstream.errors import ConfigError, Unavailable
+from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.files import Crawl, Writer, make_writer
 from crawlstream.keys import encode_id
 from crawlstream.model.delivered import Delivered
 from pipeline_service.account import Account
 from pipeline_service.config import FilesSink
-from pipeline_service.judging import UNREADABLE, Judged
+from pipeline_service.judging import Judged
 from pipeline_service.repeats import Repeats, short
+from pipeline_service.rows import Shape
 
 MOST_FILES = 64
 """Of a segment: one more value to partition by, and it is closed."""
@@ -92,8 +95,16 @@ class Segment:
     """Consecutive records of one partition, from ``start`` up to ``next``; for one thread."""
 
     def __init__(
-        self, start: int, *, sink: FilesSink, spool: Spool, known: Repeats, crawl: Crawl
+        self,
+        start: int,
+        *,
+        sink: FilesSink,
+        spool: Spool,
+        known: Repeats,
+        crawl: Crawl,
+        shape: Shape | None = None,
     ) -> None:
+        """``shape`` is of rows that are not the pages themselves."""
         self.start = self.next = start
         self.account = Account()
         self.first_ms = 0
@@ -102,9 +113,14 @@ class Segment:
         self._spool = spool
         self._known = known
         self._crawl = crawl
+        self._shape = shape
         self._files: dict[str, _Open] = {}
         self._ids: dict[bytes, None] = {}
         self._opened_at = time.monotonic()
+
+    def __contains__(self, name: bytes) -> bool:
+        """Whether a page has come before, in it or in those that are remembered."""
+        return name in self._known or name in self._ids
 
     @property
     def ids(self) -> bytes:
@@ -165,31 +181,36 @@ class Segment:
     def _add(self, judged: Judged) -> None:
         at_ms = judged.record.timestamp_ms
         self.first_ms = self.first_ms or at_ms
+        count = partial(self.account.count, judged.run, at_ms)
         if not judged.id:
-            self.account.count(judged.run, at_ms, "undelivered", UNREADABLE)
+            count("undelivered", judged.reason)
             return
+        # Whatever becomes of a page is remembered: done = read - repeats holds for each of a run.
         name = short(judged.id)
-        if name in self._known or name in self._ids:
-            self.account.count(judged.run, at_ms, "repeats")
+        if judged.is_repeat or name in self:
+            count("repeats")
             return
-        if judged.page is None:
-            self.account.count(judged.run, at_ms, "filtered", judged.filtered)
-        else:
-            self._write(judged.value, judged.page)
-            self.account.count(judged.run, at_ms, "delivered")
         self._ids[name] = None
+        if judged.page is not None:
+            self._write(judged.page, judged)
+            count("delivered", quality=judged.quality)
+        elif judged.reason:
+            count("undelivered", judged.reason, quality=judged.quality)
+        else:
+            count("filtered", judged.filtered, quality=judged.quality)
 
-    def _write(self, value: bytes, page: Delivered) -> None:
+    def _write(self, page: Delivered, judged: Judged) -> None:
         folder = folder_of(page, self._sink.partition_by)
         if folder not in self._files:
             path = self._spool.new_file()
             file = path.open("wb")
-            self._files[folder] = _Open(
-                path, file, make_writer(self._sink.format, file, self._crawl)
-            )
+            columns = COLUMNS if self._shape is None else self._shape.columns
+            writer = make_writer(self._sink.format, file, self._crawl, columns)
+            self._files[folder] = _Open(path, file, writer)
         opened = self._files[folder]
-        opened.writer.write(value, page)
-        opened.rows += 1
+        for value, row in written(judged, self._shape, self._sink.format):
+            opened.writer.write(value, row)
+            opened.rows += 1
 
     def _close(self, folder: str, opened: _Open) -> Written:
         opened.writer.close()
@@ -197,6 +218,16 @@ class Segment:
         with opened.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Written(folder, opened.path, opened.rows, opened.path.stat().st_size, digest)
+
+
+def written(judged: Judged, shape: Shape | None, which: str) -> Iterator[tuple[bytes, object]]:
+    """What a format takes of a page: its record, and what its columns are taken of."""
+    if judged.rows is None or shape is None:
+        yield judged.value, judged.page
+        return
+    for row in judged.rows:
+        # Formats with columns of their own do without the record, but for its size.
+        yield (shape.record(row) if which.startswith("jsonl") else row.value), row
 
 
 def folder_of(page: Delivered, partition_by: Sequence[str]) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlstream.bus.protocols import Sink
-from crawlstream.bus.records import Out, OutOfRange, Record, RecordTooLarge
+from crawlstream.bus.records import Out, OutOfRange, RecordTooLarge
 from crawlstream.model.event import Rejection, Undelivered
 from crawlstream.wire import undelivered
 from pipeline_service.config import Pipeline
-from pipeline_service.judging import UNREADABLE, Judged
+from pipeline_service.judging import Judged
 
 OUT_OF_RANGE = "out_of_range"
 
@@ -30,7 +30,7 @@ class UndeliveredPublisher:
 
     async def publish(self, judged: Sequence[Judged]) -> None:
         """Return when Kafka has all that are undelivered; KafkaUnavailable: repeat."""
-        outs = [self._out(each.record, each.problem) for each in judged if each.problem]
+        outs = [self._out(each) for each in judged if each.reason]
         if outs:
             await self._send(outs)
 
@@ -56,23 +56,30 @@ class UndeliveredPublisher:
         except RecordTooLarge as error:
             # The topic is narrower than ours are made: what it holds then is the reason alone.
             bare = [undelivered.decode(out.value) for out in error.records]
-            await self._sink.send([self._as_out(_emptied(each.rejection)) for each in bare])
-
-    def _out(self, record: Record, problem: str) -> Out:
-        return self._as_out(
-            Rejection(
-                reason=UNREADABLE,
-                errors=[problem],
-                raw=record.value,
-                topic=record.topic,
-                partition=record.partition,
-                offset=record.offset,
-                timestamp_ms=record.timestamp_ms,
+            await self._sink.send(
+                [
+                    self._as_out(_emptied(each.rejection), stage=each.stage, page_id=each.id)
+                    for each in bare
+                ]
             )
-        )
 
-    def _as_out(self, rejection: Rejection) -> Out:
-        told = Undelivered(self._pipeline.name, self._pipeline.edition, rejection)
+    def _out(self, judged: Judged) -> Out:
+        record = judged.record
+        rejection = Rejection(
+            reason=judged.reason,
+            errors=judged.errors,
+            raw=record.value,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+        )
+        return self._as_out(rejection, stage=judged.stage, page_id=judged.id)
+
+    def _as_out(self, rejection: Rejection, *, stage: str = "", page_id: str = "") -> Out:
+        told = Undelivered(
+            self._pipeline.name, self._pipeline.edition, rejection, stage=stage, id=page_id
+        )
         return Out(self._topic, undelivered.encode(told), told.name.encode())
 
 

@@ -41,6 +41,7 @@ def dead_letter(owed: OutboxRecord, hold: Hold, topics: Topics) -> Sequence[Out]
         depth=entry.depth,
         parent_url=entry.parent_url,
         uuid=hold.profile.uuid,
+        firing=owed.firing,
     )
     rejection = Rejection(
         reason=owed.reason,

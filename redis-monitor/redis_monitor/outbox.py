@@ -117,6 +117,7 @@ class OutboxPublisher:
             started_at=owed.started_at,
             counters=owed.counters,
             reasons=owed.reasons,
+            firing=owed.firing,
         )
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
         event = Out(self._topics.events, events.encode(ending), key)
@@ -130,6 +131,8 @@ class OutboxPublisher:
             state=_STATES[owed.kind],
             positions=owed.positions,
             remember=owed.remember,
+            firing=owed.firing if owed.seen else None,
+            seen=owed.seen,
         )
         return Out(self._topics.runs, runs.encode(mark), Topics.run_key(mark))
 

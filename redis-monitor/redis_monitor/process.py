@@ -51,8 +51,11 @@ from redis_monitor.notify.assembly import notifying
 from redis_monitor.notify.problems import Cluster
 from redis_monitor.outbox import OutboxPublisher
 from redis_monitor.periodic import PeriodicTask
+from redis_monitor.pool_sync import PoolSync
 from redis_monitor.schedules.duty import ScheduleDuty
+from redis_monitor.schedules.seeds import SeedReader
 from redis_monitor.shelving import Shelving
+from redis_monitor.table_sync import TableSync
 from redis_monitor.throttle_sync import ThrottleSync
 
 SHARED = (
@@ -107,13 +110,15 @@ async def run(settings: Settings) -> None:
         heartbeat = Heartbeat(resources.redis, resources.keys, process)
         await resources.frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
-        rules = _rules(resources)
+        pools = PoolSync(resources.frontier.pools, settings.zookeeper_hosts, settings.proxies_path)
+        rules = _rules(resources, pools)
         tasks = [
             _actions(resources),
             _outbox(resources),
             await stack.enter_async_context(_maintenance(resources)),
             await stack.enter_async_context(_shelving(resources)),
-            await stack.enter_async_context(_throttle_sync(rules)),
+            await stack.enter_async_context(_copying(pools)),
+            await stack.enter_async_context(_copying(rules)),
             _ledger_audit(resources),
             _cluster_metrics(resources, rules),
             _schedules(resources),
@@ -207,6 +212,7 @@ def _schedules(resources: Resources) -> PeriodicTask:
         incoming=resources.topics.incoming,
         name=resources.consumer,
         liveness=liveness,
+        reader=SeedReader(resources.settings.seed_stores),
     )
     return PeriodicTask(liveness, duty.step)
 
@@ -233,7 +239,7 @@ async def _shelving(resources: Resources) -> AsyncIterator[PeriodicTask]:
         await sleeper.stop()
 
 
-def _rules(resources: Resources) -> ThrottleSync:
+def _rules(resources: Resources, pools: PoolSync) -> ThrottleSync:
     settings = resources.settings
     watch = partial(
         ThrottleWatch,
@@ -244,9 +250,10 @@ def _rules(resources: Resources) -> ThrottleSync:
     return ThrottleSync(
         resources.frontier.rules,
         resources.editor,
-        lambda on_table: watch(on_table=on_table),
+        lambda on_table, on_alarm: watch(on_table=on_table, on_alarm=on_alarm),
         scope=settings.throttle_scope,
         on_copied=partial(_note_changes, resources),
+        before_first=pools.be_first,
     )
 
 
@@ -259,11 +266,11 @@ async def _note_changes(resources: Resources, before: ThrottleTable, after: Thro
 
 
 @asynccontextmanager
-async def _throttle_sync(rules: ThrottleSync) -> AsyncIterator[PeriodicTask]:
+async def _copying(table: TableSync[Any]) -> AsyncIterator[PeriodicTask]:
     try:
-        yield PeriodicTask(Liveness("rules"), rules.step)
+        yield PeriodicTask(Liveness(table.event), table.step)
     finally:
-        await rules.stop()
+        await table.stop()
 
 
 def _ledger_audit(resources: Resources) -> PeriodicTask:

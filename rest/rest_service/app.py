@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -23,16 +24,16 @@ from crawlstream.errors import (
 from rest_service import dashboard, v1
 from rest_service.dashboard import cluster as cluster_screens
 from rest_service.dashboard import crawls as crawl_screens
+from rest_service.dashboard import forms, reference
 from rest_service.dashboard import page as page_screens
 from rest_service.dashboard import pipelines as pipeline_screens
-from rest_service.dashboard import reference
 from rest_service.dashboard import rejected as rejected_screens
 from rest_service.dashboard import runs as run_screens
 from rest_service.dashboard import schedules as schedule_screens
 from rest_service.dashboard import search as search_screens
 from rest_service.dashboard import submit as submit_screens
 from rest_service.dashboard.render import render
-from rest_service.http.access import Keyring, RateLimiter
+from rest_service.http.access import Client, Keyring, RateLimiter, Role
 from rest_service.http.envelope import RequestRefused, failure
 from rest_service.http.gate import CLIENT, Gate
 from rest_service.http.head import Heads
@@ -61,6 +62,7 @@ _SCREENS = (
     schedule_screens,
     search_screens,
     submit_screens,
+    forms,
     reference,
 )
 _NAMES_OF_ROUTES = {("path", "name"), ("path", "verb")}
@@ -95,6 +97,7 @@ def make_app(service: Service) -> ASGIApp:
         keyring=Keyring(settings.api_keys),
         limiter=RateLimiter(settings.rest_rate),
         max_body_bytes=settings.rest_max_body_bytes,
+        refuse=_refuse,
     )
 
 
@@ -165,16 +168,23 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
 async def _on_ours(request: Request, error: Exception) -> Response:
     """Our own errors, each by its leaf of the tree; a page for a browser on a page."""
     assert isinstance(error, CrawlstreamError)
-    refused = _refusal_of(error)
-    if wants_html(request):
-        return render(
-            "problem.html",
-            client=request.scope[CLIENT],
-            status=refused.status,
-            code=refused.status,
-            message=str(refused),
-        )
-    return failure(refused)
+    return _refuse(request, _refusal_of(error))
+
+
+def _refuse(request: Request, refused: RequestRefused) -> Response:
+    """A refusal as a page for a browser on a page, or as JSON."""
+    if not wants_html(request):
+        return failure(refused)
+    details: Any = refused.details
+    first = " ".join(filter(None, [str(refused), details.get("cause")]))
+    return render(
+        "problem.html",
+        client=request.scope.get(CLIENT) or Client("anybody", Role.ANYONE),
+        status=refused.status,
+        code=refused.status,
+        message="\n".join([first, *details.get("errors", ())]),
+        is_unknown=details.get("code") == "unknown_crawl",
+    )
 
 
 def _refusal_of(error: CrawlstreamError) -> RequestRefused:

@@ -106,7 +106,8 @@ TEXTS = {
     "count": "count(c, outcome, pages)",
     "store": "redis.call('HSET', K.holds(worker), unpack(fields))",
     "find": "local token, text = tokens[i], texts[i]",
-    "tell": "owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name) })",
+    "tell": "owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name),\n"
+    "      seen = seen_of(crawl.occasion) })",
 }
 """What is rewritten, each in one place of the Lua."""
 

@@ -11,7 +11,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,13 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.records import Batch
 from crawlstream.wire import jsontext
 from pipeline_service.claims import Chain, Claim
-from pipeline_service.config import Pipeline
 from pipeline_service.files_sink import FilesSink, Part
 from pipeline_service.judging import Judged
 from pipeline_service.segments import Segment
 from support.pipelines import writer
 from support.pipelines.results import record
 
-_values, _pipeline = writer.values, writer.pipeline
+_values = writer.values
 _write, _load, _finish, _add = (
     FilesSink.write, FilesSink._load, FilesSink._finish, Segment._add,
 )  # fmt: skip
@@ -35,11 +33,6 @@ _write, _load, _finish, _add = (
 def values() -> Sequence[bytes]:
     """Of the records of the topic: one has a NUL, which is a page like any other."""
     return [*_values(), record(700, body=b"<p>\0</p>")]
-
-
-def _in_segments(url: str, which: str) -> Pipeline:
-    asked = _pipeline(url, which)
-    return replace(asked, sink=replace(asked.sink, max_records=int(os.environ["SEGMENT"])))
 
 
 def _noted() -> Path:
@@ -100,7 +93,10 @@ BREAKS: Mapping[str, Callable[[], None]] = {
 
 if __name__ == "__main__":
     setattr(writer, "values", values)  # noqa: B010
-    setattr(writer, "pipeline", _in_segments)  # noqa: B010
     if name := os.environ.get("BREAK"):
         BREAKS[name]()
-    asyncio.run(writer.write(sys.argv[1], sys.argv[2], Path(os.environ["SPOOL"])))
+    asked = writer.pipeline(
+        f'kind = "files", path = "{sys.argv[1]}", format = "{sys.argv[2]}", max_age = 3600,'
+        f" max_records = {os.environ['SEGMENT']}"
+    )
+    asyncio.run(writer.write(asked, Path(os.environ["SPOOL"])))

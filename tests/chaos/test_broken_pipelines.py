@@ -56,7 +56,7 @@ def broken_laws(folder: Path) -> set[str]:
         if v is not None
     ]
     places = [f"t-0-{n}" for n, value in enumerate(told) if value is None]
-    reader = StoreReader("p", folder / "out", statuses=range(200, 201))
+    reader = StoreReader("p", folder / "out" / "p" / "edition=1", statuses=range(200, 201))
     facts = Facts(
         fed=[FedCrawl(crawlid="job", delivered={})],
         records=pages,

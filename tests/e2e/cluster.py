@@ -51,21 +51,32 @@ class Cluster:
         self.local.stop()
 
     async def run(
-        self, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 60
+        self,
+        *arguments: str,
+        extra: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        timeout_s: float = 60,
     ) -> Done:
         """Run ``crawlstream …`` as a person in another terminal would, to its end."""
-        async with self.begun(*arguments, extra=extra) as process, asyncio.timeout(timeout_s):
+        async with (
+            self.begun(*arguments, extra=extra, folder=folder) as process,
+            asyncio.timeout(timeout_s),
+        ):
             out, err = await process.communicate()
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
 
     @asynccontextmanager
     async def begun(
-        self, *arguments: str, extra: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        extra: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Begin to run ``crawlstream …``; it does not outlive the block."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "crawlstream.cli", *arguments),
+            cwd=folder,
             env={**self.environment, **(extra or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

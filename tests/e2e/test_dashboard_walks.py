@@ -60,7 +60,7 @@ async def test_a_person_finds_a_way_on_every_screen(
 async def _feed_a_bad_file(screens: Screens) -> None:
     await screens.open("/ui/submit")
     await screens.tab.run(_CHOOSE % json.dumps(_ROWS))
-    await screens.reads("row 2: ", "maxdepth", selector="[data-upload] [data-problems]")
+    await screens.reads("row 2: ", "maxdepth", selector="[data-file] [data-problems]")
     await screens.reads("walks,file,ftp://x", selector="[data-preview]")
     await screens.suits_everybody()
 

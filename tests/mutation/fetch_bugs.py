@@ -18,14 +18,14 @@ FETCH_BUGS = {
     ),
     "libcurl looks up names itself": Bug(
         module="crawling.client.http_client",
-        right="pinned = [] if is_literal else [_pin(host, port, addresses)]",
-        wrong="pinned = []",
+        right="return [pin(self.host, self.port, self.addresses)] if is_name else []",
+        wrong="return []",
         test=_CLIENT + "next_address",
     ),
     "an address that was pinned once is used for ever": Bug(
         module="crawling.client.http_client",
-        right="transfer.curl.setopt(pycurl.RESOLVE, pinned)",
-        wrong='transfer.curl.setopt(pycurl.RESOLVE, vars(self).setdefault("pinned", pinned))',
+        right="transfer.curl.setopt(pycurl.RESOLVE, pins)",
+        wrong='transfer.curl.setopt(pycurl.RESOLVE, vars(self).setdefault("pinned", pins))',
         test=_CLIENT + "vetted_last",
         red_by=("AddressRefused",),  # libcurl was led to the old one
     ),
@@ -106,7 +106,7 @@ FETCH_BUGS = {
     ),
     "what is promised to be too large is begun": Bug(
         module="crawling.client.http_client",
-        right="        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)\n",
+        right="        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, self._most_of(ask))\n",
         wrong="",
         test=_CLIENT + "on_for_ever",
     ),
@@ -197,8 +197,8 @@ FETCH_BUGS = {
     ),
     "a further attempt meets the same client": Bug(
         module="crawling.runtime.way",
-        right="return None if page.hold.retries else self._lane",
-        wrong="return self._lane",
+        right="if page.hold.retries and not self._routes.is_proxied(",
+        wrong="if page.hold.retries > 99 and not self._routes.is_proxied(",
         test=_LANE + "further_attempts",
     ),
     "a spider ends its process": Bug(

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from mutation.bug import Bug
+from mutation.egress_bugs import EGRESS_BUGS
 from mutation.fetch_bugs import FETCH_BUGS
 from mutation.planted import RED_BY
+from mutation.stage_bugs import STAGE_BUGS
 
 TESTS = Path(__file__).parent.parent
 
@@ -397,6 +399,18 @@ BUGS = FETCH_BUGS | {
         wrong="if False:",
         test="unit/rest/test_access.py::applications",
     ),
+    "a form may do what its route may not": Bug(
+        module="rest_service.http.access",
+        right="    path = path.removeprefix(FORMS)\n    return _NEEDED",
+        wrong="    if path.startswith(FORMS):\n        return Role.READ\n    return _NEEDED",
+        test="unit/rest/test_access.py::each_role",
+    ),
+    "lines of a log are for everybody": Bug(
+        module="crawlstream.wire.views",
+        right='    del told["pipelines"], told["activity"]["tail"]',
+        wrong='    del told["pipelines"]',
+        test="unit/wire/test_views.py::process",
+    ),
     "a role may do what the next one may": Bug(
         module="rest_service.http.gate",
         right="if client.role < needed:",
@@ -416,6 +430,7 @@ BUGS = FETCH_BUGS | {
         test="unit/rest/test_keys.py::tells_nothing or secret",
     ),
 }
+BUGS |= STAGE_BUGS | EGRESS_BUGS
 
 
 @pytest.fixture(scope="module")

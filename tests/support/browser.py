@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawlstream.local.tether import die_with_parent
 from crawlstream.tasks import beside
+from crawlstream.tether import die_with_parent
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ANSWER_S = 60
@@ -53,6 +53,7 @@ class Tab:
         """What ``alert`` and its kin have said."""
         self._loaded: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         """By the name that each loading of a document has."""
+        self._next_load = asyncio.Event()
 
     async def call(self, method: str, **parameters: object) -> Any:
         """One command of the protocol, about this page."""
@@ -72,6 +73,13 @@ class Tab:
         )
         assert "exceptionDetails" not in answer, (script, answer["exceptionDetails"])
         return answer["result"].get("value")
+
+    async def leave(self, script: str) -> None:
+        """Run what leads to another page, and wait until that one is loaded."""
+        self._next_load.clear()
+        await self.run(script)
+        async with asyncio.timeout(_ANSWER_S):
+            await self._next_load.wait()
 
     async def text(self, selector: str = "body") -> str:
         """What a person reads in the first element that fits; "" without one."""
@@ -110,6 +118,7 @@ class Tab:
         match method:
             case "Page.lifecycleEvent" if told["name"] == "load":
                 self._loaded[told["loaderId"]].set()
+                self._next_load.set()
             case "Page.javascriptDialogOpening":
                 self.dialogs.append(told["message"])
                 self._browser.say("Page.handleJavaScriptDialog", {"accept": False}, self._session)

@@ -26,7 +26,9 @@ from crawling.page.flight_recorder import Recorder
 from crawling.page.request import PAGE, to_scrapy
 from crawling.response.charset import with_charset
 from crawling.response.redirects import redirect_of
+from crawling.spiders.base import ClusterSpider
 from crawling.spiders.link import LinkSpider
+from crawling.spiders.sitemap import SitemapSpider
 from crawlstream.model.crawl import Profile
 from crawlstream.model.result import CrawlResult
 from crawlstream.wire.results import encode_and_tell
@@ -48,6 +50,7 @@ class DearPage:
     profile: Mapping[str, Any] = field(default_factory=dict)
     url: str = URL
     status: int = 200
+    spider: type[ClusterSpider] = LinkSpider
 
 
 def _many(template: str, start: str = "", size: int = MOST) -> bytes:
@@ -178,9 +181,62 @@ def _bodies() -> dict[str, DearPage]:
     }
 
 
+def _sitemaps() -> dict[str, DearPage]:
+    url = "<url><loc>http://a.example/some/folder/page-{0}.html</loc><lastmod>{1}</lastmod></url>"
+    whole = "<urlset>" + "".join(url.format(n, "2026-11-22") for n in range(60_000))
+    alternates = "<a/>" * 15
+    hosts = "".join(f"<url><loc>http://h{n}.example/</loc></url>" for n in range(60_000))
+    rows = "".join(f"<url><loc>/{n}</loc>{alternates}</url>" for n in range(60_000))
+    long_ones = "".join(f"<url><loc>/{n}/{'x' * 1000}</loc></url>" for n in range(40_000))
+    feed = "".join(f"<item><link>/{n}</link><title>{'é' * 600}" for n in range(40_000))
+    entities = "".join(f'<!ENTITY e{n} "&e{n - 1};&e{n - 1};">' for n in range(1, 40))
+    bodies = {
+        "sitemap": whole.encode(),
+        "sitemap of hosts": ("<urlset>" + hosts).encode(),
+        "sitemap of relatives": ("<urlset>" + rows).encode(),
+        "sitemap of long addresses": ("<urlset>" + long_ones).encode(),
+        "sitemap of spaces": b"<urlset>" + b" " * (60 * MIB),
+        "sitemap of elements": b"<urlset>" + b"<a/>" * (2 * MIB),
+        "sitemap of ampersands": b"<urlset><url><loc>" + b"&" * (3 * MIB),
+        "sitemap of entities": f"<!DOCTYPE u [<!ENTITY e0 'x'>{entities}]><u>&e39;".encode(),
+        "sitemap of one text": b"<urlset><url><loc>http://" + b"x" * (20 * MIB),
+        "sitemap of one element": b"<urlset><url " + b"x" * (20 * MIB),
+        "sitemap of attributes": b"<urlset><url " + b"".join(b"a%d='' " % n for n in range(10**5)),
+        "sitemap of comments": b"<urlset>" + b"<!-- -->" * (2 * MIB),
+        "sitemap of depth": b"<urlset>" + b"<url>" * MIB,
+        "sitemap of ends": b"<urlset>" + b"</url>" * (2 * MIB),
+        "sitemap of names": b"<urlset>" + b"".join(b"<a%d/>" % n for n in range(800_000)),
+        "sitemap of spaces of names": b"<urlset>" + b'<x xmlns:n="u">' * (MIB // 2),
+        "sitemap of characters": b"<urlset><url><loc>" + b"&#65;" * (2 * MIB),
+        "sitemap of CDATA": b"<urlset><url><loc>" + b"<![CDATA[]]>" * MIB,
+        "sitemap of instructions": b"<urlset>" + b"<?a?>" * (2 * MIB),
+        "sitemap in sitemap": gzip.compress(gzip.compress(whole.encode())),
+        "sitemap of dates": _many(
+            "<url><loc>/{}</loc><lastmod>" + "1 " * 2000, "<urlset>", 10 * MIB
+        ),
+        "sitemap of nothing": bytes(49 * MIB),
+        "index": b"<sitemapindex>" + b"<sitemap><loc>/x</loc></sitemap>" * 60_000,
+        "feed": ("<rss><channel>" + feed).encode(),
+    }
+    kind = {"Content-Type": "application/gzip"}
+    packed = {
+        name: DearPage(gzip.compress(body, 1), kind, spider=SitemapSpider)
+        for name, body in bodies.items()
+    }
+    robots = b"".join(b"sitemap:/%d\n" % n for n in range(200_000))
+    plain = {"Content-Type": "text/plain"}
+    lines = DearPage(robots, plain, url="http://a.example/robots.txt", spider=SitemapSpider)
+    half = replace(packed["sitemap"], body=packed["sitemap"].body[:100_000])
+    names = tuple(f"n{number}.b.example" for number in range(1000))
+    texts = tuple(f"(?:{'ab?' * 300}|x{number})" for number in range(100))
+    rules = {"allow_regex": texts, "allowed_domains": names}
+    ruled = replace(packed["sitemap"], profile=rules)
+    return {**packed, "robots": lines, "half a sitemap": half, "a sitemap's rules": ruled}
+
+
 def dear_pages() -> Mapping[str, DearPage]:
     """All of them, by name."""
-    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **_bodies()}
+    pages = {**_markup(), **_bases(), **_rules(), **_heads(), **_bodies(), **_sitemaps()}
     return {name: replace(dear, body=dear.body[:MOST]) for name, dear in pages.items()}
 
 
@@ -204,19 +260,21 @@ async def _handle(dear: DearPage, folder: Path) -> str:
     response: Any = with_charset(plain)
     if redirect_of(page, response, 100) is not None:
         return "redirected"
-    return _parse(page, request, response)
+    return _parse(dear.spider, page, request, response)
 
 
 def _headers(dear: DearPage) -> Any:
     return Response(dear.url, headers={"Content-Type": "text/html", **dear.headers}).headers
 
 
-def _parse(page: Any, request: Request, response: Response) -> str:
+def _parse(spider: type[ClusterSpider], page: Any, request: Request, response: Response) -> str:
     children = Children(page, Traps(20, 3))
     assert request.meta[PAGE] is page
-    for each in LinkSpider().parse(response):
-        if isinstance(each, Outlinks):
-            children.follow(each.urls, response)
+    for each in spider().parse(response):
+        if isinstance(each, Outlinks) and each.versions:
+            children.follow_versions(each, response)
+        elif isinstance(each, Outlinks):
+            children.follow(each.urls, response, spiderid=each.spiderid)
         elif isinstance(each, CrawlResult):
             encode_and_tell(each)
     assert children.groups is not None

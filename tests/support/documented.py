@@ -24,16 +24,26 @@ def write_example_project(folder: Path) -> None:
 
 def install_example_plugin(site: Path) -> None:
     """Install the example of ``docs/plugins.md`` into a folder, as pip would, its tests beside."""
-    page = (DOCS / "plugins.md").read_text()
-    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    points = tomllib.loads(toml)["project"]["entry-points"]
-    info = site / "pinger-1.dist-info"
+    _install("plugins.md", site)
+
+
+def install_example_sink(site: Path) -> None:
+    """The same of the example of ``docs/sinks.md``."""
+    _install("sinks.md", site)
+
+
+def _install(page: str, site: Path) -> None:
+    text = (DOCS / page).read_text()
+    toml = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]
+    project = tomllib.loads(toml)["project"]
+    name, points = project["name"], project["entry-points"]
+    info = site / f"{name}-1.dist-info"
     info.mkdir(parents=True)
-    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        named = re.match(r'"""((?:test_)?pinger\.py)', code)
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        named = re.match(rf'"""((?:test_)?{name}\.py)', code)
         assert named, code
         (site / named[1]).write_text(code)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pinger\nVersion: 1\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
     lines = [
         f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
         for group, entries in points.items()

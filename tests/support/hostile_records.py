@@ -213,6 +213,7 @@ def _wrong_types() -> Iterator[Hostile]:
         (("headers", "cookies"), _NO_PAIRS),
         (("attrs",), ("a", 1, True, [], [{}])),
         (("obey_robots",), ("true", 1, 0, [], {})),
+        (("proxy",), ("", 1, True, [], {}, "a b", "http://h:1", "a" * 65)),
         (("uuid",), ("", 1, True, [], {})),
         ((*_TEXT_FIELDS, "priority", "maxdepth", "expires"), (None,)),
     )

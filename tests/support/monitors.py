@@ -14,15 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 from kafka.admin import ConfigResource, KafkaAdminClient
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import Program, RunningServer
+from crawlstream.chaos.processes import Crawler, Program, RunningServer
 from crawlstream.keys import FrontierKeys, Topics
+from support.bus.values import values_of
 
 _TIMEOUT_S = 60
 
@@ -113,19 +114,7 @@ class MonitorCluster:
 
     def read_all(self, topic: str) -> list[bytes]:
         """Every record of a topic so far."""
-        consumer = KafkaConsumer(bootstrap_servers=self.kafka_hosts, enable_auto_commit=False)
-        try:
-            numbers = consumer.partitions_for_topic(topic) or ()
-            partitions = [TopicPartition(topic, number) for number in numbers]
-            consumer.assign(partitions)
-            consumer.seek_to_beginning(*partitions)
-            ends, values = consumer.end_offsets(partitions), []
-            while any(consumer.position(one) < ends[one] for one in partitions):
-                polled = consumer.poll(timeout_ms=200)
-                values += [record.value for records in polled.values() for record in records]
-            return values
-        finally:
-            consumer.close()
+        return values_of(self.kafka_hosts, topic)
 
     def settings(self) -> Settings:
         """What its processes are told."""
@@ -147,6 +136,18 @@ class MonitorCluster:
         """Run a redis-monitor for the length of the block."""
         with self._running("redis_monitor", env=env) as process:
             yield process
+
+    @contextmanager
+    def crawler(self, spider: str, **env: str) -> Iterator[Crawler]:
+        """Run a crawler for the length of the block; it visits this machine only."""
+        local = {
+            "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
+            "CRAWLSTREAM_HOME": str(self._home),
+            "ROBOTSTXT_OBEY": "false",
+        }
+        crawler = Crawler(spider, {**self._env, **local, **env}, self._home / f"{spider}.log")
+        with crawler.running():
+            yield crawler
 
     @contextmanager
     def _running(

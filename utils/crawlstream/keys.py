@@ -93,6 +93,14 @@ class FrontierKeys:
         """The throttle table as it was copied."""
         return self.tag + "table"
 
+    def proxies(self) -> str:
+        """The proxy pools as they were copied."""
+        return self.tag + "proxies"
+
+    def unserved(self, pool: str, domain: str) -> str:
+        """Since when no proxy of a pool has come through to a domain, epoch seconds."""
+        return f"{self.tag}unserved:{pool}:{domain}"
+
     def names(self) -> str:
         """Crawls that are remembered, by name."""
         return self.tag + "names"
@@ -137,6 +145,10 @@ class FrontierKeys:
     def process(self, name: str) -> str:
         """Heartbeat of one process."""
         return f"{self.tag}process:{name}"
+
+    def wishes(self, name: str) -> str:
+        """What people ask of one process."""
+        return f"{self.tag}wishes:{name}"
 
     def processes(self) -> str:
         """Index of the processes that send heartbeats, by time of the last one."""
@@ -202,6 +214,11 @@ class Topics:
     def schedules(self) -> str:
         """Schedules and how far each has come, for a Redis that was lost; compacted."""
         return f"{self.prefix}.schedules"
+
+    @property
+    def pipelines(self) -> str:
+        """How far pipelines are whose sink is a topic; compacted, made with the first of them."""
+        return f"{self.prefix}.pipelines"
 
     @property
     def overflow(self) -> str:

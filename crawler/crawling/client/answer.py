@@ -27,7 +27,10 @@ _KINDS_REMEMBERED = 4096
 def response_of(
     request: Request, head: Sequence[bytes], body: bytes, address: str, *, flags: list[str]
 ) -> Response:
-    """The response; TransferFailed if its head is none."""
+    """The response; TransferFailed if its head is none.
+
+    ``address`` is that of the server; "": nobody knows.
+    """
     version, status = _status(head[0])
     headers = _headers(request, status, head)
     url = request.url.partition("#")[0]
@@ -37,7 +40,7 @@ def response_of(
         headers=headers,
         body=body,
         flags=flags,
-        ip_address=_address(address),
+        ip_address=_address(address) if address else None,
         protocol=version,
     )
 

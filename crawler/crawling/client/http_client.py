@@ -1,6 +1,7 @@
 """From a request to its response: what :mod:`crawling.engine.download_handler` is to Scrapy.
 
 The same gate in the same order: paid for, allowed to go there, in time; and the same is told of it.
+Pages of a pool leave through one of its proxies, and no other way.
 """
 
 from __future__ import annotations
@@ -8,32 +9,39 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Collection
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pycurl
 from scrapy import Request
-from scrapy.exceptions import DownloadTimeoutError
+from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError
 from scrapy.http import Response
 
 from crawling.client.answer import download_latency, response_of
+from crawling.client.ask import pin, place_of, write
 from crawling.client.clock import Clock
-from crawling.client.multi import Multi
-from crawling.client.transfer import Transfer
-from crawling.failures import TransferFailed
+from crawling.client.line import Line, ProxyLines
+from crawling.client.proxied import (
+    ProxiedTransfer,
+    ProxyTrouble,
+    blame_in,
+    is_absolute,
+    straight_to,
+)
+from crawling.client.transfer import Progress, Transfer
+from crawling.egress.blame import Blame
+from crawling.egress.routes import TRY_AGAIN_MS, NoProxy, Route, Routes
+from crawling.failures import PathFailed, TransferFailed
 from crawling.lease.holds import Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver, literal
 from crawling.net.connections import allow_files
 from crawling.page.page import Page
 from crawling.response.site_feedback import reported
-from crawlstream.boot.addresses import Address
+from crawlstream.boot.addresses import Address, AddressRefused
+from crawlstream.model.egress.pools import Pool
 
-_PORTS = {"http": 80, "https": 443}
-_HOSTS_REMEMBERED = 10_000
-_SPARE = 64
-"""Handles that are kept for the next requests."""
 _USUAL_CERTIFICATES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -41,6 +49,22 @@ _USUAL_CERTIFICATES = (
     "/etc/ssl/cert.pem",
 )
 """Of Debian, Red Hat, SUSE and macOS, where OpenSSL itself knows of none."""
+
+
+class _Ask(NamedTuple):
+    """A request, and where it may go."""
+
+    request: Request
+    page: Page
+    host: str
+    port: int
+    addresses: Sequence[Address]
+    """Of the site, vetted."""
+
+    def pins(self) -> list[str]:
+        """For libcurl's memory of names."""
+        is_name = literal(self.host) is None
+        return [pin(self.host, self.port, self.addresses)] if is_name else []
 
 
 class HttpClient:
@@ -56,8 +80,12 @@ class HttpClient:
         verifies: bool | None,
         bind: tuple[str, int] | None = None,
         fails_on_data_loss: bool = True,
+        routes: Routes | None = None,
     ) -> None:
-        """``timeout_s`` and ``most_bytes`` hold where a request's meta says nothing else."""
+        """``timeout_s`` and ``most_bytes`` hold where a request's meta says nothing else.
+
+        ``routes`` chooses proxies; None: all pages leave directly.
+        """
         self._holds = holds
         self._resolver = resolver
         self._timeout_s = timeout_s
@@ -66,48 +94,140 @@ class HttpClient:
         self._bind = bind
         self._fails_on_data_loss = fails_on_data_loss
         self._loop = asyncio.get_running_loop()
-        self._multi = Multi(self._loop, allow_files())
-        self._spare: list[Transfer] = []
         self._certificates = _certificates()
+        self._direct = Line(self._loop, self._new, most_kept=allow_files())
+        self._by_proxy = ProxyLines(self._loop, self._new_by)
+        self._routes = routes
 
     async def fetch(self, request: Request, page: Page) -> Response:
         """Send one request; GrantExpired, AddressRefused, or why no response came."""
         self._holds.set_out(page)
-        host, port = _place_of(request.url)
+        host, port = place_of(request.url)
+        pool = await self._routes.pool_for(page, host, port) if self._routes else None
         addresses = self._resolver.known(host, port)
         if addresses is None:
             addresses = await self._resolver.resolve(host, port)
-        return await reported(self._sent(request, page, addresses), page, self._holds)
+        ask = _Ask(request, page, host, port, addresses)
+        download = self._send(ask) if pool is None else self._through(pool, ask)
+        return await reported(download, page, self._holds)
 
-    async def _sent(self, request: Request, page: Page, addresses: Collection[Address]) -> Response:
-        transfer = self._spare.pop() if self._spare else self._new()
+    async def fetch_by(self, route: Route, request: Request, page: Page) -> Response:
+        """Send one request through this proxy; ProxyTrouble says whose failure it was."""
+        self._holds.set_out(page)
+        host, port = place_of(request.url)
+        addresses = await self._resolver.resolve(host, port)
+        return await self._send_by(route, _Ask(request, page, host, port, addresses))
+
+    async def _through(self, pool: Pool, ask: _Ask) -> Response:
+        """Send it through one proxy or another; NoProxy if none will do."""
+        try:
+            return await self._try(pool, ask)
+        except NoProxy as error:
+            assert self._routes is not None
+            if not await self._routes.patience.is_over(pool.name, ask.page.hold.domain):
+                raise
+            words = f"{error}, for longer than MAX_WAIT"
+        raise PathFailed("no_proxy", words, is_silent=False)
+
+    async def _try(self, pool: Pool, ask: _Ask) -> Response:
+        assert self._routes is not None
+        for route in self._routes.choices(pool, ask.page):
+            if route is None:
+                return await self._send(ask)
+            try:
+                with self._routes.using(route):
+                    response = await self._send_by(route, ask)
+            except ProxyTrouble as trouble:
+                self._tell(route, ask.page, trouble)
+            else:
+                self._routes.answered(route, ask.page, response.status)
+                return response
+        raise NoProxy(f"pool {pool.name}: nothing was chosen", TRY_AGAIN_MS)
+
+    def _tell(self, route: Route, page: Page, trouble: ProxyTrouble) -> None:
+        """Note whose failure it was; return if another proxy may be tried, raise if not."""
+        assert self._routes is not None
+        is_silent = self._routes.failed(route, page, trouble.blame)
+        words = f"proxy {route.proxy.id}: {trouble}"
+        if trouble.blame.is_proxys:
+            if not page.phase.is_unsent:
+                raise NoProxy(words, TRY_AGAIN_MS)
+            return
+        if trouble.blame is Blame.TLS:
+            raise TransferFailed(trouble.reason, words)
+        raise PathFailed(trouble.reason, words, is_silent=is_silent)
+
+    async def _send_by(self, route: Route, ask: _Ask) -> Response:
+        """Send it through one proxy; ProxyTrouble says whose failure it was."""
+        host, port = route.proxy.host, route.proxy.port
+        try:
+            addresses = await self._resolver.resolve_proxy(host)
+        except (AddressRefused, CannotResolveHostError) as error:
+            raise ProxyTrouble(Blame.PROXY, str(error)) from error
+        transfer = (line := self._by_proxy.line(route)).take()
         is_plain = False
         try:
-            is_plain = self._prepare(transfer, request, page, addresses)
-            self._start_clock(transfer, request)
-            is_lossy = await self._run(transfer, request)
-            return self._answer(transfer, request, page, is_lossy=is_lossy)
+            is_literal = literal(host) is not None
+            transfer.begin(ask.page, addresses, most=self._most_of(ask), is_literal=is_literal)
+            pins = [*ask.pins(), *([] if is_literal else [pin(host, port, addresses)])]
+            if route.pool.dns == "local" and route.proxy.scheme != "socks5":
+                direct = straight_to(ask.host, ask.port, ask.addresses)
+                transfer.curl.setopt(pycurl.CONNECT_TO, [direct])
+            is_whole = is_absolute(route, ask.request.url)
+            # Many proxies close behind the answer, and a request on a dead connection is lost.
+            transfer.curl.setopt(pycurl.FORBID_REUSE, int(is_whole))
+            is_plain = self._prepare(transfer, ask, pins, is_absolute=is_whole)
+            response = await self._download(line, transfer, ask, is_proxied=True)
+            blame = blame_in(response.status, response.headers) if is_whole else None
+            if blame:
+                raise ProxyTrouble(blame, f"the proxy answered {response.status}")
+            return response
         finally:
-            self._keep(transfer, is_plain=is_plain)
+            line.keep(transfer, is_plain=is_plain)
+
+    async def _send(self, ask: _Ask) -> Response:
+        """Send it directly."""
+        transfer = self._direct.take()
+        is_plain = False
+        try:
+            is_literal = literal(ask.host) is not None
+            transfer.begin(ask.page, ask.addresses, most=self._most_of(ask), is_literal=is_literal)
+            is_plain = self._prepare(transfer, ask, ask.pins())
+            return await self._download(self._direct, transfer, ask)
+        finally:
+            self._direct.keep(transfer, is_plain=is_plain)
+
+    def _most_of(self, ask: _Ask) -> int:
+        most: int = ask.request.meta.get("download_maxsize", self._most_bytes)
+        return most
 
     def _prepare(
-        self, transfer: Transfer, request: Request, page: Page, addresses: Collection[Address]
+        self, transfer: Transfer, ask: _Ask, pins: list[str], *, is_absolute: bool = False
     ) -> bool:
         """Tell libcurl all of a request; whether its handle may be used again."""
-        host, port = _place_of(request.url)
-        most = request.meta.get("download_maxsize", self._most_bytes)
-        is_literal = literal(host) is not None
-        transfer.begin(page, addresses, most=most, is_literal=is_literal)
-        transfer.verify(trust.must_prove(request, page.hold, self._verifies))
-        pinned = [] if is_literal else [_pin(host, port, addresses)]
-        transfer.curl.setopt(pycurl.RESOLVE, pinned)
-        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, most)
-        return _write(transfer.curl, request)
+        transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
+        transfer.curl.setopt(pycurl.RESOLVE, pins)
+        transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, self._most_of(ask))
+        return write(transfer.curl, ask.request, is_absolute=is_absolute)
 
-    async def _run(self, transfer: Transfer, request: Request) -> bool:
+    async def _download(
+        self, line: Line, transfer: Transfer, ask: _Ask, *, is_proxied: bool = False
+    ) -> Response:
+        self._start_clock(transfer, ask.request)
+        failure: Exception | None = None
+        try:
+            is_lossy = await self._run(line, transfer, ask.request)
+            return self._answer(transfer, ask, is_lossy=is_lossy, is_proxied=is_proxied)
+        except Exception as error:
+            failure = transfer.blamed(error)
+            if failure is error:
+                raise
+        raise failure
+
+    async def _run(self, line: Line, transfer: Transfer, request: Request) -> bool:
         """Whether there was an end before the response was complete, and that is taken as well."""
         try:
-            await self._multi.run(transfer)
+            await line.multi.run(transfer)
         except TransferFailed as error:
             fails = request.meta.get("download_fail_on_dataloss", self._fails_on_data_loss)
             if fails or not transfer.has_head or error.reason != "connection_lost":
@@ -125,96 +245,42 @@ class HttpClient:
         transfer.clock = Clock(self._loop, timeout_s, end)
 
     def _answer(
-        self, transfer: Transfer, request: Request, page: Page, *, is_lossy: bool
+        self, transfer: Transfer, ask: _Ask, *, is_lossy: bool, is_proxied: bool
     ) -> Response:
+        request = ask.request
         if not transfer.is_paid:
             raise RuntimeError(f"libcurl has sent a request without asking: {request.url}")
         if not transfer.has_head:
             raise TransferFailed("connection_lost", "the connection broke in the head")
-        request.meta["download_latency"] = download_latency(page.left_at, transfer.head_at)
+        latency = download_latency(ask.page.left_at, transfer.head_at)
+        request.meta["download_latency"] = latency
         parts = transfer.body
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        address = transfer.curl.getinfo(pycurl.PRIMARY_IP)
+        address = "" if is_proxied else transfer.curl.getinfo(pycurl.PRIMARY_IP)
         flags = ["dataloss"] if is_lossy else []
         return response_of(request, transfer.head, body, address, flags=flags)
 
-    def _new(self) -> Transfer:
-        transfer = Transfer(self._loop, self._holds, self._multi.progress, bind=self._bind)
+    def _new(self, progress: Progress) -> Transfer:
+        transfer = Transfer(self._loop, self._holds, progress, bind=self._bind)
         for option, path in self._certificates.items():
             transfer.curl.setopt(option, path)
         return transfer
 
-    def _keep(self, transfer: Transfer, *, is_plain: bool) -> None:
-        transfer.head, transfer.body = [], []
-        if is_plain and not transfer.is_paused and len(self._spare) < _SPARE:
-            self._spare.append(transfer)
-        else:
-            # It holds what holds it: a circle that the garbage collector would be late for.
-            transfer.curl.close()
+    def _new_by(self, route: Route, progress: Progress) -> Transfer:
+        transfer = ProxiedTransfer(self._loop, self._holds, progress, bind=self._bind, route=route)
+        for option, path in self._certificates.items():
+            transfer.curl.setopt(option, path)
+            transfer.curl.setopt(_OF_PROXIES[option], path)
+        return transfer
 
     def close(self) -> None:
         """End all connections; nothing may be under way."""
-        self._multi.close()
+        self._direct.close()
+        self._by_proxy.close()
 
 
-def _write(curl: pycurl.Curl, request: Request) -> bool:
-    """Tell libcurl what to send; whether it is a plain GET."""
-    scheme, _, rest = request.url.partition("://")
-    netloc, target = _split(rest)
-    # The target is written as it is: only scheme, host and port are libcurl's to read.
-    curl.setopt(pycurl.URL, f"{scheme}://{netloc}/")
-    curl.setopt(pycurl.REQUEST_TARGET, target)
-    headers = [
-        b"%b: %b" % (name, value) if value else b"%b;" % name
-        for name, values in dict.items(request.headers)
-        for value in values
-    ]
-    if b"Accept" not in request.headers:
-        headers.append(b"Accept:")
-    if request.method == "GET" and not request.body:
-        curl.setopt(pycurl.HTTPHEADER, headers)
-        return True
-    if request.body:
-        curl.setopt(pycurl.POSTFIELDS, request.body)
-        headers.append(b"Expect:")
-        if b"Content-Type" not in request.headers:
-            headers.append(b"Content-Type:")
-    elif request.method in {"POST", "PUT"}:
-        headers.append(b"Content-Length: 0")
-    if request.method == "HEAD":
-        curl.setopt(pycurl.NOBODY, 1)
-    else:
-        curl.setopt(pycurl.CUSTOMREQUEST, request.method)
-    curl.setopt(pycurl.HTTPHEADER, headers)
-    return False
-
-
-def _split(rest: str) -> tuple[str, str]:
-    """Host and port, and what the first line of a request asks for."""
-    rest = rest.partition("#")[0]
-    netloc, slash, path = rest.partition("/")
-    if "?" in netloc:
-        netloc, _, query = rest.partition("?")
-        return netloc, f"/?{query}"
-    return netloc, f"{slash or '/'}{path}"
-
-
-def _place_of(url: str) -> tuple[str, int]:
-    scheme, _, rest = url.partition("://")
-    return _host_and_port(scheme, _split(rest)[0])
-
-
-@lru_cache(_HOSTS_REMEMBERED)
-def _host_and_port(scheme: str, netloc: str) -> tuple[str, int]:
-    host, _, port = netloc.rpartition(":") if not netloc.endswith("]") else (netloc, "", "")
-    if not host:
-        host, port = netloc, ""
-    return host.strip("[]"), int(port) if port else _PORTS[scheme]
-
-
-def _pin(host: str, port: int, addresses: Collection[Address]) -> str:
-    """For libcurl's own memory of names, which forgets it after a minute."""
-    return f"+{host}:{port}:{','.join(map(str, addresses))}"
+_OF_PROXIES = {pycurl.CAINFO: pycurl.PROXY_CAINFO, pycurl.CAPATH: pycurl.PROXY_CAPATH}
+"""The certificates by which a proxy that is spoken to through TLS must prove who it is."""
 
 
 def _certificates() -> dict[int, str]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pycurl
 
-from crawling.client.errors import failure_of
 from crawling.client.transfer import LONGEST_HEAD, Progress, Transfer
 
 _LENGTH = struct.Struct("i")
@@ -126,11 +125,7 @@ class Multi:
         self.progress.count += 1
         self._multi.remove_handle(curl)
         transfer = self._running.pop(curl)
-        if not number:
-            transfer.end()
-            return
-        os_errno = curl.getinfo(pycurl.OS_ERRNO)
-        transfer.end(failure_of(number, words, os_errno=os_errno, must_prove=transfer.verifies))
+        transfer.end(transfer.failure(number, words) if number else None)
 
 
 def _waiting(fd: int) -> int:

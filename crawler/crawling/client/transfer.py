@@ -19,6 +19,7 @@ import pycurl
 from scrapy.exceptions import DownloadCancelledError
 
 from crawling.client.clock import Clock
+from crawling.client.errors import failure_of
 from crawling.failures import TransferFailed
 from crawling.lease.holds import GrantExpired, Holds
 from crawling.page.body_budget import LARGE
@@ -87,7 +88,7 @@ class Transfer:
         self.error: BaseException | None = None
         self.head: list[bytes] = []
         self.body: list[bytes] = []
-        self.has_head = self.is_paid = self.is_paused = False
+        self.has_head = self.is_paid = self.is_paused = self.was_kept = False
         self._head_size = self.size = 0
         self.head_at = 0.0
         self.clock: Clock | None = None
@@ -101,11 +102,6 @@ class Transfer:
             self.curl.setopt(pycurl.SSL_VERIFYHOST, 2 if verifies else 0)
             self._verifies = verifies
 
-    @property
-    def verifies(self) -> bool:
-        """Whether only a certificate that holds would do."""
-        return self._verifies
-
     def end(self, error: BaseException | None = None) -> None:
         """All has come, or nothing more will."""
         self.page = None
@@ -117,6 +113,15 @@ class Transfer:
             self.done.set_exception(failure)
         else:
             self.done.set_result(None)
+
+    def failure(self, number: int, words: str) -> Exception:
+        """What one of libcurl's errors means."""
+        os_errno = self.curl.getinfo(pycurl.OS_ERRNO)
+        return failure_of(number, words, os_errno=os_errno, must_prove=self._verifies)
+
+    def blamed(self, error: Exception) -> Exception:
+        """What went wrong, told with who is to blame where that is not the site."""
+        return error
 
     # What libcurl calls: none of these may raise.
 
@@ -148,6 +153,7 @@ class Transfer:
         if page is None:
             return _ABORT
         if self.is_paid:
+            self.was_kept = True
             self.error = TransferFailed("connection_lost", "the kept connection was closed")
             return _ABORT
         try:

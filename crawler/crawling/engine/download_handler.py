@@ -95,7 +95,8 @@ class GatedHandler(HTTP11DownloadHandler):
         from twisted.internet import reactor  # noqa: PLC0415  an import would install another
 
         super().__init__(crawler)
-        self._holds = Parts.of(crawler).holds
+        self._parts = Parts.of(crawler)
+        self._holds = self._parts.holds
         self._timeout_s = crawler.settings.getfloat("DOWNLOAD_TIMEOUT")
         settings: Settings = crawler.settings["CRAWLSTREAM"]
         self._verifies = settings.download_verify_certificates
@@ -112,12 +113,22 @@ class GatedHandler(HTTP11DownloadHandler):
         page: Page | None = request.meta.get(PAGE)
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
+        if await self._parts.routes.pool_for(page, *next(_places(request))):
+            return await self._by_proxy(request, page)
         self._holds.set_out(page)
         for host, port in _places(request):
             await self._resolver.resolve(host, port)
         must_prove = trust.must_prove(request, page.hold, self._verifies)
         download = self._in_time(request, Download(page, must_prove=must_prove))
         return await reported(download, page, self._holds)
+
+    async def _by_proxy(self, request: Request, page: Page) -> Response:
+        """The same through a pool of proxies, by libcurl."""
+        if request.meta.get("proxy"):
+            raise TypeError(
+                'a middleware has set meta["proxy"] on a page that is for a pool of proxies'
+            )
+        return await self._parts.fetch_by_proxy(request, page)
 
     async def _in_time(self, request: Request, download: Download) -> Response:
         """Download; DownloadTimeoutError when its own time, without its pauses, is over."""

@@ -32,7 +32,10 @@ class Gathering:
         page = self._page
         if isinstance(each, Outlinks):
             page.filtered.update(each.refused)
-            self._children.follow(each.urls, self._response)
+            if each.versions:
+                self._children.follow_versions(each, self._response)
+            else:
+                self._children.follow(each.urls, self._response, spiderid=each.spiderid)
         elif isinstance(each, Request):
             self._request(each)
         elif each is not None:

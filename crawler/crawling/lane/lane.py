@@ -21,7 +21,7 @@ from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.misc import arg_to_iter
 from twisted.python.failure import Failure
 
-from crawling.client.http_client import HttpClient
+from crawling.client.client_of import client_of
 from crawling.engine.gathering import Gathering
 from crawling.engine.middlewares import (
     OutcomeMiddleware,
@@ -66,7 +66,7 @@ class Lane:
         self._tasks: set[asyncio.Task[None]] = set()
         self._most_size = crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE")
         self._size = 0
-        self._client = _client(crawler, self._parts, resolver)
+        self._client = client_of(crawler, resolver)
 
     @property
     def is_full(self) -> bool:
@@ -95,6 +95,10 @@ class Lane:
     def close(self) -> None:
         """End all connections; nothing may be under way."""
         self._client.close()
+
+    async def fetch_only(self, request: Request, page: Page) -> Response:
+        """Download something by the grant of its page, as it comes."""
+        return await self._client.fetch(request, page)
 
     async def fetch(self, request: Request) -> Response:
         """Download something by the grant of its page, unpacked."""
@@ -231,17 +235,3 @@ def _defaults(middlewares: Any) -> list[tuple[bytes, list[bytes]]]:
 def _one_of(kind: type[Any], among: Any) -> Any:
     """The one of a kind; None where it is switched off."""
     return next((each for each in among if isinstance(each, kind)), None)
-
-
-def _client(crawler: Crawler, parts: Parts, resolver: GuardedResolver) -> HttpClient:
-    settings, spider = crawler.settings, crawler.spider
-    bind = settings.get("DOWNLOAD_BIND_ADDRESS")
-    return HttpClient(
-        parts.holds,
-        resolver,
-        timeout_s=getattr(spider, "download_timeout", settings.getfloat("DOWNLOAD_TIMEOUT")),
-        most_bytes=getattr(spider, "download_maxsize", settings.getint("DOWNLOAD_MAXSIZE")),
-        verifies=settings["CRAWLSTREAM"].download_verify_certificates,
-        bind=(bind, 0) if isinstance(bind, str) else bind,
-        fails_on_data_loss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
-    )

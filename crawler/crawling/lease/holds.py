@@ -36,6 +36,10 @@ HOLDS_PER_SLOT = 4
 class GrantExpired(IgnoreRequest):
     """The request did not leave in time; its page is given back."""
 
+    delay_ms = 0
+    """How long it is left alone then."""
+    reason = "grant_expired"
+
 
 class Holds:
     """All holds of this process.

@@ -25,8 +25,15 @@ from crawlstream.errors import InvalidUrl
 from crawlstream.model.crawl import Entry
 from crawlstream.model.effects import Links
 from crawlstream.model.recurring.validators import CONDITIONS
-from crawlstream.model.url import canonical, domain_key, fingerprint, host_of, look_up_link
-from crawlstream.wire.stored import EncodedLinks, LinkEncoder, encode_entry
+from crawlstream.model.url import (
+    canonical,
+    domain_key,
+    fingerprint,
+    host_of,
+    look_up_link,
+    look_up_version,
+)
+from crawlstream.wire.stored import EncodedLinks, LinkEncoder, encode_entry, encode_version
 
 LEVEL_STEP = -10
 """What one level of depth costs in priority: breadth comes first within a domain."""
@@ -69,16 +76,24 @@ class Outlinks:
     """Absolute URLs to follow from a page with GET, one level deeper, by the same callback.
 
     ``refused`` counts, by reason, links that are left out: as ``links_of`` tells, for the crawl's
-    ``filtered``.
+    ``filtered``. ``spiderid`` names another spider that shall fetch them, by its ``parse``.
+    ``versions``, if there are any, has a text for each URL: a page is fetched once for each of its
+    versions, and one whose version is empty once.
     """
 
     urls: Sequence[str]
     refused: Mapping[str, int] = field(default_factory=dict)
+    spiderid: str | None = None
+    versions: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """TypeError for a single URL, whose letters would be followed."""
+        """TypeError for a single URL, whose letters would be followed, and for odd arguments."""
         if isinstance(self.urls, str):
             raise TypeError("Outlinks needs a list of URLs, not a single one")
+        if self.versions and len(self.versions) != len(self.urls):
+            raise TypeError("versions of Outlinks must be as many as its URLs")
+        if self.spiderid is not None and not _is_spider_name(self.spiderid):
+            raise TypeError(f"spiderid of Outlinks is not a valid name: {self.spiderid!r:.100}")
 
 
 class Children:
@@ -96,11 +111,14 @@ class Children:
         """One group for each domain, priority and spider."""
         return [group for group, _entries in self._groups.values()]
 
-    def follow(self, urls: Iterable[str], response: Response) -> None:
-        """Add plain links."""
+    def follow(
+        self, urls: Iterable[str], response: Response, *, spiderid: str | None = None
+    ) -> None:
+        """Add plain links, for another spider if one is named."""
         page, entry = self._page, self._page.hold.entry
         priority = _bounded(page.hold.priority + LEVEL_STEP)
-        adding_to = _encoder(response, entry.depth + 1, entry.callback)
+        other = self._other(spiderid)
+        adding_to = _encoder(response, entry.depth + 1, None if other else entry.callback)
         seen, harmless = self._seen, self._traps.harmless
         adding: dict[str, tuple[Callable[[str], None], Callable[[str], None]]] = {}
         duplicates = 0
@@ -117,12 +135,48 @@ class Children:
                 continue
             seen.add(identity)
             if (add := adding.get(domain)) is None:
-                group, entries = self._group((domain, priority, None, True))
+                group, entries = self._group((domain, priority, other, True))
                 add = adding[domain] = (group.fingerprints.append, adding_to(entries))
             add[0](identity)
             add[1](clean)
         if duplicates:
             page.filtered["duplicate"] += duplicates
+
+    def follow_versions(self, links: Outlinks, response: Response) -> None:
+        """Add links, each known by its version as well; those without one are plain."""
+        plain = [
+            url for url, version in zip(links.urls, links.versions, strict=True) if not version
+        ]
+        self.follow(plain, response, spiderid=links.spiderid)
+        page, entry, other = self._page, self._page.hold.entry, self._other(links.spiderid)
+        priority = _bounded(page.hold.priority + LEVEL_STEP)
+        encode = _version_encoder(response, entry.depth + 1, None if other else entry.callback)
+        seen, harmless = self._seen, self._traps.harmless
+        adding: dict[str, tuple[Callable[[str], None], Callable[[bytes], None]]] = {}
+        for link, version in zip(links.urls, links.versions, strict=True):
+            if not version:
+                continue
+            salt = f"v {version}"
+            try:
+                url, domain, identity = look_up_version(link, salt)
+            except InvalidUrl:
+                page.filtered["url" if link.startswith(("http:", "https:")) else "scheme"] += 1
+                continue
+            if url.count("/") > harmless and self._is_refused(url):
+                continue
+            if identity in seen:
+                page.filtered["duplicate"] += 1
+                continue
+            seen.add(identity)
+            if (add := adding.get(domain)) is None:
+                group, entries = self._group((domain, priority, other, True))
+                add = adding[domain] = (group.fingerprints.append, entries.append)
+            add[0](identity)
+            add[1](encode(url, salt))
+
+    def _other(self, spiderid: str | None) -> str | None:
+        """A spider, if it is not the crawl's own."""
+        return None if spiderid in {None, self._page.hold.crawl.spiderid} else spiderid
 
     def request(self, request: Request, response: Response) -> None:
         """Add a request of a user's spider; TypeError if it cannot be kept as it is."""
@@ -147,9 +201,8 @@ class Children:
             salt=self._salt(request, url) if request.dont_filter else None,
         )
         priority = _bounded(hold.priority + LEVEL_STEP + request.priority)
-        spiderid = _spider_of(request)
-        own = spiderid in {None, hold.crawl.spiderid}
-        self.add(entry, priority, spiderid=None if own else spiderid, most=_LARGEST_ENTRY)
+        other = self._other(_spider_of(request))
+        self.add(entry, priority, spiderid=other, most=_LARGEST_ENTRY)
 
     def add(
         self,
@@ -233,9 +286,15 @@ def _spider_of(request: Request) -> str | None:
     name: object = request.meta.get("spiderid")
     if name is None or name == "":
         return None
-    if not isinstance(name, str) or len(name) > _LONGEST_NAME or _NOT_IN_NAME.search(name):
+    if not isinstance(name, str) or not _is_spider_name(name):
         raise TypeError(f'meta["spiderid"] of {request} is not a valid spider name: {name!r:.100}')
     return name
+
+
+def _is_spider_name(name: object) -> bool:
+    """Whether a request could name such a spider."""
+    is_name = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
+    return is_name and not _NOT_IN_NAME.search(str(name))
 
 
 def _name_of(request: Request) -> str | None:
@@ -300,6 +359,23 @@ def _encoder(
         )
 
     return lambda entries: lambda url: entries.append(encode(url))
+
+
+def _version_encoder(
+    response: Response, depth: int, callback: str | None
+) -> Callable[[str, str], bytes]:
+    """What makes an entry of a URL and its salt: the short way where it has no more than these."""
+    parent, referrer_of = response.url, referrers_of(response)
+    if callback is None and referrer_of is _as_usual:
+        short = parent.encode()
+        return lambda url, salt: encode_version(url, depth, short, salt)
+
+    def encode(url: str, salt: str) -> bytes:
+        more: dict[str, Any] = {"parent_url": parent, "callback": callback}
+        more["headers"] = referrer_of(url)
+        return encode_entry(Entry(url=url, depth=depth, salt=salt, **more))
+
+    return encode
 
 
 def referrers_of(response: Response) -> Callable[[str], dict[str, str]]:

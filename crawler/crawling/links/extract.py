@@ -9,7 +9,7 @@ only put a path behind another, or cut off a fragment, they take a short cut her
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import islice, repeat
@@ -98,6 +98,25 @@ class LinkRules:
         if self._domains and not self._domains.covers(parts):
             return "domain"
         return "extension" if self._extensions.end(parts.path) else None
+
+    def covers(self, url: str) -> bool:
+        """Whether a URL leads to a host that the crawl may visit."""
+        try:
+            return not self._domains or self._domains.covers(urlparse(url))
+        except ValueError:
+            return True
+
+    def verdicts(self, urls: Sequence[str]) -> Iterator[str | None]:
+        """For each absolute URL why any filter leaves it out; None where none does."""
+        refusals: Iterable[str | None] = repeat(None)
+        if self.has_expressions:
+            refusals = self.refusals(urls)
+        for url, refusal in zip(urls, refusals, strict=False):
+            try:
+                is_plain = "/" in url[8:] and "#" not in url
+                yield refusal or (self.refuses_plain(url) if is_plain else self.refuses(url))
+            except ValueError:
+                yield "url"
 
     def refuses_plain(self, url: str) -> str | None:
         """The same of a URL that ``Hrefs`` calls plain: its path begins behind eight characters."""

@@ -85,6 +85,16 @@ class GuardedResolver:
         known = self.known(host, port)
         return self._vet(host, await self._ask(host), port) if known is None else known
 
+    async def resolve_proxy(self, host: str) -> Sequence[Address]:
+        """Where a proxy of the operator's is; CannotResolveHostError or AddressRefused."""
+        until, found = self._answers.get(host, (0.0, ()))
+        if until <= time.monotonic():
+            address = literal(host)
+            found = (address,) if address else await self._ask(host)
+        if not found:
+            raise CannotResolveHostError("the proxy has no IP address")
+        return self._guard.vet_proxy(found)
+
     def known(self, host: str, port: int) -> Sequence[Address] | None:
         """The same where nobody has to be asked, as for most requests; else None."""
         host = host.strip("[]")

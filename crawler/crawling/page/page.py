@@ -9,7 +9,7 @@ is nobody's business.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -77,6 +77,8 @@ class Page:
     failure_detail: str = ""
     """What it raised."""
     status: int = 0
+    proxy: Mapping[str, str] | None = None
+    """``pool`` and ``id`` of the proxy that its response came through."""
     body_bytes: int = 0
     cpu_s: float = 0
     """CPU time of this process that it has taken."""

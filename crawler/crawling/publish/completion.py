@@ -75,6 +75,7 @@ class Endings:
             depth=hold.entry.depth,
             parent_url=hold.entry.parent_url,
             uuid=hold.profile.uuid,
+            firing=hold.firing,
             detail=_readable(detail) if reason in _EXPLAINED else "",
         )
         await self._publisher.failure(event)

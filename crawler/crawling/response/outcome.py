@@ -80,8 +80,8 @@ class Outcomes:
         if not page.is_open or error is None or isinstance(error, PageEnded | GivenUp):
             return
         if isinstance(error, GrantExpired):
-            log.debug("release", url=page.hold.entry.url, reason="grant_expired")
-            self.holds.release(page)
+            log.debug("release", url=page.hold.entry.url, reason=error.reason)
+            self.holds.release(page, delay_ms=error.delay_ms)
             return
         if isinstance(error, RequestReplaced) and (target := sent_elsewhere(page, error.request)):
             await self._follow(page, target)

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 
 from scrapy.http import Response
 
-from crawling.failures import reason_of
+from crawling.failures import PathFailed, reason_of
 from crawling.lease.holds import Holds
 from crawling.page.page import Page
 from crawlstream.model.throttle import Heard, Reaction
@@ -39,6 +39,8 @@ def heard_in(response: Response) -> Heard:
 
 def heard_from(error: BaseException) -> Heard | None:
     """What a failed download says of its site; None: nothing."""
+    if isinstance(error, PathFailed):
+        return Heard(Reaction.SILENCE) if error.is_silent else None
     return Heard(Reaction.SILENCE) if reason_of(error) in _SILENCES else None
 
 

@@ -234,9 +234,9 @@ class Robots:
             note = EVERYTHING_FORBIDDEN
         except RequestReplaced as error:
             note = note_instead(error.request.url, place_of(origin, before), before)
-        except GrantExpired:
+        except GrantExpired as error:
             await self._book.forget(origin)
-            self._holds.release(page)
+            self._holds.release(page, delay_ms=error.delay_ms)
             return False
         except Exception as error:  # noqa: BLE001  the page's own errback would get it as it is
             await self._book.forget(origin)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crawling.background import Tasks
+from crawling.egress.patience import Patience
+from crawling.egress.routes import Routes
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
@@ -66,7 +68,9 @@ def assemble(
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
-    way, noting = Way(crawler), recorder.noting
+    patience = Patience(clients.redis, settings.keys, most_s=settings.max_wait)
+    routes = Routes(clients.pools, patience, group=settings.egress_group)
+    way, noting = Way(crawler, routes), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
         clients.session,
@@ -88,6 +92,8 @@ def assemble(
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
         blacklist=Blacklist(clients.rules, drops=not settings.scheduler_backlog_blacklist),
+        routes=routes,
+        fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
     return Assembly(parts=parts, loop=loop, way=way, begin_to_end=ending.begin)

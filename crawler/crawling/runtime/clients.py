@@ -14,6 +14,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
+from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.wake import Sleeper
@@ -32,6 +33,7 @@ class Clients:
     """For calls that wait."""
     session: WorkerSession
     rules: ThrottleRules
+    pools: ProxyPools
     sleeper: Sleeper
     sink: Sink
 
@@ -45,6 +47,7 @@ class Clients:
             waiting_redis=waiting_redis,
             session=frontier.session(worker, spiderid, group=settings.egress_group),
             rules=frontier.rules,
+            pools=frontier.pools,
             sleeper=Sleeper(waiting_redis, settings.keys, worker),
             sink=make_sink(kafka_of(settings, f"crawler-{spiderid}"), linger_ms=RESULTS_LINGER_MS),
         )

@@ -8,12 +8,16 @@ import structlog
 from scrapy import Request
 from scrapy.http import Response
 
+from crawling.client.client_of import client_of
+from crawling.client.http_client import HttpClient
+from crawling.egress.routes import Routes
 from crawling.lane.choice import why_engine
 from crawling.lane.lane import Lane
 from crawling.lease.holds import GrantExpired
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
+from crawlstream.model.url import host_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -24,29 +28,45 @@ log = structlog.get_logger()
 class Way:
     """Chosen once, when the spider starts: by then every part of the user is known."""
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, routes: Routes) -> None:
         self._crawler = crawler
+        self._routes = routes
         self._lane: Lane | None = None
+        self._client: HttpClient | None = None
+        """Of pages that are for proxies, where there is no lane."""
 
     def choose(self) -> None:
         """Look whether the lane will do, and say so."""
-        from twisted.internet import reactor  # noqa: PLC0415  an import would install another
-
         reason = why_engine(self._crawler)
         if reason:
             log.info("fetch", way="engine", reason=reason)
         else:
-            resolver = GuardedResolver.in_force(self._crawler, reactor)
-            self._lane = Lane(self._crawler, resolver)
+            self._lane = Lane(self._crawler, self._resolver())
             log.info("fetch", way="lane")
+
+    def _resolver(self) -> GuardedResolver:
+        from twisted.internet import reactor  # noqa: PLC0415  an import would install another
+
+        return GuardedResolver.in_force(self._crawler, reactor)
 
     def lane_for(self, page: Page) -> Lane | None:
         """The lane if a page takes it.
 
         Only for its first attempt: of servers that libcurl refuses Scrapy's client takes some
-        (a head with a line that is no header, TLS without secure renegotiation).
+        (a head with a line that is no header, TLS without secure renegotiation). Through proxies
+        libcurl fetches all of them.
         """
-        return None if page.hold.retries else self._lane
+        if page.hold.retries and not self._routes.is_proxied(page, host_of(page.hold.entry.url)):
+            return None
+        return self._lane
+
+    async def fetch_by_proxy(self, request: Request, page: Page) -> Response:
+        """Download what is for a pool of proxies, for Scrapy's engine; as ``HttpClient.fetch``."""
+        if self._lane:
+            return await self._lane.fetch_only(request, page)
+        if self._client is None:
+            self._client = client_of(self._crawler, self._resolver())
+        return await self._client.fetch(request, page)
 
     async def fetch(self, request: Request) -> Response:
         """Download something beside the spider's pages, by the grant of one; GrantExpired."""
@@ -73,3 +93,5 @@ class Way:
         """Let go of the lane's connections; nothing may be under way."""
         if self._lane:
             self._lane.close()
+        if self._client:
+            self._client.close()

@@ -69,6 +69,7 @@ class Worker:
             settings.keys,
             process,
             work=lambda: Work(total_of(PAGES), int(total_of(HOLDS))),
+            drain=lambda: self.leave("asked"),
         )
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
@@ -116,10 +117,13 @@ class Worker:
             log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
         await self._clients.sleeper.start()
         await self._parts.blacklist.look()
+        await self._parts.routes.known.look()
         self._exchanging = self._tasks.keep(self._loop.run())
         self._tasks.keep(self._beat())
         self._tasks.keep(self._leave_in_time())
         self._tasks.keep(self._parts.blacklist.follow())
+        self._tasks.keep(self._parts.routes.known.follow())
+        self._tasks.keep(self._parts.routes.patience.follow())
         self._tasks.keep(self._tally.run())
         self._tasks.keep(self._heartbeat.run())
 

@@ -39,10 +39,12 @@ class ClusterSpider(Spider):
         links: Sequence[tuple[str, str]] = (),
         *,
         attrs: Mapping[str, object] | None = _AS_ASKED,
+        lastmods: Sequence[str] = (),
     ) -> CrawlResult:
         """The record of a page, as the topic of results carries it; TypeError for odd arguments.
 
-        ``links`` are pairs of URL and text; ``attrs`` an object of JSON, by default the crawl's.
+        ``links`` are pairs of URL and text, ``lastmods`` when each of them was changed last, where
+        that is known; ``attrs`` an object of JSON, by default the crawl's.
         """
         if attrs is not _AS_ASKED and not isinstance(attrs, Mapping | None):
             raise TypeError(f"attrs of a result must be a dict or None, not {attrs!r:.100}")
@@ -75,6 +77,9 @@ class ClusterSpider(Spider):
             redirect_urls=entry.redirect_urls,
             uuid=profile.uuid,
             recovered=hold.recovered,
+            firing=hold.firing,
+            lastmods=lastmods,
+            proxy=page.proxy,
             method=str(request.method) if request else "GET",
         )
 

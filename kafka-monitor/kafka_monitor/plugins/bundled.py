@@ -19,6 +19,13 @@ class BuiltInHandler(Handler):
 
     _build: Callable[[Mapping[str, Any], RequestLimits], Request]
 
+    async def admit(self, request: Any) -> None:
+        """InvalidRequest refuses what may not be asked now, valid as it is; Unavailable waits.
+
+        Records of the past, which are read again after a loss of Redis, are not asked about.
+        """
+        del request
+
     def build(self, fields: Mapping[str, Any], limits: RequestLimits) -> Any:
         """The request as a value of the model."""
         return self._build(fields, limits)

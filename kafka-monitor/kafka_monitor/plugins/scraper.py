@@ -8,15 +8,19 @@ very bytes are the same around the URL are not even parsed: that is a third of t
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from crawlstream.bus.records import Record
+from crawlstream.errors import InvalidRequest, RedisUnavailable
+from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.model.effects import Seed
+from crawlstream.model.egress.pools import UNREADABLE, PoolTable
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.recurring.validators import conditions_of
-from crawlstream.model.request import RequestLimits
+from crawlstream.model.request import Refusal, RequestLimits
 from crawlstream.model.url import look_up_seed
 from crawlstream.plugins.seeds import Pattern
 from crawlstream.wire import jsontext
@@ -36,6 +40,7 @@ _URL = re.compile(
 )
 """A URL that stands in JSON as it is: neither escapes nor characters beyond ASCII. Behind it may be
 the occasion, as redis-monitors write it."""
+_POOLS_KNOWN_S = 2.0
 _VARYING = frozenset({"url", "occasion", "etag", "last_modified"})
 _NO_CONDITIONS: Mapping[str, str] = MappingProxyType({})
 _STAND_IN = b"http://stand-in.invalid/"
@@ -54,12 +59,35 @@ class RequestedSeed(NamedTuple):
     """Headers by which its page is asked for only if it has changed."""
 
 
+class _KnownPools:
+    """The proxy pools, as they were two seconds ago at the earliest."""
+
+    def __init__(self, pools: ProxyPools | None) -> None:
+        self._pools = pools
+        self._table: PoolTable | None = None
+        self._until = 0.0
+
+    async def refusal(self, name: str, appid: str) -> str:
+        """Why an application may not name a pool, as a sentence; empty if it may.
+
+        RedisUnavailable where nobody knows yet.
+        """
+        if self._pools and time.monotonic() >= self._until:
+            self._table = await self._pools.table(self._table)
+            if self._table is None or self._table.default == UNREADABLE:
+                raise RedisUnavailable("Redis has no proxy pools: a redis-monitor copies them")
+            self._until = time.monotonic() + _POOLS_KNOWN_S
+        return (self._table or PoolTable()).refusal(name, appid)
+
+
 class ScraperHandler(BuiltInHandler, kind=SCRAPER):
     """Admits one seed, with the profile that all pages below it inherit."""
 
     replays = True
 
-    def __init__(self) -> None:
+    def __init__(self, pools: ProxyPools | None = None) -> None:
+        """``pools`` are those of the cluster; without them a seed can name none."""
+        self._pools = _KnownPools(pools)
         self._patterns: dict[bytes, Pattern] = {}
         self._around: dict[tuple[bytes, bytes], Pattern] = {}
 
@@ -110,6 +138,14 @@ class ScraperHandler(BuiltInHandler, kind=SCRAPER):
                 self._patterns.clear()
             self._patterns[shape] = pattern
         return RequestedSeed(*look_up_seed(fields["url"]), pattern, request.occasion, conditions)
+
+    async def admit(self, request: RequestedSeed) -> None:
+        """InvalidRequest if its pool of proxies is none that its application may name."""
+        like = request.pattern.request
+        if like.proxy is not None and (
+            refusal := await self._pools.refusal(like.proxy, like.appid)
+        ):
+            raise InvalidRequest(Refusal.BAD_REQUEST, [f"$.proxy: {refusal}"])
 
     async def handle(self, request: RequestedSeed, record: Record) -> Seed:
         """The seed, named by the place of its record."""

@@ -12,13 +12,14 @@ from typing import Any
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.tail import end_offsets, topic_id_of
-from crawlstream.store.store import Store
 from crawlstream.wire import jsontext
 from pipeline_service.account import Account, Tally, summed
-from pipeline_service.claims import Chain, End
 from pipeline_service.commands.printing import say, say_json, say_table
+from pipeline_service.commands.quality import MOST_RUNS, quality_of, say_fields
 from pipeline_service.config import Pipeline
-from pipeline_service.process import load_pipelines, open_store
+from pipeline_service.process import load_pipelines
+from pipeline_service.sinks.door import Kept, Standing
+from pipeline_service.sinks.make import open_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +28,36 @@ class Found:
 
     ends: Mapping[int, int]
     """Offset after the last record of the source, by partition."""
-    chains: Mapping[int, End]
+    standings: Mapping[int, Standing]
     """By partition."""
+    place: str
+    """Where its pages are, for people."""
+    told: Mapping[str, Mapping[str, Any]]
+    """What was told of runs that have ended, by the run's name."""
 
     @property
     def account(self) -> Account:
         """Of all partitions."""
-        return summed(end.account for end in self.chains.values())
+        return summed(each.account for each in self.standings.values())
 
     @property
     def lag(self) -> int:
         """Records that are not stored yet."""
-        stored = {number: end.position or 0 for number, end in self.chains.items()}
+        stored = {number: each.position or 0 for number, each in self.standings.items()}
         return sum(max(end - stored[number], 0) for number, end in self.ends.items())
 
 
 async def find(settings: Settings, pipeline: Pipeline) -> Found:
-    """Look into the store. KafkaUnavailable, StoreUnavailable, BrokenChain."""
-    kafka, store = kafka_of(settings), open_store(pipeline)
-    topic = pipeline.topic(settings.topics)
+    """Look into the store. Unavailable, BrokenChain."""
+    kafka, topic = kafka_of(settings), pipeline.topic(settings.topics)
     ends = await end_offsets(kafka, topic)
     name = await topic_id_of(kafka, topic)
-    chains = {n: await asyncio.to_thread(Chain(store, name, n).end) for n in sorted(ends)}
-    return Found(ends, chains)
+    kept = open_kept(settings, pipeline)
+    try:
+        standings = await asyncio.to_thread(kept.standings, name, sorted(ends))
+        return Found(ends, standings, kept.place, await asyncio.to_thread(_reported, kept))
+    finally:
+        kept.close()
 
 
 async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int:
@@ -62,7 +70,7 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
             "pipeline": pipeline.name,
             "edition": pipeline.edition,
             "source": pipeline.topic(settings.topics),
-            "path": open_store(pipeline).url(""),
+            "path": found.place,
             "lag": found.lag,
             **_numbers(total),
             "closed": total.is_closed,
@@ -78,10 +86,10 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
 
 
 async def report(settings: Settings, options: argparse.Namespace) -> int:
-    """The account of each run of a pipeline; 1 if an account does not close."""
+    """The account of each run of a pipeline; 1 if one does not close, or expects what is not."""
     (pipeline,) = load_pipelines(settings, [options.name])
-    account = (await find(settings, pipeline)).account
-    told_ends = await asyncio.to_thread(_reported, open_store(pipeline))
+    found = await find(settings, pipeline)
+    account, told_ends = found.account, found.told
     rows = []
     for name, tally in account.runs.items():
         appid, crawlid, spiderid, run = name.split("\t")
@@ -89,21 +97,26 @@ async def report(settings: Settings, options: argparse.Namespace) -> int:
             told = {"appid": appid, "crawlid": crawlid, "spiderid": spiderid, "run": int(run)}
             end = told_ends.get(name, {})
             ending = {"done": end.get("done"), "complete": end.get("complete")}
-            rows.append({**told, **_numbers(tally), **ending, "closed": tally.is_closed})
+            told |= {**_numbers(tally), **ending, "closed": tally.is_closed}
+            rows.append(told | quality_of(tally, end))
     if options.json:
         for told in rows:
             say_json(told)
     elif rows:
-        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete")
-        say_table(names, [[_cell(told[name]) for name in names] for told in rows])
+        of_items = [name for name in _OF_ITEMS if any(name in told for told in rows)]
+        names = ("appid", "crawlid", "spiderid", "run", *_COLUMNS, "done", "complete", *of_items)
+        say_table(names, [[_cell(told.get(name)) for name in names] for told in rows])
+        say_fields(rows if options.crawlid else rows[:MOST_RUNS])
     else:
         say("No run has been read yet.")
     if not options.json:
         _tell_rest(account.total)
-    return 0 if account.total.is_closed and all(told["closed"] for told in rows) else 1
+    is_well = all(told["closed"] and told.get("ok", True) for told in rows)
+    return 0 if account.total.is_closed and is_well else 1
 
 
 _COLUMNS = ("read", "delivered", "repeats", "filtered", "undelivered")
+_OF_ITEMS = ("items", "score", "ok")
 
 
 def _numbers(tally: Tally) -> dict[str, Any]:
@@ -122,11 +135,11 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _reported(store: Store) -> Mapping[str, Mapping[str, Any]]:
+def _reported(kept: Kept) -> Mapping[str, Mapping[str, Any]]:
     """What was told of runs that have ended, by the run's name."""
     found: dict[str, Mapping[str, Any]] = {}
-    for name in store.list("_log/runs"):
-        told: Any = jsontext.loads(store.get(name) or b"{}")
+    for name in kept.names("runs"):
+        told: Any = jsontext.loads(kept.get(name) or b"{}")
         key = ("appid", "crawlid", "spiderid", "run")
         found["\t".join(str(told.get(each)) for each in key)] = told
     return found

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 from collections import deque
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import end_offsets, read_topic
-from crawlstream.formats.columns import COLUMNS, Kind
+from crawlstream.formats.columns import COLUMNS, Column, Kind
 from crawlstream.model.delivered import Delivered
 from pipeline_service.commands.printing import say, say_json
+from pipeline_service.config import FilesSink, Pipeline
 from pipeline_service.judging import judge
 from pipeline_service.process import load_pipelines
+from pipeline_service.rows import Row
 from pipeline_service.segments import folder_of
+from pipeline_service.staging import Staging, opened
 
 
 async def preview(settings: Settings, options: argparse.Namespace) -> int:
@@ -29,25 +33,43 @@ async def preview(settings: Settings, options: argparse.Namespace) -> int:
         async for record in reading:
             newest.append(record)
     records = sorted(newest, key=lambda each: each.timestamp_ms)[-max(options.count, 0) :]
-    for record in records:
-        batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-        (judged,) = judge(pipeline, batch)
-        place = f"{record.partition}-{record.offset}"
-        if judged.page is None:
-            outcome = f"filtered: {judged.filtered}" if judged.filtered else judged.problem
-            say(f"{place}: {outcome}")
-        else:
-            folder = folder_of(judged.page, pipeline.sink.partition_by)
-            say_json({"record": place, "folder": folder, **_row(judged.page)})
+    async with opened([pipeline]) as stagings:
+        for record in records:
+            await _show(record, stagings[pipeline.name])
     if not records:
         say(f"{topic} has no records")
     return 0
 
 
-def _row(page: Delivered) -> dict[str, object]:
-    """A page's columns; of its body and its lists the beginning."""
-    row = {column.name: column.take(page) for column in COLUMNS}
-    row |= {column.name: str(row[column.name])[:80] for column in COLUMNS if column.kind in _LONG}
+async def _show(record: Record, staging: Staging) -> None:
+    batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
+    (judged,) = judge(staging.pipeline, batch)
+    judged = await staging.run_one(judged)
+    place = f"{record.partition}-{record.offset}"
+    if judged.page is None:
+        why = f"{judged.reason}: {'; '.join(judged.errors)}"
+        say(f"{place}: {f'filtered: {judged.filtered}' if judged.filtered else why}")
+        return
+    told = {"record": place, **_folder(staging.pipeline, judged.page)}
+    for row in (None,) if judged.rows is None else judged.rows:
+        if row is None:
+            say_json({**told, **_row(judged.page, COLUMNS)})
+        else:
+            assert staging.shape is not None
+            say_json({**told, **_row(row, staging.shape.columns)})
+
+
+def _folder(pipeline: Pipeline, page: Delivered) -> dict[str, object]:
+    """Where a page's file would be, if it came into one."""
+    if not isinstance(pipeline.sink, FilesSink):
+        return {}
+    return {"folder": folder_of(page, pipeline.sink.partition_by)}
+
+
+def _row(source: Delivered | Row, columns: Sequence[Column]) -> dict[str, object]:
+    """A row's columns; of its body and its lists the beginning."""
+    row = {column.name: column.take(source) for column in columns}
+    row |= {column.name: str(row[column.name])[:80] for column in columns if column.kind in _LONG}
     return {name: value for name, value in row.items() if value is not None}
 
 

@@ -1,13 +1,15 @@
 """``undelivered list | show | replay``: records that could not be delivered, and a second chance.
 
-A record that is replayed becomes a file of its own below ``replayed/``, whose name follows from the
-record's place: to replay it twice writes the same file. The account stays as it was.
+Among files, a record that is replayed becomes one of its own, ``replayed-…``, whose name follows
+from the id of its page; in a store of rows it becomes rows with their keys. So it may be replayed
+twice. The account stays as it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -16,15 +18,20 @@ from crawlstream.boot.settings import Settings
 from crawlstream.bus.records import Batch, Record
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import ConfigError
+from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.memory import in_memory
 from crawlstream.model.event import Undelivered
+from crawlstream.plugins.sinks import Change, RowsRefused
+from crawlstream.wire import jsontext
 from crawlstream.wire import undelivered as wire
-from pipeline_service.claims import topic_name
 from pipeline_service.commands.printing import say, say_json, say_table
-from pipeline_service.config import Pipeline
-from pipeline_service.judging import judge
-from pipeline_service.process import crawl_of, load_pipelines, open_store
-from pipeline_service.segments import folder_of
+from pipeline_service.config import FilesSink, Pipeline
+from pipeline_service.judging import Judged, judge
+from pipeline_service.process import load_pipelines
+from pipeline_service.repeats import short
+from pipeline_service.segments import folder_of, written
+from pipeline_service.sinks.make import crawl_of, make_maker, open_rows, open_store, place_of
+from pipeline_service.staging import Staging, opened
 
 
 async def undelivered(settings: Settings, options: argparse.Namespace) -> int:
@@ -98,27 +105,69 @@ def _show(one: Undelivered) -> None:
 
 
 async def _replay(settings: Settings, pipeline: Pipeline, chosen: Sequence[Undelivered]) -> int:
-    store, failed = open_store(pipeline), 0
-    for each in chosen:
-        told = each.rejection
-        record = Record(
-            told.topic or "",
-            told.partition or 0,
-            told.offset or 0,
-            told.timestamp_ms or 0,
-            key=None,
-            value=told.raw,
-        )
-        batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
-        (judged,) = judge(pipeline, batch)
-        if judged.page is None:
-            failed += bool(judged.problem)
-            say(f"{_id(each)}: {judged.problem or f'filtered: {judged.filtered}'}")
-            continue
-        which = pipeline.sink.format
-        place = f"{topic_name(record.topic)}-{record.partition:05}-{record.offset:020}"
-        name = f"{folder_of(judged.page, pipeline.sink.partition_by)}replayed-{place}.{which}"
-        content = in_memory(which, crawl_of(settings), [(judged.value, judged.page)])
-        await asyncio.to_thread(store.put, name, content)
-        say(f"{_id(each)}: {store.url(name)}")
+    failed = 0
+    async with opened([pipeline]) as stagings:
+        for each in chosen:
+            failed += not await _replay_one(settings, each, stagings[pipeline.name])
     return 1 if failed else 0
+
+
+async def _replay_one(settings: Settings, each: Undelivered, staging: Staging) -> bool:
+    """Whether it is stored, or not wanted; says which."""
+    record = _record_of(each)
+    batch = Batch("", record.partition, record.offset, record.offset + 1, [record])
+    (judged,) = judge(staging.pipeline, batch)
+    judged = await staging.run_one(judged)
+    if judged.page is None:
+        say(f"{_id(each)}: {'; '.join(judged.errors) or f'filtered: {judged.filtered}'}")
+        return not judged.reason
+    try:
+        place = await asyncio.to_thread(_write, settings, judged, staging)
+    except RowsRefused as refused:
+        say(f"{_id(each)}: {refused}")
+        return False
+    say(f"{_id(each)}: {place}")
+    return True
+
+
+def _record_of(each: Undelivered) -> Record:
+    told = each.rejection
+    return Record(
+        told.topic or "",
+        told.partition or 0,
+        told.offset or 0,
+        told.timestamp_ms or 0,
+        key=None,
+        value=told.raw,
+    )
+
+
+def _write(settings: Settings, judged: Judged, staging: Staging) -> str:
+    """Write one page; says where it is. Unavailable, RowsRefused."""
+    pipeline = staging.pipeline
+    if not isinstance(pipeline.sink, FilesSink):
+        _write_rows(settings, judged, staging)
+        return place_of(pipeline)
+    assert judged.page is not None
+    store, which = open_store(pipeline), pipeline.sink.format
+    folder = folder_of(judged.page, pipeline.sink.partition_by)
+    name = f"{folder}replayed-{short(judged.id).hex()}.{which}"
+    columns = COLUMNS if staging.shape is None else staging.shape.columns
+    rows = written(judged, staging.shape, which)
+    store.put(name, in_memory(which, crawl_of(settings), rows, columns=columns))
+    return store.url(name)
+
+
+def _write_rows(settings: Settings, judged: Judged, staging: Staging) -> None:
+    maker = make_maker(settings, staging.pipeline, staging.shape)
+    store = open_rows(settings, staging.pipeline, maker)
+    note = f"replayed/{judged.id}"
+    try:
+        store.open()
+        before = store.read(note).get(note)
+        if before is not None and not store.knows_keys:
+            return
+        told = jsontext.dumps({"at_ms": time.time_ns() // 1_000_000}).decode()
+        store.write(Change(note, before, maker.rows([judged]), lambda _: {note: told}))
+    finally:
+        store.close()

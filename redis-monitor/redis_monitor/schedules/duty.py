@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 
 import structlog
 
@@ -16,8 +17,10 @@ from crawlstream.bus.records import Out
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.schedules import DueSchedules, Schedules
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import DETAIL_LENGTH
 from crawlstream.model.recurring.schedule import Fired, ScheduleState, Skip, Turn
 from crawlstream.model.state import CrawlState
+from crawlstream.store.store import StoreUnavailable
 from crawlstream.wire import requests, schedules
 from redis_monitor.metrics import (
     SCHEDULE_FIRES,
@@ -26,11 +29,14 @@ from redis_monitor.metrics import (
     SCHEDULES_SKIPPING,
 )
 from redis_monitor.schedules.plan import Plan, plan
+from redis_monitor.schedules.seeds import Feed, NoSeeds, SeedReader
 
 EVERY_S = 1.0
 AT_ONCE = 20
 """Schedules that are served together: a thousand seeds each are some MB."""
 
+_BATCH = 1_000
+"""Records between two acknowledgements."""
 AWAITED_S = 300
 """So long seeds that were fed are waited for: some may have been rejected, and never come."""
 
@@ -51,6 +57,28 @@ class Firing:
     """The crawl of an earlier firing that is stopped first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A firing with its seeds, which nobody else has brought to its end."""
+
+    firing: Firing
+    feed: Feed
+    first_number: int
+
+    def turn(self) -> Turn:
+        """What became of the schedule, once they are fed."""
+        planned, firing = self.firing.plan, self.firing
+        last_number = self.first_number + self.feed.count - 1
+        return Turn(
+            state=firing.state,
+            last=planned.last,
+            due=planned.due,
+            fired=Fired(firing.at, firing.crawl, self.feed.count, planned.late_s, last_number),
+            skips=planned.skips,
+            is_asked=planned.is_asked,
+        )
+
+
 class ScheduleDuty:
     """Fires what is due; safe beside any number of others."""
 
@@ -63,6 +91,7 @@ class ScheduleDuty:
         incoming: str,
         name: str,
         liveness: Liveness,
+        reader: SeedReader,
     ) -> None:
         """``name`` is this process' own, ``incoming`` the topic that is fed."""
         self._known = known
@@ -71,6 +100,7 @@ class ScheduleDuty:
         self._incoming = incoming
         self._name = name
         self._liveness = liveness
+        self._reader = reader
 
     async def step(self) -> float:
         """Serve what is due, some at once."""
@@ -107,29 +137,55 @@ class ScheduleDuty:
 
     async def _fire(self, firings: Sequence[Firing]) -> list[Turn]:
         """Feed the seeds; answers what became of firings that nobody else has ended."""
-        ours = await asyncio.gather(*map(self._begin, firings))
-        begun = [firing for firing, is_ours in zip(firings, ours, strict=True) if is_ours]
-        records = [record for firing in begun for record in self._records(firing)]
-        if records:
+        found = await asyncio.gather(*map(self._load, firings))
+        loaded = [one for one in found if isinstance(one, Loaded)]
+        records = chain.from_iterable(map(self._records, loaded))
+        if loaded:
             failpoint("before_fire")
-            await self._liveness.retry(partial(self._sink.send, records))
+            while batch := list(islice(records, _BATCH)):
+                await self._liveness.retry(partial(self._sink.send, batch))
+                failpoint("amid_fire")
             failpoint("after_fire")
-        return [_fired(firing) for firing in begun]
+        skipped = [one for one in found if isinstance(one, Turn)]
+        return [*(one.turn() for one in loaded), *skipped]
 
-    async def _begin(self, firing: Firing) -> bool:
-        stops = firing.stops is not None
-        begin = partial(self._known.begin, firing.state, firing.at, stops=stops)
-        return await self._liveness.retry(begin)
+    async def _load(self, firing: Firing) -> Loaded | Turn | None:
+        """A firing that may be fed; None: another one has fed it, or its file cannot be read now.
 
-    def _records(self, firing: Firing) -> list[Out]:
+        What is not read stays due, until it is too late.
+        """
+        schedule = firing.state.schedule
+        try:
+            feed = await self._reader.feed_of(schedule)
+        except NoSeeds as error:
+            return _without(firing, str(error))
+        except StoreUnavailable as error:
+            log.warning(
+                "fire", outcome="unread", error=str(error), appid=schedule.appid, at=firing.at
+            )
+            return None
+        begin = partial(
+            self._known.begin,
+            firing.state,
+            firing.at,
+            stops=firing.stops is not None,
+            content=feed.digest,
+        )
+        first_number = await self._liveness.retry(begin)
+        return None if first_number is None else Loaded(firing, feed, first_number)
+
+    def _records(self, loaded: Loaded) -> Iterator[Out]:
         """A stop first, if there is one, then the seeds: all have the key of their crawl."""
+        firing = loaded.firing
         schedule, at = firing.state.schedule, firing.at
+        if firing.stops is not None:
+            stop = schedules.encode_stop(schedule, at, firing.stops)
+            yield Out(self._incoming, stop, requests.key_of(stop))
         key = requests.key_of_fields({"appid": schedule.appid, "crawlid": firing.crawl.crawlid})
-        seeds = [Out(self._incoming, seed, key) for seed in schedules.encode_seeds(schedule, at)]
-        if firing.stops is None:
-            return seeds
-        stop = schedules.encode_stop(schedule, at, firing.stops)
-        return [Out(self._incoming, stop, requests.key_of(stop)), *seeds]
+        seeds = loaded.feed.read()
+        first = loaded.first_number
+        for seed in schedules.encode_seeds(schedule, at, seeds, first_number=first):
+            yield Out(self._incoming, seed, key)
 
 
 def _hindrance(state: ScheduleState, under_way: States, now: int) -> str:
@@ -162,14 +218,14 @@ def _decide(state: ScheduleState, planned: Plan, hindrance: str) -> Firing | Tur
     return Firing(state, planned, at, crawl, stops)
 
 
-def _fired(firing: Firing) -> Turn:
-    planned, seeds = firing.plan, len(firing.state.schedule.seeds)
+def _without(firing: Firing, why: str) -> Turn:
+    """What is told of a firing that has no seeds."""
+    planned = firing.plan
     return Turn(
         state=firing.state,
         last=planned.last,
         due=planned.due,
-        fired=Fired(firing.at, firing.crawl, seeds, planned.late_s),
-        skips=planned.skips,
+        skips=[*planned.skips, Skip(firing.at, "no_seeds", detail=why[:DETAIL_LENGTH])],
         is_asked=planned.is_asked,
     )
 
@@ -180,7 +236,8 @@ def _tell(turn: Turn) -> None:
     for skip in turn.skips:
         outcome = "missed" if skip.reason in {"missed", "late"} else "skipped"
         SCHEDULE_FIRES.labels(outcome).inc(skip.count)
-        log.warning("fire", outcome=skip.reason, at=skip.at, count=skip.count, **names)
+        why = {"error": skip.detail} if skip.detail else {}
+        log.warning("fire", outcome=skip.reason, at=skip.at, count=skip.count, **why, **names)
     if turn.fired:
         SCHEDULE_FIRES.labels("fired").inc()
         SCHEDULE_LATE.observe(turn.fired.late_s)

@@ -32,9 +32,12 @@ class Plan:
 def plan(state: ScheduleState, now: int) -> Plan:
     """Of all that is due the latest time fires, unless it is too late; the others are missed.
 
-    What somebody has asked for comes after that, and whether the schedule is paused or not.
+    What somebody has asked for comes after that, and whether the schedule is paused or not. A
+    firing that has begun, whose seeds may have been fed in part, comes before anything else.
     """
     schedule, after = state.schedule, max(state.last, state.since)
+    if state.begun > after:
+        return _going_on(state, after, now)
     latest = latest_due(schedule, after, now)
     if latest is None:
         if state.fire:
@@ -51,6 +54,19 @@ def plan(state: ScheduleState, now: int) -> Plan:
     if late_s > max(schedule.catch_up_s, GRACE_S):
         return _skipping(told, *skips, Skip(latest, "late"))
     return Plan(last=latest, due=told.due, firing=latest, late_s=late_s, skips=skips)
+
+
+def _going_on(state: ScheduleState, after: int, now: int) -> Plan:
+    at, is_asked = state.begun, state.begun == state.fire
+    missed = times_between(state.schedule, after, at)
+    return Plan(
+        last=at,
+        due=_next(state, at),
+        firing=at,
+        late_s=0 if is_asked else max(now - due_at(state.schedule, at), 0),
+        is_asked=is_asked,
+        skips=[Skip(missed[-1], "missed", len(missed))] if missed else [],
+    )
 
 
 def _skipping(told: Plan, *skips: Skip) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,11 +19,13 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.stats.rule_history import read_changes
+from crawlstream.stats.wishes import Wish, wish
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import Note, problems_of, spiders_of
+from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of, spiders_of
 from rest_service.dashboard.processes import PATIENCE_S, living_processes
-from rest_service.dashboard.render import SHOWN, span, volume
+from rest_service.dashboard.render import SHOWN, render, span, volume
+from rest_service.http.access import Client
 from rest_service.sampler import KEPT_S, Point
 from rest_service.service import Service, TheService
 
@@ -108,6 +111,24 @@ async def processes(request: Request, service: TheService) -> Response:
     return await show(request, service, Screen("processes.html", "/ui/processes", fill, every_s=2))
 
 
+@router.get("/process")
+async def process(
+    request: Request, service: TheService, name: Annotated[str, Query(max_length=300)]
+) -> Response:
+    """One process, with the latest lines of its log while somebody looks."""
+
+    async def fill() -> Values:
+        found = await living_processes(service)
+        one = next((one for one in found or () if one.name == name), None)
+        if one:
+            with suppress(RedisError):
+                await wish(service.redis, service.keys, name, Wish.TAIL)
+        is_known = found is not None
+        return {"name": name, "one": one, "problems": [] if is_known else [REDIS_AWAY]}
+
+    return await show(request, service, Screen("process.html", "/ui/processes", fill, every_s=1))
+
+
 @dataclass(frozen=True, slots=True)
 class DomainRow:
     """One domain, as far as it is known."""
@@ -123,6 +144,11 @@ class DomainRow:
         """Pages that wait in it, as far as their bands are listed."""
         queues = self.report.queues if self.report else ()
         return sum(band.queued for queue in queues for band in queue.first)
+
+    @property
+    def allowed_per_minute(self) -> float:
+        """Requests that the rule allows as it is now."""
+        return 0.0 if self.rule.is_paused else 60 * self.rule.effective_hits / self.rule.window_s
 
     @property
     def condition(self) -> str:
@@ -169,24 +195,48 @@ async def domains(
     wanted = name.strip().lower()
 
     async def fill() -> Values:
-        found = await _domains(service, wanted, q.strip().lower())
-        rows, order = ordered(found["rows"], sort, _COLUMNS, otherwise="-responses")
-        edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
-        if wanted and rows:
-            await service.rates.look(service.redis, service.keys, rows[0].name, rows[0].rule)
-        return {
-            **found,
-            "name": name,
-            "listing": Listing("/ui/domains", {"name": name, "q": q}, order, _NUMBERS),
-            "rows": rows,
-            "edited": edited,
-        }
+        return await _screen(service, name, q, sort)
 
     def series(at: float) -> Sequence[Point]:
         return service.rates.since(wanted, at) if wanted else ()
 
     screen = Screen("domains.html", "/ui/domains", fill, series=series, every_s=3)
     return await show(request, service, screen)
+
+
+async def rule_screen(
+    service: Service,
+    client: Client,
+    *,
+    typed: Mapping[str, str],
+    wrong: Mapping[str, str],
+    status: int,
+) -> Response:
+    """The screen of a domain, with what was typed into the form of its rule and its problems."""
+    values = await _screen(service, typed.get("domain", ""), "", "")
+    return render(
+        "domains.html",
+        "/ui/domains",
+        client=client,
+        status=status,
+        **{**values, "typed": typed, "wrong": wrong},
+    )
+
+
+async def _screen(service: Service, name: str, q: str, sort: str) -> Values:
+    wanted = name.strip().lower()
+    found = await _domains(service, wanted, q.strip().lower())
+    rows, order = ordered(found["rows"], sort, _COLUMNS, otherwise="-responses")
+    edited = found["default"] if name == DEFAULT else rows[0].rule if name and rows else None
+    if wanted and rows:
+        await service.rates.look(service.redis, service.keys, rows[0].name, rows[0].rule)
+    return {
+        **found,
+        "name": name,
+        "listing": Listing("/ui/domains", {"name": name, "q": q}, order, _NUMBERS),
+        "rows": rows,
+        "edited": edited,
+    }
 
 
 _NUMBERS = frozenset({"waiting", "responses", "failing", "latency"})

@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
+from rest_service.dashboard.outcome import outcome_of
 from rest_service.dashboard.render import render, render_live
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused
@@ -60,7 +61,8 @@ async def show(request: Request, service: Service, screen: Screen) -> Response:
     """The screen, or a stream of its changes for whoever asks for server-sent events."""
     client: Client = request.scope[CLIENT]
     if "text/event-stream" not in request.headers.get("accept", ""):
-        return render(screen.template, screen.here, client=client, **await screen.fill())
+        values = {"said": outcome_of(request), **await screen.fill()}
+        return render(screen.template, screen.here, client=client, **values)
     if service.sampler.watchers >= MAX_WATCHERS:
         raise RequestRefused(
             429, f"Too many open live views: at most {MAX_WATCHERS}.", code="too_many_streams"

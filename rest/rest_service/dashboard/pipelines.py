@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from crawlstream.stats.pipelines import states_of
 from rest_service.dashboard.live import Screen, Values, show
 from rest_service.dashboard.processes import living_processes
+from rest_service.dashboard.quality import by_field, missed
 from rest_service.dashboard.render import render
 from rest_service.service import TheClient, TheService
 from rest_service.v2.pipelines import deliveries
@@ -36,4 +37,5 @@ async def runs(
 ) -> Response:
     """The runs that a pipeline has stored: their accounts, and the quality of their fields."""
     found = await deliveries(service, client, name)
-    return render("pipeline_runs.html", _HERE, client=client, name=name, found=found)
+    values: Values = {"name": name, "found": found, "by_field": by_field, "missed": missed}
+    return render("pipeline_runs.html", _HERE, client=client, **values)

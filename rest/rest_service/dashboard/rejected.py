@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
+from rest_service.dashboard.fields import place_of
+from rest_service.dashboard.outcome import outcome_of
 from rest_service.dashboard.render import render
-from rest_service.service import TheClient, TheService
+from rest_service.http.access import Client
+from rest_service.service import Service, TheClient, TheService
 from rest_service.v2.reading import one_record, read_page, wanted_by
 
 _TEXT_SHOWN = 100_000
@@ -24,6 +28,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False)
 
 @router.get("/rejected")
 async def rejected(
+    request: Request,
     service: TheService,
     client: TheClient,
     *,
@@ -48,6 +53,7 @@ async def rejected(
         reasons=reasons.most_common(),
         total=len(latest),
         left=max(0, len(fitting) - _REPLAYED),
+        said=outcome_of(request),
         next_path=None if is_at_end else f"/ui/rejected?{more}",
     )
 
@@ -55,9 +61,26 @@ async def rejected(
 @router.get("/rejected/one")
 async def one(service: TheService, client: TheClient, partition: int, offset: int) -> Response:
     """One rejected record with its text."""
-    record = await one_record(service, client, "rejected", (partition, offset))
+    return await screen(service, client, f"{partition}:{offset}")
+
+
+async def screen(
+    service: Service,
+    client: Client,
+    place: str,
+    *,
+    raw: str | None = None,
+    wrong: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    """The screen of a record at ``partition:offset``, with the text and problems of its form.
+
+    Refused (404, 422).
+    """
+    record = await one_record(service, client, "rejected", place_of(place))
     value: dict[str, Any] = record["value"]  # type: ignore[assignment]
-    raw = b64decode(value.pop("raw", None) or "")
+    received = b64decode(value.pop("raw", None) or "")
+    text = received.decode("utf-8", "backslashreplace")[:_TEXT_SHOWN]
     is_hidden = value.pop("raw_hidden", False)
     return render(
         "rejected_one.html",
@@ -66,10 +89,13 @@ async def one(service: TheService, client: TheClient, partition: int, offset: in
         record=record,
         fields=[(name, text) for name, text in value.items() if name != "errors"],
         errors=value.get("errors") or [],
-        text=raw.decode("utf-8", "backslashreplace")[:_TEXT_SHOWN],
+        text=text,
+        edited=text if raw is None else raw,
+        wrong=wrong or {},
+        status=status,
         is_hidden=is_hidden,
-        can_be_edited=_is_text(raw) and len(raw) <= _TEXT_SHOWN and not is_hidden,
-        can_be_replayed=bool(raw) and "raw_truncated" not in value,
+        can_be_edited=_is_text(received) and len(received) <= _TEXT_SHOWN and not is_hidden,
+        can_be_replayed=bool(received) and "raw_truncated" not in value,
     )
 
 

@@ -131,6 +131,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_templates.filters["quantity"] = _short
 _templates.globals.update(
     PAUSES=PAUSES,
     ahead=ahead,
@@ -152,7 +153,7 @@ def render(
     template: str, here: str = "", *, client: Client, status: int = 200, **values: object
 ) -> Response:
     """A screen as HTML; ``here`` is the one of ``SCREENS`` that it belongs to."""
-    text = _templates.get_template(template).render(here=here, **_of(client), **values)
+    text = _templates.get_template(template).render({"here": here, **_of(client), **values})
     return HTMLResponse(text, status_code=status)
 
 
@@ -164,7 +165,11 @@ def render_live(template: str, *, client: Client, **values: object) -> str:
 
 
 def _of(client: Client) -> dict[str, object]:
-    """What screens have for a client: those about the whole cluster are not for everybody."""
+    """What screens have for a client: those about the whole cluster are not for everybody.
+
+    ``said`` is what came of a form; ``typed`` what one holds that is shown again, and ``wrong`` its
+    problems, both by field.
+    """
     is_bound = bool(client.appids)
     screens = _OF_APPLICATIONS if is_bound else SCREENS
-    return {"screens": screens, "is_bound": is_bound}
+    return {"screens": screens, "is_bound": is_bound, "said": "", "typed": {}, "wrong": {}}

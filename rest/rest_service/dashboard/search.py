@@ -12,7 +12,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import OTHERS, read_domains
-from crawlstream.throttle.parse import fold
+from crawlstream.zoo.names import fold
 from rest_service.dashboard.cluster import latest
 from rest_service.dashboard.problems import spiders_of
 from rest_service.dashboard.processes import living_processes

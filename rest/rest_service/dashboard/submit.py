@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -16,6 +16,8 @@ from crawlstream.bus.records import Record
 from crawlstream.bus.tail import offsets_since, read_topic
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.scope import Scope
+from rest_service.dashboard.fields import MORE
 from rest_service.dashboard.problems import Note, spiders_of
 from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import render
@@ -37,38 +39,6 @@ Records = AsyncGenerator[Record, None]
 router = APIRouter(prefix="/ui", include_in_schema=False)
 
 
-class Field(NamedTuple):
-    """A field of a crawl request that not everybody needs."""
-
-    name: str
-    label: str
-    kind: str = "text"
-    """``text``, ``number``, ``lines`` (a list), ``pairs``, ``json``, ``time``, ``truth``,
-    ``method``, ``long`` (a text of lines)."""
-    example: str = ""
-
-
-MORE: Sequence[Field] = (
-    Field("domain_max_pages", "Maximum number of pages per domain", "number"),
-    Field("allowed_domains", "Follow links only to these hosts", "lines", "example.com"),
-    Field("allow_regex", "Follow only links that match", "lines", "/products/"),
-    Field("deny_regex", "Never follow links that match", "lines", "/login"),
-    Field("deny_extensions", "Never follow links to these extensions", "lines", "pdf"),
-    Field("headers", "Headers", "pairs", "Accept-Language: en"),
-    Field("cookies", "Cookies", "pairs", "session: abc"),
-    Field("cookie", "Cookie header", "text", "a=1; b=2"),
-    Field("useragent", "User-Agent"),
-    Field("method", "Method of the seeds", "method"),
-    Field("body", "Request body of the seeds", "long"),
-    Field("obey_robots", "Obey robots.txt", "truth"),
-    Field("not_before", "Not before (your time)", "time"),
-    Field("expires", "Expires (your time)", "time"),
-    Field("remember", "Remember pages after a run (seconds)", "number"),
-    Field("attrs", "Data that every result repeats, as JSON", "json", '{"job": 7}'),
-    Field("uuid", "Reply under this uuid"),
-)
-
-
 @router.get("/submit")
 async def submit(
     service: TheService,
@@ -87,19 +57,42 @@ async def submit(
         if not seeds:
             told = f"The seeds of crawl {crawlid} are not in Kafka any more."
             problems.append(Note(f"{told} Please enter them."))
+    without = _ONCE if client.role >= Role.OPERATE else _ONCE | _SECRET
+    values = {"spiderid": spiderid, **_filled(seeds, without)}
+    if appid:
+        values["appid"] = appid
+    return await screen(service, client, values=values, repeated=crawlid, problems=problems)
+
+
+async def screen(
+    service: Service,
+    client: Client,
+    *,
+    values: Mapping[str, str],
+    repeated: str = "",
+    problems: Sequence[Note] = (),
+    wrong: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    """The form, with what stands in its fields and the problems of each."""
     spiders = spiders_of(await living_processes(service)) or ()
-    values = _filled(seeds, _ONCE if client.role >= Role.OPERATE else _ONCE | _SECRET)
+    empty = {
+        "appid": min(client.appids, default="dashboard"),
+        "crawlid": uuid4().hex[:12],
+        "spiderid": "link",
+        "scope": Scope.ANY if repeated else Scope.HOST,
+    }
     return render(
         "submit.html",
         "/ui/submit",
         client=client,
-        fresh_id=uuid4().hex[:12],
-        appid=appid or min(client.appids, default="dashboard"),
-        repeated=crawlid,
+        status=status,
+        repeated=repeated,
         problems=problems,
         spiders=sorted(spiders),
         fields=MORE,
-        values=defaultdict(str, {"spiderid": spiderid, **values}),
+        values=defaultdict(str, {**empty, **values}),
+        wrong=wrong or {},
     )
 
 

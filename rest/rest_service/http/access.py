@@ -33,6 +33,8 @@ _CLIENTS_REMEMBERED = 10_000
 _GUESSES = 10.0
 """Wrong keys that an address may try at once."""
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+FORMS = "/ui/do"
+"""Before the path of a route of ``/v2``: a form that stands for it."""
 
 
 class Role(IntEnum):
@@ -78,6 +80,9 @@ _NEEDED: Mapping[tuple[str, str], Role] = {
     ("POST", "/feed"): Role.SUBMIT,
     ("POST", "/v2/crawls"): Role.SUBMIT,
     ("POST", "/v2/check"): Role.SUBMIT,
+    # Lines of a log tell more than screens do.
+    ("GET", "/ui/process"): Role.OPERATE,
+    ("HEAD", "/ui/process"): Role.OPERATE,
 }
 
 
@@ -85,6 +90,7 @@ def role_needed(method: str, path: str) -> Role:
     """The role that a route asks for: reading reads, and what is not named here operates."""
     if path == "/health" or path.startswith(("/health/", "/static/")):
         return Role.ANYONE
+    path = path.removeprefix(FORMS)
     return _NEEDED.get((method, path), Role.READ if method in _SAFE_METHODS else Role.OPERATE)
 
 
@@ -111,6 +117,7 @@ _OF_APPLICATIONS = frozenset(
 
 def is_of_applications(path: str) -> bool:
     """Whether a route tells applications apart; what is not named here is the whole cluster's."""
+    path = path.removeprefix(FORMS)
     return path in _OF_APPLICATIONS or path.startswith("/v2/schedules/")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import lru_cache
 
 import structlog
 from prometheus_client import Counter, Histogram
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rest_service.http.access import (
@@ -36,7 +38,8 @@ SECURITY_HEADERS = {
         "object-src 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    # No other site learns of it; without any, browsers call the origin of our own forms "null".
+    "Referrer-Policy": "same-origin",
 }
 """Of everything that a browser may show, unless it has rules of its own; JSON it only reads."""
 _OF_ALL = (
@@ -54,9 +57,16 @@ class Gate:
     """Lets a request through to ``app``, or answers it with its refusal."""
 
     def __init__(
-        self, app: ASGIApp, *, keyring: Keyring, limiter: RateLimiter, max_body_bytes: int
+        self,
+        app: ASGIApp,
+        *,
+        keyring: Keyring,
+        limiter: RateLimiter,
+        max_body_bytes: int,
+        refuse: Callable[[Request, RequestRefused], Response] = lambda _, refused: failure(refused),
     ) -> None:
         self._app = app
+        self._refuse = refuse
         self._keyring = keyring
         self._limiter = limiter
         self._guesses = Guesses()
@@ -85,18 +95,18 @@ class Gate:
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         try:
-            scope[CLIENT] = self._judge(request)
+            self._judge(request)
         except RequestRefused as refused:
-            await failure(refused)(scope, receive, send)
+            await self._refuse(request, refused)(scope, receive, send)
             return
         body = _Body(receive, self._max_body_bytes)
         await self._app(scope, body.receive, send)
 
-    def _judge(self, request: Request) -> Client:
-        """Who may pass; Refused says why one may not."""
+    def _judge(self, request: Request) -> None:
+        """Note who asks; Refused says why one may not."""
         peer = request.client.host if request.client else "unknown"
         check_site(request, is_keyless=self._keyring.is_empty)
-        client = self._identify(request, peer)
+        client = request.scope[CLIENT] = self._identify(request, peer)
         self._admit(client.name, client.rate)
         path = request.scope["path"]
         needed = role_needed(request.method, path)
@@ -115,7 +125,6 @@ class Gate:
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_body_bytes:
             raise _too_large(self._max_body_bytes)
-        return client
 
     def _identify(self, request: Request, peer: str) -> Client:
         try:

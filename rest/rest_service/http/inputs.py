@@ -7,6 +7,7 @@ import json
 import orjson
 from starlette.requests import Request
 
+from rest_service.http.access import FORMS
 from rest_service.http.envelope import RequestRefused
 
 
@@ -22,9 +23,9 @@ def is_json(request: Request) -> bool:
 
 
 def wants_html(request: Request) -> bool:
-    """Whether a browser asks, for a page or what keeps it live: it does not name JSON."""
+    """Whether a browser asks, for a page, what keeps it live, or by a form: it names no JSON."""
     accepted = request.headers.get("accept", "").lower()
-    is_reading = request.method in {"GET", "HEAD"}
+    is_reading = request.method in {"GET", "HEAD"} or request.url.path.startswith(FORMS)
     is_page = "text/html" in accepted or "text/event-stream" in accepted
     return is_reading and is_page and "application/json" not in accepted
 

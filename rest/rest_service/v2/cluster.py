@@ -19,6 +19,7 @@ from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
 from crawlstream.stats.heartbeat import living
 from crawlstream.stats.rule_history import note_author
+from crawlstream.stats.wishes import Wish, wish
 from crawlstream.wire import views
 from rest_service.http.access import Client
 from rest_service.http.audit import audited
@@ -30,6 +31,7 @@ log = structlog.get_logger()
 
 router = APIRouter(prefix="/v2", tags=["cluster"], route_class=StrictRoute)
 
+ProcessName = Annotated[str, Path(max_length=300, examples=["crawler:host-1:7f3a9c0b12de"])]
 Domain = Annotated[str, Path(min_length=1, max_length=255, examples=["example.com"])]
 
 
@@ -61,6 +63,24 @@ async def processes(service: TheService) -> Response:
     """Every process with a heartbeat in the last 20 s."""
     found = await living(service.redis, service.keys)
     return success([views.process(one) for one in sorted(found, key=lambda p: p.name)])
+
+
+@router.post("/processes/{name}/drain", status_code=202, summary="Drain a crawler")
+async def drain(name: ProcessName, service: TheService, client: TheClient) -> Response:
+    """Have a crawler finish what is in flight, give back the rest, and end.
+
+    It begins within 5 s. A supervisor starts another one in its place.
+    """
+    with audited(client, "drain", process=name):
+        found = {one.name: one for one in await living(service.redis, service.keys)}.get(name)
+        if found is None:
+            raise RequestRefused(404, "No such process is running.", code="unknown_process")
+        if not found.activity.can_drain:
+            raise RequestRefused(
+                422, "Only crawlers can be drained, each of them once.", code="not_possible"
+            )
+        await wish(service.redis, service.keys, name, Wish.DRAIN)
+    return success({"draining": name}, status=202)
 
 
 @router.get("/domains", summary="The busiest domains")

@@ -395,4 +395,4 @@ async def test_pages_of_a_host_share_a_connection_and_handles_are_few(
     for _ in range(5):
         assert await visitor.outcome(site.url("/")) == 200
         assert await visitor.outcome(site.url("/cut")) == "connection_lost"
-    assert len(visitor.client._spare) == 1
+    assert len(visitor.client._direct._spare) == 1

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +14,14 @@ from scrapy.exceptions import CloseSpider
 from crawling import ClusterSpider
 from crawling.lane.turns import Turns
 from crawling.lease.report import End
+from crawling.page.page import Page
 from crawling.publish import deadlines
 from crawling.spiders.link import LinkSpider
 from crawlstream.bus.records import NotAcknowledged
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
+from crawlstream.model.crawl import Profile
 from crawlstream.model.effects import Requeue, Settle
+from support.crawler.holds import hold
 from support.crawler.lane import LaneBench, in_the_lane
 from support.waiting import WaitUntil
 
@@ -110,10 +112,14 @@ async def test_a_page_has_its_attempts_and_no_more(
 
 
 async def test_further_attempts_are_of_the_engine(bench: LaneBench) -> None:
-    """Whose client takes servers that libcurl refuses."""
-    first, second = (SimpleNamespace(hold=SimpleNamespace(retries=each)) for each in (0, 1))
-    assert bench.way.lane_for(first) is bench.lane  # type: ignore[arg-type]
-    assert bench.way.lane_for(second) is None  # type: ignore[arg-type]
+    """Whose client takes servers that libcurl refuses; but for those of a pool of proxies."""
+    first, second, proxied = (
+        Page(hold(retries=retries, profile=Profile(proxy=proxy)), "id")
+        for retries, proxy in ((0, None), (1, None), (1, "de"))
+    )
+    assert bench.way.lane_for(first) is bench.lane
+    assert bench.way.lane_for(second) is None
+    assert bench.way.lane_for(proxied) is bench.lane
 
 
 class Raising(ClusterSpider):

@@ -18,12 +18,16 @@ from crawling.robots.store import Note, RobotsBook
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier import sources
 from crawlstream.frontier.scripts import Scripts
+from crawlstream.model.crawl import FiringKey
+from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
+from crawlstream.model.runs import RunMark
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.lua import LUA
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
 
+AT = 2_000_000_000
 LIVES = 8
 """Together they make every call of a worker, an intake and a monitor."""
 CLOCK = 2
@@ -184,6 +188,7 @@ async def _ask(redis: Redis) -> None:
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
     await _shelve(bench)
     await frontier.rules.agree("")
+    await frontier.pools.copy(PoolTable())
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()
@@ -216,7 +221,11 @@ async def _fire(bench: Bench) -> None:
     await bench.feed.put(bench.feed.schedule("set", schedule, most=10))
     (state,) = (await schedules.due("me", most=10)).due
     await schedules.begin(state, 1, stops=False)
-    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0)))
+    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0, 0)))
+    over = RunMark(
+        crawl=CRAWL, state="finished", run=1, firing=FiringKey("nightly", AT), seen={0: b"\x80"}
+    )
+    await schedules.remind([over])
     await schedules.reinstate([ScheduleMark(appid="app", name="nightly", removed_ms=1)])
 
 

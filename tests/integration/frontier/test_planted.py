@@ -151,7 +151,11 @@ BUGS = {
         wrong="return dedupe_ms",
     ),
     "the seed that was read last says how long is remembered": Bug(
-        right="if is_latest(c, 'remember_by', timestamp, offset) then",
+        right="if is_latest(c, 'remember_by', of[2]) then",
+        wrong="if true then",
+    ),
+    "a run is of the occasion that came last": Bug(
+        right="if time_of(occasion) > time_of(crawl.occasion) then",
         wrong="if true then",
     ),
     "a pause has no end": Bug(

@@ -11,6 +11,8 @@ import pytest
 from crawlstream.frontier import schedules as frontier_schedules
 from crawlstream.model.effects import OwedSchedule
 from crawlstream.model.recurring.schedule import (
+    MOST_SEEDS,
+    STOP_NUMBER,
     Do,
     Fired,
     Occasion,
@@ -32,7 +34,7 @@ NIGHTLY = Schedule(
     seeds=[{"url": "http://a.com/"}],
 )
 AT = int(time.time())
-FED = Fired(AT, CRAWL, 1, 0)
+FED = Fired(AT, CRAWL, 1, 0, 0)
 
 
 async def say(bench: Bench, do: Do, schedule: Schedule = NIGHTLY, most: int = 10) -> str:
@@ -168,7 +170,7 @@ async def test_removed_meanwhile_it_does_not_come_back(bench: Bench) -> None:
     await say(bench, "set")
     before = await state(bench)
     await say(bench, "remove")
-    assert not await bench.frontier.schedules.begin(before, AT, stops=False)
+    assert await bench.frontier.schedules.begin(before, AT, stops=False) is None
     assert not await bench.frontier.schedules.done(turn(before, fired=FED))
     assert await bench.frontier.schedules.all() == []
 
@@ -177,13 +179,62 @@ async def test_whoever_goes_on_knows_how_it_began(bench: Bench) -> None:
     """Until it has fired; one that has been brought to its end cannot begin again."""
     await say(bench, "set")
     before = await state(bench)
-    assert await bench.frontier.schedules.begin(before, AT, stops=True)
+    assert await bench.frontier.schedules.begin(before, AT, stops=True) == 0
     begun = await state(bench)
     assert (begun.begun, begun.is_stopping) == (AT, True)
     assert await bench.frontier.schedules.done(turn(begun, fired=FED))
     after = await state(bench)
     assert (after.begun, after.is_stopping) == (0, False)
-    assert not await bench.frontier.schedules.begin(before, AT, stops=True)
+    assert await bench.frontier.schedules.begin(before, AT, stops=True) is None
+
+
+async def test_seeds_that_change_while_they_are_fed_are_others(bench: Bench) -> None:
+    """They get numbers of their own; the next firing begins with 0 again."""
+    await say(bench, "set")
+    before, schedules = await state(bench), bench.frontier.schedules
+
+    async def begin(at: int, content: str) -> int | None:
+        return await schedules.begin(before, at, stops=False, content=content)
+
+    assert [await begin(AT, "a") for _ in range(2)] == [0, 0]
+    assert [await begin(AT, "b") for _ in range(2)] == [MOST_SEEDS, MOST_SEEDS]
+    assert await begin(AT, "a") == 2 * MOST_SEEDS
+    for number in range(20):
+        latest = await begin(AT, str(number))
+    assert latest is not None
+    assert latest + MOST_SEEDS <= STOP_NUMBER
+    assert await begin(AT + 60, "c") == 0
+    assert await schedules.done(turn(before, fired=FED))
+    assert await schedules.begin(await state(bench), AT + 60, stops=False, content="d") == 0
+
+
+async def test_a_skip_tells_why(bench: Bench) -> None:
+    """In a sentence, if there is one; with its event, and until the next skip."""
+    await say(bench, "set")
+    await told(bench)
+    skips = [Skip(AT, "no_seeds", detail="line 3: not JSON")]
+    assert await bench.frontier.schedules.done(turn(await state(bench), skips=skips))
+    (owed,) = await told(bench)
+    assert owed.event is not None
+    assert (owed.event.reason, owed.event.detail) == ("no_seeds", "line 3: not JSON")
+    assert (await state(bench)).detail == "line 3: not JSON"
+    late = turn(await state(bench), last=AT + 1, skips=[Skip(AT + 1, "late")])
+    assert await bench.frontier.schedules.done(late)
+    assert (await state(bench)).detail == ""
+
+
+async def test_seeds_are_awaited_by_the_number_of_the_last(bench: Bench) -> None:
+    """Until intake has had it, whichever numbers they have."""
+    await say(bench, "set")
+    fired = Fired(AT, CRAWL, 2, 0, MOST_SEEDS + 1)
+    assert await bench.frontier.schedules.done(turn(await state(bench), fired=fired))
+    for number in range(MOST_SEEDS, MOST_SEEDS + 2):
+        await say(bench, "fire")
+        (found,) = (await bench.frontier.schedules.due("me", most=1)).due
+        assert found.is_awaited
+        await bench.feed.put(bench.feed.seed("a.com/", occasion=Occasion("nightly", AT, number)))
+    await bench.frontier.schedules.due("me", most=1)
+    assert not (await state(bench)).is_awaited
 
 
 async def test_a_firing_that_was_asked_for_comes_once(bench: Bench) -> None:
@@ -262,7 +313,9 @@ async def test_an_empty_redis_is_told_all(bench: Bench) -> None:
     marks = [one.mark for one in await told(bench)]
     before = await state(bench)
     await bench.redis.flushdb()
-    await bench.frontier.schedules.reinstate(sorted(marks, key=lambda one: not one.schedule))
+    marks.sort(key=lambda one: not one.schedule)
+    assert await bench.frontier.schedules.reinstate(marks) == 1
+    assert await bench.frontier.schedules.reinstate(marks) == 0, "it knows all of this"
     after = await state(bench)
     for name in ("schedule", "version", "is_paused", "since", "last", "last_crawl"):
         assert getattr(after, name) == getattr(before, name), name
@@ -278,7 +331,7 @@ async def test_an_older_copy_learns_and_nothing_goes_back(bench: Bench) -> None:
     await say(bench, "remove", replace(NIGHTLY, name="gone"))
     new = [one.mark for one in await told(bench)]
     schedules = bench.frontier.schedules
-    await schedules.reinstate(old)
+    assert await schedules.reinstate(old) == 0
     assert [one.schedule.cron for one in await schedules.all()] == ["0 4 * * *"]
     await bench.redis.flushdb()
     await schedules.reinstate(old)

@@ -186,7 +186,7 @@ def _check_places(person: _Person, offsets: Mapping[str, int]) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("shop=1", "unknown spider 'shop'; known spiders: link, products, wandering."),
+        ("shop=1", "unknown spider 'shop'; known spiders: link, products, sitemap, wandering."),
         ("plain=1", "Plain is not a cluster spider: derive it from crawling.ClusterSpider"),
         ("products", "expected the name of a spider, '=' and a number from 0 to 64"),
     ],

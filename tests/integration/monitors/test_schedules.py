@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.tail import end_offsets
+from crawlstream.bus.topics import forget_records
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.witness import Witness
 from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.schedules import DueSchedules
 from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome, Settle
 from crawlstream.model.recurring.schedule import ScheduleState
@@ -28,6 +34,7 @@ from support.waiting import WaitUntil
 APP = "recur"
 SEEDS = 300
 WIDE_OPEN = {"QUEUE_HITS": "100000", "QUEUE_WINDOW": "1", "QUEUE_MODERATED": "false"}
+SECONDS = {"CRAWLSTREAM_SCHEDULE_MIN_S": "1", **WIDE_OPEN}
 NEVER = "0 0 29 2 *"
 """So seldom that it fires by request only."""
 
@@ -38,11 +45,12 @@ class Place:
 
     cluster: MonitorCluster
     witness: Witness
+    stores: Mapping[str, str]
 
     @contextmanager
     def redis_monitor(self, **env: str) -> Iterator[MonitorProcess]:
         """A redis-monitor for the length of the block."""
-        options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN}
+        options = {"CRAWLSTREAM_FINISH_GRACE": "0.5", **WIDE_OPEN, **self.stores}
         with self.cluster.redis_monitor(**options, **env) as process:
             yield process
 
@@ -53,13 +61,13 @@ class Place:
         self.cluster.feed_in_order(f"{APP}:{name}", told)
         return uuid
 
-    async def set(self, name: str, seeds: int = 3, **more: object) -> Mapping[str, Any]:
+    async def set(self, name: str, seeds: int | None = 3, **more: object) -> Mapping[str, Any]:
         """Set a schedule whose crawl and spider have its name; the reply."""
         crawl = {"crawlid": name, "spiderid": name, **dict(more.pop("crawl", {}))}  # type: ignore[call-overload]
         told = {
             "cron": NEVER,
             "crawl": crawl,
-            "seeds": [f"http://site{number % 20}.example.com/{number}" for number in range(seeds)],
+            "seeds": None if seeds is None else _seeds(seeds),
             **more,
         }
         return await self.witness.answered(self.say(name, "set", **told))
@@ -84,6 +92,11 @@ class Place:
         """What is due for nobody."""
         async with Redis(port=self.cluster.redis_port) as redis:
             return await Frontier(redis, self.cluster.keys).schedules.due("nobody", most=0)
+
+    async def forget_requests(self) -> None:
+        """Have Kafka delete what it has of them, as it does when they are old."""
+        kafka, topic = Kafka([self.cluster.kafka_hosts]), f"{self.cluster.prefix}.incoming"
+        await forget_records(kafka, topic, await end_offsets(kafka, topic))
 
     async def has_admitted(self, name: str, count: int) -> bool:
         """Whether the crawl of a schedule has so many pages, each once."""
@@ -116,6 +129,10 @@ class Place:
         await wait_until(is_over)
 
 
+def _seeds(count: int) -> list[str]:
+    return [f"http://site{number % 20}.example.com/{number}" for number in range(count)]
+
+
 async def _settle_all(session: WorkerSession) -> int:
     """Lease what is due and say that it is done; how much that was."""
     leased = await session.exchange(want=200)
@@ -138,9 +155,9 @@ def place(
         used = Servers(server, kafka_server, zookeeper_server)
         cluster = MonitorCluster(used, name=f"recur{fresh_name}", home=home)
         witness = Witness(cluster.kafka_hosts, cluster.prefix)
-        seconds = {"CRAWLSTREAM_SCHEDULE_MIN_S": "1", **WIDE_OPEN}
-        with cluster.kafka_monitor(**seconds):
-            yield Place(cluster, witness)
+        stores = {"CRAWLSTREAM_SEED_STORES": f"file://{tmp_path}"}
+        with cluster.kafka_monitor(**SECONDS, **stores):
+            yield Place(cluster, witness, stores)
         witness.close()
 
 
@@ -256,3 +273,42 @@ async def test_redis_emptied_between_two_firings(place: Place, wait_until: WaitU
         place.say("lost", "fire")
         await place.crawl_all("lost", SEEDS, wait_until)
         await wait_until(lambda: place.events("lost") == [("schedule_fired", "")] * 2)
+
+
+def _once_in(seconds: int) -> str:
+    """The cron expression of one moment."""
+    at = datetime.fromtimestamp(int(time.time()) + seconds, UTC)
+    return f"{at.second} {at.minute} {at.hour} {at.day} {at.month} *"
+
+
+@pytest.mark.parametrize("are_deleted", [False, True], ids=["kept", "deleted"])
+async def test_redis_lost_behind_a_firing_that_nobody_has_noted(
+    place: Place, wait_until: WaitUntil, *, are_deleted: bool
+) -> None:
+    """It was fed, not noted, and crawled to its end: it is fed again, and told, and not crawled.
+
+    Whether or not Kafka still has its seeds.
+    """
+    with place.redis_monitor(FAILPOINT="after_fire:kill") as doomed:
+        await place.set("unnoted", SEEDS)  # Whose answer says that both monitors are at work.
+        await place.set("unnoted", SEEDS, cron=_once_in(5))
+        await wait_until(lambda: not doomed.is_running())
+    await wait_until(lambda: place.has_admitted("unnoted", SEEDS))
+    async with Redis(port=place.cluster.redis_port) as redis:
+        field = FrontierKeys.schedule_field(APP, "unnoted")
+        await redis.hset(place.cluster.keys.schedule(field), "by_until", 2**52)
+        with place.redis_monitor():
+            await place.crawl_all("unnoted", SEEDS, wait_until)
+            await wait_until(lambda: len(place.witness.events("unnoted", "crawl_finished")) == 1)
+            assert not place.events("unnoted")
+            if are_deleted:
+                await place.forget_requests()
+            await redis.flushall()
+            await wait_until(lambda: place.events("unnoted") == [("schedule_fired", "")])
+
+            async def is_read_again() -> bool:
+                assert await place.crawl_state("unnoted") is None
+                state = await place.schedule("unnoted")
+                return state is not None and state.repeated == SEEDS
+
+            await wait_until(is_read_again)

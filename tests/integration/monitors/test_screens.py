@@ -1,7 +1,7 @@
 """Every screen in a real browser: on a phone, and for those who do not see it.
 
 ``AXE=axe.min.js`` (``npm pack axe-core``) has axe-core look at each screen as well, which must find
-nothing to say of it.
+nothing to say of it; ``SCREENS=folder`` keeps a picture of each, by size and colours.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,15 @@ SCREENS = (
         for tab in ("text", "preview", "links", "headers", "raw")
     ),
 )
+_LOOKS = [(w, h, dark) for w, h in ((390, 844), (1280, 800)) for dark in (False, True)]
+_FORMS = {
+    f"/ui/crawl?{ASKED}": "[data-key=stop]",
+    "/ui/submit": "form[data-file]",
+    "/ui/domains": "#rule",
+}
+"""Forms whose answers are screens: a question, and two with problems."""
+_SEEN = os.environ.get("SCREENS", "")
+"""A folder for pictures of all of them, to be looked at."""
 _AXE = Path(os.environ["AXE"]).read_text() if "AXE" in os.environ else ""
 _SIDEWAYS = (
     "[document.documentElement, ...document.querySelectorAll('.wide')]"
@@ -104,19 +114,40 @@ async def test_screens_suit_a_phone_and_a_screen_reader(
     quality = {"a.rather.long.name.of.a.field": {"present": 1, "valid": 0.5}}
     await asyncio.to_thread(partial(tell_run, cluster, fields=quality, score=0.5, ok=False))
     pipeline = await beat(redis, cluster, archive=report(), other=report(broken="No" * 60))
-    for width, height, dark in ((390, 844, False), (1280, 900, True)):
+    for width, height, dark in _LOOKS:
         await tab.look(width=width, height=height, dark=dark)
         for screen in SCREENS:
             await pipeline.beat()
             await tab.go(f"http://127.0.0.1:{rest.port}{screen}")
-            if width < 600:
-                assert await tab.run(_SIDEWAYS) == [], screen
-                names = await tab.run(f"{_CARDS}.map((cell) => cell.dataset.name)")
-                assert all(names), (screen, names)
-            if _AXE:
-                assert await _violations(tab) == [], (screen, width)
+            await _suits(tab, f"{screen} {width} {dark}", width)
+        (rest_name,) = [one["name"] for one in await _processes(rest) if one["kind"] == "rest"]
+        await tab.go(f"http://127.0.0.1:{rest.port}/ui/process?name={rest_name}")
+        await wait_until(lambda: tab.run("document.querySelector('.wide tbody tr') !== null"))
+        await _suits(tab, f"process {width} {dark}", width)
+        for name, form in _FORMS.items():
+            await tab.go(f"http://127.0.0.1:{rest.port}{name}")
+            # Past the script that would ask, check and answer in its place.
+            await tab.leave(f"document.querySelector({json.dumps(form)}).submit()")
+            await _suits(tab, f"form of {name} {width} {dark}", width)
     await pipeline.retire()
-    assert tab.complaints == []
+    assert [one for one in tab.complaints if "/ui/do/" not in one] == []
+
+
+async def _processes(rest: RestProcess) -> Any:
+    return (await rest.get("/v2/processes")).data
+
+
+async def _suits(tab: Tab, name: str, width: int) -> None:
+    """The page as it is has nothing beyond its edge, and nothing that axe-core finds."""
+    if width < 600:
+        assert await tab.run(_SIDEWAYS) == [], name
+        names = await tab.run(f"{_CARDS}.map((cell) => cell.dataset.name)")
+        assert all(names), (name, names)
+    if _AXE:
+        assert await _violations(tab) == [], name
+    if _SEEN:
+        where = re.sub(r"\W+", "-", name).strip("-")
+        await tab.picture(Path(_SEEN) / f"{where}.png")
 
 
 async def test_a_crawl_on_a_phone_begins_with_its_buttons(

@@ -14,11 +14,8 @@ from redis.asyncio import Redis
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.topics import forget_records
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.event import CrawlEvent
 from crawlstream.stats.heartbeat import living
 from crawlstream.stats.pipelines import states_of
-from crawlstream.wire import events
 from support.pipelines.cluster import PipelineCluster
 from support.pipelines.results import page_id, record
 from support.waiting import WaitUntil
@@ -73,20 +70,8 @@ async def test_pages_are_stored_and_the_account_of_their_run_is_told(
     process = cluster.process()
     with process.running():
         await wait_until(lambda: cluster.stored() == once(range(30)))
-        ending = CrawlEvent(
-            event="crawl_finished",
-            crawl=CrawlKey("link", "app", "job"),
-            run=1,
-            server_time=1,
-            started_at=1,
-            counters={"admitted": 31, "done": 31},
-        )
-        cluster.feed([events.encode(ending)], topic=cluster.topics.events, key=b"ending")
-        told = await wait_until(
-            lambda: [
-                e for e in cluster.records(cluster.topics.events) if e["event"] == "run_delivered"
-            ]
-        )
+        cluster.end_run(done=31)
+        told = await wait_until(cluster.deliveries)
         await wait_until(partial(has_told, cluster, 33))
         cluster.feed(record(n) for n in range(30, 33))
         await wait_until(lambda: '"pages"' in process.logged() or cluster.stored()[page_id(32)])
@@ -179,7 +164,7 @@ async def test_what_is_no_page_is_undelivered(
 async def test_records_that_kafka_has_deleted_are_told(
     cluster: PipelineCluster, wait_until: WaitUntil
 ) -> None:
-    """A pipeline that was away for too long says so, and goes on with what there is."""
+    """A pipeline that was away for too long says so, and goes on with what there is, if it may."""
     cluster.describe()
     cluster.feed([record(1)] * 8, key=b"one")
     process = cluster.process()
@@ -191,6 +176,13 @@ async def test_records_that_kafka_has_deleted_are_told(
     kafka = Kafka([cluster.hosts])
     await forget_records(kafka, cluster.topics.crawled, {0: -1, 1: -1})
     cluster.feed((record(n) for n in range(20, 22)), key=b"one")
+    cluster.describe(more='on_gap = "stop"')
+    with process.running():
+        await wait_until(lambda: "before they were read: to go on" in process.logged())
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert not cluster.records(cluster.topics.undelivered)
+    cluster.describe()
     with process.running():
         await wait_until(lambda: cluster.stored()[page_id(21)])
         process.signal(signal.SIGTERM)

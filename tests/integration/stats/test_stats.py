@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from redis.asyncio import Redis
@@ -80,6 +81,26 @@ async def test_domains_are_told_with_rate_and_latency(redis: Redis) -> None:
         ("busy.example", busy),
         ("::1", DomainTraffic(responses=2, success_rate=0, latency_ms=None, reasons={"dns": 2})),
     ]
+
+
+async def test_domains_are_told_with_their_rate_over_time(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Per minute, by quarter of an hour, oldest first; the last is a mean over what there was."""
+    quarter, domains = 900, DomainTally(redis, KEYS)
+    now = (int(time.time()) // quarter + 1) * quarter + 300
+    for at, count in ((now - 2 * quarter, 30), (now, 10)):
+        clock = SimpleNamespace(time=lambda at=at: at, monotonic=time.monotonic)
+        monkeypatch.setattr(domains_module, "time", clock)
+        for _ in range(count):
+            domains.count("steady.example", 200, 5)
+        domains.hurry()
+        await domains.flush_if_due()
+
+    told = (await read_domains(redis, KEYS))["steady.example"]
+
+    assert told.per_minute == [0, 0, 2, 0, 2]
+    assert told.responses == 40
 
 
 async def test_many_domains_are_told_as_one(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry
+from support.crawler.proxies import pools
 
 WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
 
@@ -81,6 +82,11 @@ class CrawlerCluster:
             default=default, rules=rules, blacklist=blacklist, czxid=1, mzxid=self._rules
         )
         assert await self.frontier.rules.copy(table)
+
+    async def set_pools(self, text: str) -> None:
+        """Replace the proxy pools; YAML as in ZooKeeper's node."""
+        self._rules += 1
+        assert await self.frontier.pools.copy(pools(text, self._rules))
 
     async def rewind(self) -> None:
         """Redis was emptied: what is fed comes from the same records."""
@@ -154,6 +160,12 @@ class CrawlerCluster:
             state = await self.state_of(crawl)
         assert state.residual == 0
         return state
+
+    async def finish(self, crawl: CrawlKey) -> None:
+        """Bring a run that is idle to its end, as redis-monitor does."""
+        while (await self.state_of(crawl)).is_under_way:
+            await self.frontier.maintenance.tend()
+            await asyncio.sleep(0.05)
 
     async def state_of(self, crawl: CrawlKey) -> CrawlState:
         """The ledger of a crawl that is known."""

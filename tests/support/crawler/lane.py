@@ -27,6 +27,7 @@ from crawling.testing import spider_from
 from crawlstream.boot.addresses import Guard
 from crawlstream.bus.records import Out
 from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.egress.pools import PoolTable
 from crawlstream.model.process import Process
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import jsontext
@@ -74,6 +75,7 @@ class LaneBench:
         """Knows the lane of this bench."""
         self.recorder = Recorder(folder / "recorder", spider.name)
         self.parts = replace(assembly.parts, recorder=self.recorder)
+        self.parts.routes.known.table = PoolTable()  # Nobody says so: there is no Redis.
         self.parts.belong_to(crawler)
         self.parts.endings.listen(crawler)
         self._granted = 0

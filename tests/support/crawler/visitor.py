@@ -19,7 +19,8 @@ from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawlstream.boot.addresses import Guard
-from crawlstream.model.crawl import Entry
+from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.url import host_of
 from support.crawler.holds import hold
 
 LOCAL = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -35,17 +36,26 @@ class Visitor:
         usual: dict[str, Any] = {"timeout_s": 5.0, "most_bytes": 1 << 20, "verifies": None}
         self.client = HttpClient(self.holds, self.resolver, **usual | settings)
         self._granted = 0
+        self.latest: Page | None = None
+        """The page that was fetched last."""
 
-    def page(self, url: str) -> Page:
+    def page(self, url: str, **profile: Any) -> Page:
         """A page that has just been leased."""
         self._granted += 1
         now = time.monotonic()
         self.holds.heard(now, 1)
-        return self.holds.admit(hold(self._granted, entry=Entry(url=url), issued_at=now))
+        granted = hold(
+            self._granted,
+            entry=Entry(url=url),
+            issued_at=now,
+            domain=host_of(url),
+            profile=Profile(**profile),
+        )
+        return self.holds.admit(granted)
 
-    async def fetch(self, url: str, **request: Any) -> Response:
-        """What comes back; raises what the client does."""
-        page = self.page(url)
+    async def fetch(self, url: str, *, proxy: str | None = None, **request: Any) -> Response:
+        """What comes back; raises what the client does. ``proxy``: the pool that is asked for."""
+        page = self.latest = self.page(url, proxy=proxy)
         asked = Request(url, meta={PAGE: page, **request.pop("meta", {})}, **request)
         return await self.client.fetch(asked, page)
 

@@ -17,6 +17,7 @@ PERMANENT = {
     "positions",
     "rules",
     "table",
+    "proxies",
     "t",
     "totals",
     "outbox",

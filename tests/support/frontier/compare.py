@@ -62,6 +62,7 @@ def _compare_ledger(record: dict[bytes, bytes], generation: Generation) -> None:
     known = (int(fields["run"]), fields["state"].decode())
     assert known == (generation.run, generation.state), (fields, generation)
     assert fields.get("remember") == _text_of(generation.remember), (fields, generation)
+    assert fields.get("occasion", b"").decode() == (generation.occasion or ""), (fields, generation)
     assert ("paused" in fields) == generation.is_paused, (fields, generation)
     for name in LEDGER:
         assert int(fields.get(name, 0)) == generation.ledger[name], (name, fields)

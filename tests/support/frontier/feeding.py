@@ -157,7 +157,12 @@ class Feeding(Part):
         spider = record.crawl.spiderid
         item = Item(url, origin, spider, record.domain, record.priority, nowhere)
         entered = model.feed(
-            record.crawl, item, expires=record.expires, place=place, remember=record.remember
+            record.crawl,
+            item,
+            expires=record.expires,
+            place=place,
+            remember=record.remember,
+            occasion=record.occasion,
         )
         if isinstance(entered, str):
             return None, entered

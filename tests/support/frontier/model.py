@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from crawlstream.keys import encode_id
 from crawlstream.model.crawl import CrawlKey, Hold
 from crawlstream.model.effects import Command
 from crawlstream.model.recurring.schedule import Occasion
@@ -102,6 +103,7 @@ class Model:
         expires: int,
         place: Place,
         remember: int | None = None,
+        occasion: Occasion | None = None,
     ) -> str | int:
         """A seed: the run it enters, or "stopped"."""
         if self.was_stopped(crawl, place):
@@ -121,6 +123,9 @@ class Model:
             generation.over_time, generation.expires_by = expires == 1, order
         if remember is not None and order > generation.remember_by:
             generation.remember, generation.remember_by = remember, order
+        if occasion is not None:
+            named = f"{encode_id(crawl.appid)}:{occasion.schedule}:{occasion.at}"
+            generation.occasion = max(generation.occasion or "", named)
         item.of = generation
         best = item.priority if generation.top is None else max(generation.top, item.priority)
         generation.top = best
@@ -143,7 +148,7 @@ class Model:
         latest.top, latest.shift = None, 0
         latest.ledger, latest.filtered = Counter(), Counter()
         latest.first_seeds, latest.latest_seeds, latest.expires_by = {}, {}, (0, 0, 0)
-        latest.idle_since = None
+        latest.idle_since = latest.occasion = None
         self.owed["crawl_started", crawl, latest.run] += 1
         return latest
 

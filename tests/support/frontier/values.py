@@ -56,6 +56,8 @@ class Generation:
     expires_by: tuple[int, int, int] = (0, 0, 0)
     """Time, partition and offset of the seed that says when the run's time is over."""
 
+    occasion: str | None = None
+    """The latest that a seed of the run has named, as Redis writes it."""
     ended_at: int = 0
     """When its latest run came to its end."""
     remember: int | None = None

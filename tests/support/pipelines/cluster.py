@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.structs import TopicPartition
+from kafka import KafkaProducer
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.chaos.processes import Program, RunningServer
 from crawlstream.keys import Topics
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.event import CrawlEvent
 from crawlstream.store.store import Store
+from crawlstream.wire import events
+from support.bus.values import values_of
 from support.pipelines.reading import pages_in
 
 _TIMEOUT_S = 180
@@ -61,6 +64,10 @@ class PipelineCluster:
             f'path = "{self.out}"\nformat = "{which}"\nmax_age = "1s"\n{sink}\n'
         )
 
+    def describe_sink(self, sink: str, more: str = "") -> None:
+        """Write the file of the pipelines: one, called ``archive``, with this sink."""
+        self.file.write_text(f"[pipeline.archive]\n{more}\n[pipeline.archive.sink]\n{sink}\n")
+
     def process(self, name: str = "p", **env: str) -> Program:
         """A pipeline process, not started yet."""
         argv = (sys.executable, "-m", "pipeline_service", "run")
@@ -91,23 +98,34 @@ class PipelineCluster:
         producer.flush(_TIMEOUT_S)
         producer.close()
 
+    def end_run(self, *, done: int) -> None:
+        """Tell that the run of all pages has ended, as the redis-monitor does."""
+        ending = CrawlEvent(
+            event="crawl_finished",
+            crawl=CrawlKey("link", "app", "job"),
+            run=1,
+            server_time=1,
+            started_at=1,
+            counters={"admitted": done, "done": done},
+        )
+        self.feed([events.encode(ending)], topic=self.topics.events, key=b"ending")
+
+    def deliveries(self) -> Sequence[Mapping[str, Any]]:
+        """The events `run_delivered`."""
+        told = self.records(self.topics.events)
+        return [each for each in told if each["event"] == "run_delivered"]
+
     def stored(self, which: str = "jsonl") -> Counter[str]:
         """How often each page is in the files."""
         store = Store.at(str(self.out / "archive" / "edition=1"))
         return Counter(page.id for page in pages_in(store, which))
 
+    def read(self) -> int:
+        """How many records the accounts of all that is finished have."""
+        logs = (self.out / "archive" / "edition=1" / "_log").glob("*-?????")
+        newest = [max(log.glob("*.done.json"), default=None) for log in logs]
+        return sum(orjson.loads(file.read_bytes())["total"]["read"] for file in newest if file)
+
     def records(self, topic: str) -> Sequence[Mapping[str, Any]]:
         """Every record of a topic, as JSON."""
-        consumer = KafkaConsumer(bootstrap_servers=self.hosts, enable_auto_commit=False)
-        try:
-            numbers = consumer.partitions_for_topic(topic) or ()
-            partitions = [TopicPartition(topic, number) for number in numbers]
-            consumer.assign(partitions)
-            consumer.seek_to_beginning(*partitions)
-            ends, values = consumer.end_offsets(partitions), []
-            while any(consumer.position(one) < ends[one] for one in partitions):
-                polled = consumer.poll(timeout_ms=200)
-                values += [record.value for records in polled.values() for record in records]
-            return [orjson.loads(value) for value in values]
-        finally:
-            consumer.close()
+        return [orjson.loads(value) for value in values_of(self.hosts, topic)]

@@ -1,8 +1,6 @@
-"""A process that writes a fixed topic by the sink of files, and dies where FAILPOINT says.
+"""What writes a fixed topic by any sink, and may die at its failpoints.
 
-    python -m support.pipelines.writer URL FORMAT
-
-Its source is a list in place of Kafka: what the sink makes of a death is no matter of groups.
+Its source is a list in place of Kafka: what a sink makes of a death is no matter of groups.
 """
 
 from __future__ import annotations
@@ -10,26 +8,25 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from crawlstream.boot import failpoints
 from crawlstream.boot.liveness import Liveness
+from crawlstream.boot.settings import load_settings
 from crawlstream.bus.records import Batch, Record
-from crawlstream.formats.files import Crawl
-from crawlstream.store.store import Store
-from pipeline_service.config import FilesSink as Config
-from pipeline_service.config import Pipeline
-from pipeline_service.files_sink import FilesSink
+from pipeline_service.config import Pipeline, read
 from pipeline_service.judging import judge
 from pipeline_service.segments import Spool
-from pipeline_service.where import Where
+from pipeline_service.sinks.door import Sink
+from pipeline_service.sinks.make import open_sink
 from support.pipelines.objects import register
 from support.pipelines.results import record
 
 TOPIC = "5f0c2e9a-0000-4000-8000-000000000001"
 PAGES = 45
 _BATCH = 7
-_SEGMENT = 6
 
 
 def values() -> Sequence[bytes]:
@@ -37,43 +34,62 @@ def values() -> Sequence[bytes]:
     pages = [record(n, timestamp=1795251154.0 + 86_400 * (n % 2)) for n in range(PAGES)]
     pages[10:10] = [pages[3], b"no page", record(900, status_code=404)]
     pages[30:30] = [pages[1], pages[29]]
-    return [*pages, b"{}", pages[0]]
+    return [*pages, b"{}", pages[0], record(900, status_code=404)]
 
 
-def batches(start: int) -> Sequence[Batch]:
-    """The topic from an offset on."""
-    records = [
+def batch_of(records: Sequence[bytes | None], start: int = 0) -> Batch:
+    """Records of the topic from an offset on."""
+    made = [
         Record("t", 0, offset, 1795251154000 + offset, None, value)
-        for offset, value in enumerate(values())
-    ][start:]
-    whole = Batch(TOPIC, 0, start, len(values()), records)
-    return list(whole.chunks(_BATCH))
+        for offset, value in enumerate(records, start)
+    ]
+    return Batch(TOPIC, 0, start, start + len(records), made)
 
 
-def pipeline(url: str, which: str) -> Pipeline:
-    """Files of few records."""
-    sink = Config(path=url, format=which, max_records=_SEGMENT, max_age=3600)
-    return Pipeline(name="p", sink=sink, where=Where(status=frozenset({200})))
+def pipeline(sink: str, more: str = "") -> Pipeline:
+    """One whose sink is this table."""
+    where = "" if "where" in more else 'where = {status = ["200"]}'
+    text = f"[pipeline.p]\n{where}\nsink = {{{sink}}}\n{more}"
+    return read(text, os.environ)["p"]
 
 
-async def write(url: str, which: str, spool: Path) -> None:
+@asynccontextmanager
+async def sink_of(asked: Pipeline, folder: Path, start: int | None = None) -> AsyncIterator[Sink]:
+    """The sink of a pipeline; while nothing is stored, it begins at ``start``."""
+
+    async def begin(_: int) -> int | None:
+        return start
+
+    spool = Spool(folder)
+    try:
+        sink = open_sink(load_settings(), asked, spool, begin=begin, shape=None)
+        try:
+            yield sink
+        finally:
+            await sink.end(Liveness("write"))
+    finally:
+        spool.close()
+
+
+async def write(asked: Pipeline, spool: Path) -> None:
     """Write the topic to its end."""
-    asked, live = pipeline(url, which), Liveness("write")
-
-    async def begin(_: int) -> None:
-        return None
-
-    sink = FilesSink(asked, Store.at(url), Spool(spool), begin=begin, crawl=Crawl("test"))
-    position: int | None = await sink.position(TOPIC, 0) or 0
-    while position is not None:
-        start, position = position, None
-        for batch in batches(start):
-            position = await sink.write(batch, judge(asked, batch), live)
-            if position is not None:
-                break
-    await sink.end(live)
+    live = Liveness("write")
+    async with sink_of(asked, spool) as sink:
+        position: int | None = await sink.position(TOPIC, 0) or 0
+        while position is not None:
+            batches = batch_of(values()[position:], position).chunks(_BATCH)
+            position = None
+            for batch in batches:
+                position = await sink.write(batch, judge(asked, batch), live)
+                if position is not None:
+                    break
 
 
-if __name__ == "__main__":
+def run(env: Mapping[str, str]) -> None:
+    """Be a process that writes by the sink of SINK, and dies where FAILPOINT says."""
+    os.environ.update(env)
+    sys.path[:0] = filter(None, [env.get("SINK_SITE")])
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    failpoints.set_up(os.environ["FAILPOINT"])
     register()
-    asyncio.run(write(sys.argv[1], sys.argv[2], Path(os.environ["SPOOL"])))
+    asyncio.run(write(pipeline(os.environ["SINK"]), Path(os.environ["SPOOL"])))

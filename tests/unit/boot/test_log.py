@@ -9,12 +9,14 @@ import subprocess
 import sys
 
 import pytest
+from kafka.errors import Cancelled
 
 from crawlstream.boot.log import _Seldom
 
 _SPEAK = """
 import logging, warnings
 import structlog
+from kafka.errors import Cancelled
 from crawlstream.boot.log import configure
 from crawlstream.boot.settings import load_settings
 configure(load_settings(log_json=True), "tester")
@@ -58,6 +60,8 @@ def test_a_client_repeats_itself_once_a_minute() -> None:
     assert is_heard("kafka.cluster", "something else")
     assert is_heard("kazoo.client", "no node %s", 1)
     assert not is_heard("kafka.coordinator", "group_id is None: disabling auto-commit.")
+    assert not is_heard("kafka.cluster", "Metadata refresh: failed %s", Cancelled())
+    assert is_heard("kafka.cluster", "Metadata refresh: failed %s", "as it should not")
     assert all(is_heard("scrapy.core", "page %s", number) for number in range(3))
     now = 61.0
     assert is_heard("kafka.cluster", "no node %s", 3)

@@ -20,7 +20,7 @@ from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.formats.columns import COLUMNS
 from crawlstream.formats.files import FORMATS, Crawl, format_of, make_writer
 from crawlstream.formats.output import whole_file
-from crawlstream.formats.parquet import SCHEMA
+from crawlstream.formats.parquet import schema_of
 from crawlstream.wire.delivered import decode
 from support.pipelines.reading import pages_of
 from support.pipelines.results import PAGE, page_id, record
@@ -121,7 +121,7 @@ def test_hostile_text_makes_no_record_of_its_own() -> None:
 def test_a_parquet_file_has_the_columns_of_the_table() -> None:
     """Each with the type that it is said to have."""
     table = parquet.read_table(io.BytesIO(written("parquet", RECORDS)))
-    assert table.schema.equals(SCHEMA)
+    assert table.schema.equals(schema_of(COLUMNS))
     assert table.column_names == [column.name for column in COLUMNS]
     row: dict[str, Any] = table.to_pylist()[0]
     assert row["status_code"] == 200

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawlstream.keys import Topics
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, Fate, Past, RunMark
 from crawlstream.wire.runs import decode, encode
 
@@ -117,4 +117,7 @@ def test_what_a_crawl_was_told_to_remember_comes_back_with_its_run(remember: int
     """The mark of a beginning has it, as far as seeds of earlier runs have said so."""
     began = RunMark(crawl=CRAWL, state=RUNNING, run=2, positions={HERE: 7}, remember=remember)
     assert decode(encode(began)) == began
+    firing, seen = FiringKey("nightly", 1_795_000_000), {0: b"\x00\xff", 244: b"\x01"}
+    ended = replace(began, state="finished", firing=firing, seen=seen)
+    assert decode(encode(ended)) == ended
     assert Past([began]).fates() == [Fate(crawl=CRAWL, run=2, is_over=False, remember=remember)]

@@ -12,9 +12,12 @@ import pytest
 from crawlstream.errors import ConfigError
 from crawlstream.keys import Topics
 from pipeline_service.config import FilesSink, Pipeline, chosen, load, read
+from pipeline_service.sinks.settings import KafkaSink, SqlSink
+from pipeline_service.stages.spec import KINDS as STAGES
 from pipeline_service.where import Where
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+KINDS = (FilesSink, SqlSink, KafkaSink)
 SINK = 'sink = {kind = "files", path = "/x"}'
 
 
@@ -87,7 +90,7 @@ def test_everything_that_can_be_said_is_read() -> None:
         ("pipeline = 1", "pipeline: expected a table"),
         ("[pipeline.a]", r"pipeline.a: missing: sink = \{kind"),
         ("[pipeline.a]\nsink = 1", "pipeline.a.sink: expected a table"),
-        ('[pipeline.a]\nsink = {kind = "sql"}', 'pipeline.a.sink.kind: expected "files"'),
+        ('[pipeline.a]\nsink = {kind = "x"}', "pipeline.a.sink.kind: expected one of files, sql"),
         ('[pipeline.a]\nsink = {kind = "files"}', "pipeline.a.sink: missing: path = "),
         ('[pipeline.a]\nsink = {kind = "files", path = ""}', "sink.path: expected text"),
         ('[pipeline.a]\nsink = {kind = "files", path = "${NO}"}', "variable NO is not set"),
@@ -116,7 +119,17 @@ def test_a_file_that_cannot_be_meant_is_refused(text: str, sentence: str) -> Non
         ('where = {status = ["²00"]}', "where.status: '²00' is not a status"),
         ('where = {url = "("}', "where.url: not an expression of RE2"),
         ("where = {max_depth = -1}", "where.max_depth: expected an integer from 0"),
-        ('stage = "x"', "unknown key 'stage'; known: sink, source"),
+        ('stages = "x"', "unknown key 'stages'; known: sink, source"),
+        ('stage = "x"', "stage: expected tables, each"),
+        ("workers = -1", "workers: expected an integer from 0"),
+        ("memory_mb = 100", "memory_mb: expected an integer from 256"),
+        ('timeout = "2h"', "timeout: expected a duration from 1 to 3600 seconds"),
+        ("expect = 1", "expect: expected a table"),
+        ("expect = {a = {valid = 2}}", "expect.a.valid: expected a share from 0 to 1"),
+        ("expect = {items = {valid = 1}}", "expect.items: unknown key 'valid'; known: min"),
+        ("expect = {items = {min = 0}}", "expect.items.min: expected an integer from 1 on"),
+        ("expect = {a = {tolerance = 0.1}}", "expect.a: expected present or valid"),
+        ("expect = {a = {valid = 1}}", "expect: there is no stage that makes fields"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
@@ -170,14 +183,63 @@ def test_processes_tell_another_file_from_theirs() -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", one(SINK).digest)
 
 
-def test_the_page_has_every_key() -> None:
+def test_the_page_has_every_key(tmp_path: Path) -> None:
     """And the file that it shows is one."""
     text = PAGE.read_text(encoding="utf-8")
-    keys = [each.name for each in fields(Pipeline) if each.name not in {"name", "sink"}]
-    keys += [f"sink.{each.name}" for each in fields(FilesSink)]
+    not_keys = {"name", "sink", "folder"}
+    keys = [each.name for each in fields(Pipeline) if each.name not in not_keys]
+    keys += [f"sink.{each.name}" for kind in KINDS for each in fields(kind)]
     for key in keys:
         assert f"| `{key}` |" in text, key
     for each in fields(Where):
         assert f"`{each.name}`" in text, each.name
-    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert read(block, {"BUCKET": "b"})["archive"].sink.format == "parquet"
+    documents = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    first, archive, rows, topic, products = documents
+    assert read(first, {})["first"].sink == FilesSink(path="files", format="jsonl", max_age=10)
+    assert read(archive, {"BUCKET": "b"})["archive"].sink == FilesSink(
+        path="/srv/crawl", format="parquet", max_age=900
+    )
+    url = "postgresql://crawl:secret@db/shop"
+    assert read(rows, {"PGPASSWORD": "secret"})["pages"].sink == SqlSink(url=url)
+    assert read(topic, {})["slim"].sink == KafkaSink(topic="pages")
+    (tmp_path / "product.schema.json").write_text("{}")
+    stages = read(products, {}, tmp_path)["products"].stage
+    assert [spec.label for spec in stages] == ["product", "clean", "validate"]
+    for stage in STAGES:
+        assert f"| `{stage}" in text, stage
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ('kind = "kafka"', 'sink: missing: topic = "a topic\'s whole name"'),
+        ('kind = "kafka", topic = "a b"', "sink.topic: expected 1 to 249 characters of A-Z"),
+        ('kind = "kafka", topic = "a", exactly_once = 1', "sink.exactly_once: expected true or"),
+        ('kind = "mongo", url = "x"', "sink.kind: expected one of files, sql, kafka$"),
+        ("kind = 1", "sink.kind: expected one of files, sql, kafka$"),
+    ],
+)
+def test_a_kind_of_sink_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f"sink = {{{options}}}")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("migrate = true", 'missing: url = "postgresql://'),
+        ('url = "mysql://x/y"', r'sink.url: expected "postgresql://user:password@host'),
+        ('url = "sqlite://x"', "sink.url: expected three slashes and a path"),
+        ('url = "sqlite:///x", table = "a;b"', "sink.table: expected 1 to 63 characters of a-z"),
+        ('url = "sqlite:///x", table = "1a"', "sink.table: expected 1 to 63 characters of a-z"),
+        ('url = "sqlite:///x", body = "all"', "sink.body: expected one of none, bytes, ref"),
+        ('url = "sqlite:///x", on_repeat = 1', "sink.on_repeat: expected one of keep, replace"),
+        ('url = "sqlite:///x", migrate = 1', "sink.migrate: expected true or false"),
+        ('url = "sqlite:///x", path = "/y"', "unknown key 'path'; known: url, table"),
+    ],
+)
+def test_a_database_that_cannot_be_meant_is_refused(options: str, sentence: str) -> None:
+    """By the key, with what may stand there."""
+    with pytest.raises(ConfigError, match=sentence):
+        one(f'sink = {{kind = "sql", {options}}}')

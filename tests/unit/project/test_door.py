@@ -117,10 +117,11 @@ def test_servers_that_run_elsewhere_are_not_asked_for(machine: Machine) -> None:
     hosts = {"KAFKA_HOSTS": "kafka:9092", "ZOOKEEPER_HOSTS": "zookeeper:2181"}
     assert machine.run("up", **hosts).returncode == 0
     assert machine.run("up", KAFKA_HOSTS="kafka:9092").returncode == 1
-    # Tests start servers of their own all the same, and a browser.
+    # Tests start servers of their own all the same, proxies and a browser.
     done = machine.run("test", **hosts)
     assert done.returncode == 1
     assert "Chromium is missing, in which the dashboard is tested" in done.stderr
+    assert "tinyproxy is missing, which the tests fetch pages through" in done.stderr
     assert "Chromium" not in machine.run("bench", "page", **hosts).stderr
 
 

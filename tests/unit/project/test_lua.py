@@ -17,7 +17,18 @@ FILES = sorted(path.relative_to(LUA).as_posix() for path in LUA.rglob("*.lua"))
 
 GIVEN = frozenset(
     (
-        *("redis", "KEYS", "ARGV", "cmsgpack", "struct", "math", "string", "table", "unpack"),
+        *(
+            "redis",
+            "KEYS",
+            "ARGV",
+            "bit",
+            "cmsgpack",
+            "struct",
+            "math",
+            "string",
+            "table",
+            "unpack",
+        ),
         *("ipairs", "pairs", "next", "tonumber", "select", "setmetatable"),
     )
 )

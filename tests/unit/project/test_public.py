@@ -21,7 +21,10 @@ MODULES = (
     "crawling.spiders.redis_spider",
     "crawling.testing",
     "crawlstream.plugins",
+    "crawlstream.plugins.contract",
+    "crawlstream.plugins.sinks",
     "crawlstream.plugins.testing",
+    "pipeline_service",
 )
 BY_CONTEXT = {
     "frontier": ("crawls", "crawl_state"),
@@ -30,7 +33,9 @@ BY_CONTEXT = {
 }
 """What ``docs/plugins.md`` promises of the fields of ``crawlstream.plugins.Context``."""
 
-OURS = re.compile(r"(crawling|crawlstream|kafka_monitor|redis_monitor|rest_service)(\.|$)")
+OURS = re.compile(
+    r"(crawling|crawlstream|kafka_monitor|redis_monitor|rest_service|pipeline_service)(\.|$)"
+)
 LIST = Path(__file__).with_name("public.txt")
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
 

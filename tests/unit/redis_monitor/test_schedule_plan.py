@@ -196,6 +196,23 @@ def test_a_firing_that_has_begun_goes_on_as_it_began(*, is_stopping: bool) -> No
     assert decided.stops == (CRAWL if is_stopping else None)
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_what_has_begun_comes_to_its_end_first(*, is_paused: bool) -> None:
+    """However late, and whatever came after it; unless the schedule was set anew."""
+    told = state(schedule(catch_up_s=0), since=NOON - 2 * HOUR - 1, begun=NOON, is_paused=is_paused)
+    found = plan(told, NOON + 3 * HOUR)
+    assert (found.firing, found.last, found.due) == (NOON, NOON, NOON + HOUR)
+    assert (found.late_s, found.skips) == (3 * HOUR, [Skip(NOON - HOUR, "missed", 2)])
+    after = state(schedule(), last=NOON, begun=NOON)
+    assert plan(after, NOON + HOUR).firing == NOON + HOUR
+    anew = state(schedule(), since=NOON + 1, begun=NOON)
+    assert plan(anew, NOON + 2).firing is None
+    asked = state(fire=NOON + 5, begun=NOON + 5, last=NOON, is_paused=is_paused)
+    found = plan(asked, NOON + 2 * HOUR)
+    assert (found.firing, found.is_asked, found.late_s) == (NOON + 5, True, 0)
+    assert found.due == NOON + HOUR
+
+
 def test_seeds_on_their_way_count_as_under_way() -> None:
     """For some minutes: those that were rejected never come."""
     told = state(last_crawl=CRAWL, is_awaited=True, fed=NOON)

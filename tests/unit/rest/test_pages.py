@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
-from dataclasses import fields, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +14,15 @@ import pytest
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
-from crawlstream.model.process import Activity, Complaint, Process
+from crawlstream.model.process import Activity, LogLine, Process
+from crawlstream.model.recurring.schedule import Schedule, ScheduleState
 from crawlstream.model.request import CrawlRequest
 from crawlstream.model.run_history import CHANGES, Comparison, CrawlRun, PageChange, RunHistory
 from crawlstream.model.state import CrawlState, DomainBacklog
-from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+from crawlstream.model.throttle import ThrottleRule
 from crawlstream.model.traffic import DomainTraffic
 from crawlstream.stats.rule_history import KnownChange, RuleChange
-from rest_service.dashboard import cluster, crawls, page, reference, runs, search, submit
+from rest_service.dashboard import cluster, crawls, fields, page, reference, runs, search, submit
 from rest_service.dashboard.listing import Listing
 from rest_service.dashboard.problems import Note, absences, condition
 from rest_service.dashboard.render import (
@@ -34,7 +36,6 @@ from rest_service.dashboard.render import (
 )
 from rest_service.http.access import Client, Role
 from rest_service.http.gate import SECURITY_HEADERS
-from rest_service.topics.pace import pace_of
 from rest_service.v2.records import as_csv
 from support.hostile_texts import SCRIPTS
 
@@ -101,7 +102,9 @@ def _row(text: str) -> cluster.DomainRow:
         queues=[],
         **zero,
     )
-    traffic = DomainTraffic(responses=9, success_rate=0, latency_ms=None, reasons={text: 9})
+    traffic = DomainTraffic(
+        responses=9, success_rate=0, latency_ms=None, reasons={text: 9}, per_minute=(1, 0, 99)
+    )
     return cluster.DomainRow(name=text, source="own", rule=rule, report=report, traffic=traffic)
 
 
@@ -130,7 +133,7 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
     one = hostile_crawl(text)
     told = dict.fromkeys(("url", "parent", "body_size", "errors", "reason", "topic"), text)
     record = {"partition": 0, "offset": 1, "at_ms": 0, "key": text, "value": told}
-    activity = Activity(rate=1.5, in_flight=2, complaints=[Complaint(0, text, text)])
+    activity = Activity(rate=1.5, in_flight=2, complaints=[LogLine(0, text, text)])
     process = Process(kind=text, spider=text, host=text, version=text, activity=activity)
     reach = SimpleNamespace(kafka=True, redis=False)
     listing = Listing("/x", dict.fromkeys(("status", "reason", "q"), text), text)
@@ -193,6 +196,8 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "fields": [(text, text)],
             "errors": [text],
             "text": text,
+            "edited": text,
+            "wrong": {"": text},
             "is_hidden": False,
             "can_be_edited": True,
             "can_be_replayed": True,
@@ -205,17 +210,26 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "rows": [_row(text)],
             "total": 2,
             "history": [KnownChange(RuleChange(1, text, text, text), 0, text)],
+            "typed": {"hits": text},
+            "wrong": {"": text, "domain": text, "hits": text},
             "default": ThrottleRule(hits=1, window_s=1),
+        },
+        "process.html": {
+            "name": text,
+            "problems": [],
+            "one": replace(
+                process,
+                activity=Activity(can_drain=True, tail=[LogLine(0, text, text)]),
+            ),
         },
         "processes.html": {"processes": [process], "reach": reach},
         "submit.html": {
-            "fresh_id": text,
-            "appid": text,
             "repeated": text,
             "problems": [Note(text)],
             "spiders": [text],
-            "fields": submit.MORE,
-            "values": dict.fromkeys([*_MAIN, *(one.name for one in submit.MORE)], text),
+            "fields": fields.MORE,
+            "values": dict.fromkeys([*_MAIN, *(one.name for one in fields.MORE)], text),
+            "wrong": dict.fromkeys(["", "file", *_MAIN], text),
         },
         "search.html": {
             "q": text,
@@ -227,7 +241,17 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "domains": [text],
         },
         "url.html": {"story": _story(text), "path_of": search._path_of},
-        "runs.html": {"key": one.crawl, "history": RunHistory([_run(text)], is_complete=False)},
+        "runs.html": {
+            "key": one.crawl,
+            "history": RunHistory([_run(text)], is_complete=False),
+            "schedules": [
+                (ScheduleState(schedule=Schedule(appid=text, name=text, cron=text)), [0])
+            ],
+            "firings": [
+                {**runs._UNTOLD, "event": text, "schedule": text, "crawlid": text, "path": "/x"}
+            ],
+            "earlier": text,
+        },
         "compare.html": {"key": one.crawl, "found": _comparison(text), "titles": runs._TITLES},
         "reference.html": {
             "about": text,
@@ -235,7 +259,13 @@ def _values(text: str) -> dict[str, dict[str, Any]]:
             "description": "/v2/openapi.json",
             "sections": {text: [_operation(text)]},
         },
-        "problem.html": {"code": text, "message": text},
+        "problem.html": {"code": text, "message": text, "is_unknown": True},
+        "confirm.html": {
+            "question": text,
+            "action": "/x",
+            "fields": [(text, text)],
+            "back": "/y",
+        },
     }
 
 
@@ -264,7 +294,7 @@ def page_values(text: str, tab: str = "raw") -> dict[str, Any]:
 
 
 _IDS = ("spiderid", "appid", "crawlid")
-_MAIN = ("urls", "spiderid", "maxdepth", "max_pages", "priority")
+_MAIN = ("urls", "appid", "crawlid", "spiderid", "maxdepth", "max_pages", "priority", "scope")
 
 
 def _run(text: str) -> CrawlRun:
@@ -312,7 +342,7 @@ def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client)
     for tag, attributes in seen.elements:
         assert not any(name.startswith("on") for name in attributes), (tag, attributes)
         assert "style" not in attributes
-        for name in ("href", "src", "action", "data-api"):
+        for name in ("href", "src", "action"):
             address = attributes.get(name) or "/"
             assert address.startswith(("/", "#")), (tag, attributes)
             assert not address.startswith("//")
@@ -321,7 +351,15 @@ def test_hostile_text_is_shown_as_text(text: str, template: str, client: Client)
 
 
 @pytest.mark.parametrize(
-    "template", ["crawl.html", "crawls.html", "overview.html", "domains.html", "processes.html"]
+    "template",
+    [
+        "crawl.html",
+        "crawls.html",
+        "overview.html",
+        "domains.html",
+        "processes.html",
+        "process.html",
+    ],
 )
 def test_the_live_part_is_that_of_the_page(template: str) -> None:
     """What the stream sends is what stands in the page, so nothing jumps when it begins."""
@@ -435,7 +473,7 @@ def test_every_field_of_a_crawl_request_can_be_given() -> None:
     values = _values("1")["submit.html"]
     elements = Seen(bytes(render("submit.html", client=OPERATOR, **values).body)).elements
     names = {attributes.get("name") for _, attributes in elements}
-    assert {one.name for one in fields(CrawlRequest)} - names == {
+    assert {one.name for one in dataclasses.fields(CrawlRequest)} - names == {
         "url",
         "occasion",
         "etag",
@@ -472,33 +510,6 @@ def test_a_repetition_is_filled_with_what_was_fed() -> None:
     assert submit._filled([]) == {}
 
 
-def test_the_slowest_site_tells_the_pace() -> None:
-    """The least time is that of the site with most to wait for; a blocked one never ends."""
-    slow = ThrottleRule(hits=10, window_s=60)
-    table = ThrottleTable(
-        default=ThrottleRule(hits=5, window_s=1),
-        rules={"127.0.0.2": slow},
-        blacklist=frozenset({"127.0.0.3"}),
-    )
-
-    def told(*numbers: int, **more: Any) -> dict[str, Any]:
-        name: dict[str, Any] = {"appid": "app", "crawlid": "x", **more}
-        urls = [f"http://127.0.0.{number}/" for number in numbers]
-        return pace_of([CrawlRequest(url=url, **name) for url in urls], table)
-
-    assert (told(1, 1, 2)["pages"], told(1, 1, 2)["seconds"]) == (3, 6)
-    assert told(1, 1, 2)["sites"][0] == {
-        "site": "127.0.0.2",
-        "rule": str(slow),
-        "seconds_per_page": 6.0,
-    }
-    assert told(2, maxdepth=3, max_pages=100)["seconds"] == 600
-    assert told(2, maxdepth=3)["seconds"] is None
-    assert told(1, 3)["seconds"] is None
-    assert told(1, 3)["sites"][0]["seconds_per_page"] is None
-    assert pace_of([], None) == {"pages": 0, "seconds": None, "sites": []}
-
-
 def test_a_rule_is_told_by_what_it_comes_to() -> None:
     """As a rate, or as a pause where that is less than one a second, and for what waits."""
     assert effect(ThrottleRule(hits=5, window_s=1), 278) == "5 requests/s; 278 pages in 55.6 s"
@@ -509,7 +520,7 @@ def test_a_rule_is_told_by_what_it_comes_to() -> None:
 def test_the_rule_of_a_domain_is_filled_in() -> None:
     """What is edited is what is in force, and no field is changed by being left alone."""
     rule = ThrottleRule(hits=7, window_s=2, moderated=False, concurrency=3)
-    values = {**_values("plain")["domains.html"], "edited": rule}
+    values = {**_values("plain")["domains.html"], "edited": rule, "typed": {}}
     elements = Seen(bytes(render("domains.html", client=OPERATOR, **values).body)).elements
     filled = {at["name"]: at.get("value") for tag, at in elements if tag == "input" and "max" in at}
     assert filled == {"hits": "7", "window": "2", "scale": "1", "concurrency": "3"}

@@ -143,3 +143,31 @@ def test_of_many_processes_one_creates(tmp_path: Path) -> None:
     with context.Pool(3) as pool:
         made = pool.map(_create, [(str(tmp_path), number) for number in range(12)])
     assert sum(made) == 1
+
+
+def test_what_others_write_is_read_as_far_as_it_may_be(url: str) -> None:
+    """Its first bytes; nothing where there is none, or no file."""
+    store = Store.at(url)
+    store.put("a/b.txt", b"12345")
+    assert store.read("a/b.txt", 3) == b"123"
+    assert store.read("a/b.txt", 9) == b"12345"
+    assert store.read("a/c.txt", 9) is None
+    assert store.read("a", 9) is None
+
+
+def test_nothing_outside_of_the_folder_is_read(tmp_path: Path) -> None:
+    """Neither by a link nor what would never end; a link within it is as good as the file."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "out.txt").symlink_to("../secret.txt")
+    (folder / "zero.txt").symlink_to("/dev/zero")
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "own.txt").write_text("own")
+    (folder / "in.txt").symlink_to("own.txt")
+    (tmp_path / "link").symlink_to("folder")
+    for where in ("folder", "link"):
+        store = Store.at(f"file://{tmp_path / where}")
+        for name in ("out.txt", "zero.txt", "pipe.txt"):
+            assert store.read(name, 9) is None
+        assert store.read("in.txt", 9) == b"own"

@@ -8,8 +8,9 @@ import pytest
 
 from crawlstream.errors import BadTable
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
-from crawlstream.throttle.parse import fold, node_of
+from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import MAX_BYTES, read_document, write_document
+from crawlstream.zoo.names import fold
 
 DEFAULT = ThrottleRule(hits=10, window_s=60)
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from crawlstream import __version__
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.event import CrawlEvent, PageFailed, Rejection
 from crawlstream.wire import events, rejects
 
@@ -29,6 +29,12 @@ def ending(name: str, **more: Any) -> dict[str, Any]:
 def test_a_beginning_names_its_run() -> None:
     """Nothing has been counted yet."""
     assert ending("crawl_started") == {"event": "crawl_started", **COMMON}
+
+
+def test_what_a_firing_has_fed_says_so() -> None:
+    """By the name of the schedule and its time."""
+    record = ending("crawl_started", firing=FiringKey("nightly", 1795251000))
+    assert record["occasion"] == {"schedule": "nightly", "at": 1795251000}
 
 
 @pytest.mark.parametrize("name", ["crawl_finished", "crawl_stopped", "crawl_expired"])

@@ -72,6 +72,7 @@ _PROFILES = st.builds(
     headers=st.none() | _PAIRS,
     site=_MAYBE_TEXT,
     obey_robots=st.none() | st.booleans(),
+    proxy=_MAYBE_TEXT,
     uuid=_MAYBE_TEXT,
 )
 

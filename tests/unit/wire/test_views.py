@@ -96,5 +96,7 @@ def test_a_domain_tells_what_its_rule_allows() -> None:
 def test_a_process_tells_all_that_it_says_of_itself() -> None:
     """Every field of it, under its own name; pipelines have a view of their own."""
     told = _told(views.process(Process(kind="crawler", spider="link", values={"MAX_DEPTH": "9"})))
-    assert told.keys() == {field.name for field in fields(Process)} - {"pipelines"}
+    assert told.keys() == {field.name for field in fields(Process)} - {"pipelines"} | {"name"}
     assert (told["kind"], told["values"]) == ("crawler", {"MAX_DEPTH": "9"})
+    activity: Any = told["activity"]
+    assert "tail" not in activity

@@ -57,6 +57,21 @@ _SPECIAL = tuple(
         "3fff::/20",
     )
 )
+_INSIDE = tuple(
+    ip_network(text)
+    for text in (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "::1/128",
+        "fc00::/7",
+    )
+)
+"""Special, but addresses of machines: a proxy may stand there."""
+_METADATA = tuple(map(ip_network, ("100.100.100.200/32", "fd00:ec2::/32")))
+"""What clouds keep for themselves among those."""
 _UNICAST = IPv6Network("2000::/3")
 """All of IPv6 that is given to anybody; what lies outside is local, special or nobody's."""
 _MAPPED = IPv6Network("::ffff:0:0/96")
@@ -113,6 +128,23 @@ class Guard:
                 raise AddressRefused(f"{each} is an address of this machine", "own")
         if port not in WEB_PORTS:
             raise AddressRefused(f"port {port} is not an allowed web port", "port")
+        return [_target(each) for each in addresses]
+
+    def vet_proxy(self, addresses: Sequence[Address]) -> list[Address]:
+        """The addresses of a proxy, which the operator wrote; AddressRefused tells why none.
+
+        It may stand inside, on any port. What is no machine's address, and a cloud's metadata,
+        are no proxy's.
+        """
+        for each in addresses:
+            meant = _meant(each)
+            if _within(each, self.denied) or _within(meant, self.denied):
+                raise AddressRefused(
+                    f"{each} is in a denied network (CRAWLSTREAM_DENY_NETWORKS)", "denied"
+                )
+            is_inside = _within(meant, _INSIDE) and not _within(meant, _METADATA)
+            if _is_special(each) and not is_inside:
+                raise AddressRefused(f"{meant} cannot be the address of a proxy")
         return [_target(each) for each in addresses]
 
 

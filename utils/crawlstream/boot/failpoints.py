@@ -23,9 +23,15 @@ comes before the settle. A kafka-monitor has ``after_put``: what was refused is 
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
-_step, _, _rest = os.environ.get("FAILPOINT", "").partition(":")
-_action, _, _count = _rest.partition(":")
-_left = int(_count or 1)
+_step, _action, _left = "", "", 1
+
+
+def set_up(where: str) -> None:
+    """Die or freeze at another failpoint from now on."""
+    global _step, _action, _left  # noqa: PLW0603  of this process
+    _step, _, rest = where.partition(":")
+    _action, _, count = rest.partition(":")
+    _left = int(count or 1)
 
 
 def failpoint(step: str) -> None:
@@ -36,3 +42,6 @@ def failpoint(step: str) -> None:
     _left -= 1
     if _left == 0:
         os.kill(os.getpid(), _SIGNALS[_action])
+
+
+set_up(os.environ.get("FAILPOINT", ""))

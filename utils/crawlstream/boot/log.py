@@ -74,8 +74,9 @@ class _Seldom(logging.Filter):
 
     _CLIENTS = ("kafka.", "kazoo.")
     _PAUSE_S = 60.0
-    _MEANT = ("group_id is None",)
-    """Warnings of what is as it shall be: who only reads a topic is in no group."""
+    _MEANT = ("group_id is None", "Metadata refresh: failed Cancelled")
+    """Complaints of what is as it shall be: who only reads a topic is in no group, and a client
+    that is closed cancels what it is asking for."""
     _KNOWN_LIMIT = 1000
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -87,7 +88,7 @@ class _Seldom(logging.Filter):
         """Whether this is to be written."""
         if not record.name.startswith(self._CLIENTS):
             return True
-        if str(record.msg).startswith(self._MEANT):
+        if record.getMessage().startswith(self._MEANT):
             return False
         if len(self._said_at) >= self._KNOWN_LIMIT:
             self._said_at.clear()

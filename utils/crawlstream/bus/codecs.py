@@ -16,6 +16,7 @@ from typing import Any, Literal
 import lz4.frame
 import snappy
 import zstandard
+from isal import isal_zlib
 from kafka.errors import CorruptRecordError
 from kafka.record import default_records
 
@@ -24,8 +25,8 @@ Codec = Literal["none", "gzip", "lz4", "snappy", "zstd"]
 
 PIECE_BYTES = 1024 * 1024
 
-_GZIP_LEVEL = 1
-"""Seven times as fast as kafka-python's 9, and no more than a quarter larger."""
+_GZIP_LEVEL = 2
+"""Of ISA-L's: twenty times as fast as zlib's 9, which kafka-python asks for, and a tenth larger."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _WINDOW_BYTES = 32 * 1024 * 1024
 """What a zstd stream may refer back to; more than any level but the ultra ones asks for."""
@@ -42,13 +43,13 @@ class TooLarge(Exception):
 
 
 def compress_lightly() -> None:
-    """Have kafka-python's gzip take a level that fits a hot path; it has no setting for that."""
+    """Have kafka-python's gzip be one that fits a hot path; it has no setting for that."""
     default_records.gzip_encode = _gzip
 
 
 def _gzip(payload: bytes) -> bytes:
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
-    return packer.compress(payload) + packer.flush()
+    packer = isal_zlib.compressobj(_GZIP_LEVEL, isal_zlib.DEFLATED, _GZIP_WINDOW)
+    return bytes(packer.compress(payload) + packer.flush())
 
 
 def pieces(codec: int, data: bytes) -> Iterator[bytes]:

@@ -54,6 +54,8 @@ class TopicShape:
             configs["retention.ms"] = str(2 * INCOMING_RETENTION_MS)
         if is_table:
             configs["cleanup.policy"] = "compact"
+            # What is in the last segment is not compacted, and is read whenever the table is.
+            configs["segment.bytes"] = str(2 * self.max_record_bytes)
         if is_kept:
             # What is read is deleted by the reader, segment by segment; nothing else may be.
             configs["retention.ms"] = configs["retention.bytes"] = "-1"

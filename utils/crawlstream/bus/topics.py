@@ -55,14 +55,15 @@ async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
         )
         for name in topics.all()
     }
-    await asyncio.to_thread(_create_missing, kafka, wanted)
+    await asyncio.to_thread(create_missing, kafka, wanted)
     for problem in await topic_problems(kafka, topics):
         log.error("create_topic", outcome="misfit", error=problem)
 
 
 async def topic_problems(kafka: Kafka, topics: Topics) -> Sequence[str]:
     """One sentence for each way in which an existing topic does not do what is counted on."""
-    settings = await asyncio.to_thread(_settings, kafka, topics.all(), _CHECKED)
+    names = (*topics.all(), topics.pipelines)
+    settings = await asyncio.to_thread(_settings, kafka, names, _CHECKED)
     replicas = await asyncio.to_thread(_replicas, kafka, list(settings))
     return [
         sentence
@@ -106,6 +107,11 @@ def _problems_of(name: str, told: Mapping[str, str], *, topics: Topics, most: in
         yield (
             f"topic {name} can delete schedules, which would be gone after a loss of Redis: set"
             " cleanup.policy of the topic to compact"
+        )
+    if name == topics.pipelines and told["cleanup.policy"] != "compact":
+        yield (
+            f"topic {name} can delete how far pipelines are, which would write everything again:"
+            " set cleanup.policy of the topic to compact"
         )
     if name == topics.runs and "compact" not in told["cleanup.policy"]:
         yield (
@@ -169,7 +175,7 @@ class TopicMaker:
             if not await self._has_room(topic):
                 return topic in self._known
             wanted = {topic: self._kafka.shape.options()}
-            await asyncio.to_thread(_create_missing, self._kafka, wanted)
+            await asyncio.to_thread(create_missing, self._kafka, wanted)
         except CrawlstreamError as error:
             self._refused_until[topic] = time.monotonic() + _RETRY_AFTER_S
             log.warning("publish", outcome="topic_left_out", topic=topic, error=str(error))
@@ -198,7 +204,11 @@ class TopicMaker:
         return False
 
 
-def _create_missing(kafka: Kafka, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+def create_missing(kafka: Kafka, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Create topics of these shapes unless they exist, and wait for them; blocks.
+
+    KafkaUnavailable, ConfigError.
+    """
     with admin(kafka, _CLIENT_ID) as client:
         existing = set(client.list_topics())
         missing = {name: shape for name, shape in wanted.items() if name not in existing}

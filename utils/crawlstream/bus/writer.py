@@ -44,7 +44,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 log = structlog.get_logger()
 
 
-class _Network(KafkaNetClient):  # type: ignore[misc]
+class Network(KafkaNetClient):  # type: ignore[misc]
     """kafka-python's network client, without the producer's busy loop while its broker is away."""
 
     def connection_delay(self, node_id: Any) -> float:
@@ -153,7 +153,7 @@ class Writer(threading.Thread):
         compress_lightly()
         producer, _ = open_client(
             KafkaProducer,
-            network=_Network,
+            network=Network,
             **self._kafka.options(),
             acks="all",
             enable_idempotence=True,

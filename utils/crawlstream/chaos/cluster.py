@@ -13,7 +13,7 @@ import sys
 import time
 from asyncio import Lock
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from math import inf
@@ -43,9 +43,9 @@ from crawlstream.local.home import find_jars
 from crawlstream.local.ports import Ports, free_block
 from crawlstream.local.servers import Server
 from crawlstream.local.supervisor import MARK, ProcessInfo
-from crawlstream.local.tether import die_with_parent
 from crawlstream.model.state import FrontierState
 from crawlstream.tasks import wait_until
+from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 
 T = TypeVar("T")
@@ -59,6 +59,7 @@ _EFFECTIVE_MS = 2_000
 _FIRST_HOST = "127.77.0.1"
 REDIS_BYTES = 1 << 30
 _SITE_START_S = 90
+_LOADED_S = 60
 SETTINGS = {
     # Webs under test live on loopback addresses.
     "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
@@ -166,8 +167,16 @@ class ChaosCluster:
         try:
             async with asyncio.timeout(2):
                 return await self.frontier.queries.state()
-        except (RedisError, OSError, TimeoutError):
+        except (CrawlstreamError, RedisError, OSError, TimeoutError):
             return None
+
+    async def ask(self, question: Callable[[Frontier], Awaitable[T]]) -> T:
+        """What the frontier answers, past the proxy, once Redis has loaded all it is to load."""
+        async with asyncio.timeout(_LOADED_S):
+            while True:
+                with suppress(CrawlstreamError, RedisError, OSError):
+                    return await question(self.frontier)
+                await asyncio.sleep(0.2)
 
     @asynccontextmanager
     async def slowly(self, rate: float) -> AsyncIterator[None]:

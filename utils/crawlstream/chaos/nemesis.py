@@ -93,7 +93,8 @@ def _newest_log(context: FaultContext) -> Path:
 
 async def _done(context: FaultContext) -> int:
     """Pages that are complete, of all crawls that are known."""
-    return sum(state.done for state in await context.cluster.frontier.queries.crawls())
+    crawls = await context.cluster.ask(lambda frontier: frontier.queries.crawls())
+    return sum(state.done for state in crawls)
 
 
 async def empty_redis(context: FaultContext) -> Effect:

@@ -18,7 +18,7 @@ from typing import Any
 from crawlstream.errors import SetupError
 from crawlstream.local.probes import PROBES
 from crawlstream.local.servers import Server
-from crawlstream.local.tether import die_with_parent
+from crawlstream.tether import die_with_parent
 
 _START_TIMEOUT_S = 240
 """However busy the machine is; one that has ended is not waited for."""

@@ -75,6 +75,7 @@ VERBS = {
         "schedule:schedule", "Crawl again at set times: show and change schedules.", _KEEP
     ),
     "throttle": Verb("throttle:throttle", "Show and change the rate limits of sites.", _KEEP),
+    "proxies": Verb("proxies:proxies", "Show, change and check pools of proxies.", _KEEP),
     "cost": Verb("cost:cost", "Estimate the cost of a million pages.", _KEEP),
     "recover": Verb(
         "recover:recover",

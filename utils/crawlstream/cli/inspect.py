@@ -23,8 +23,8 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
 from crawlstream.model.state import CrawlState
 from crawlstream.model.url import canonical, domain_key, seed_url
-from crawlstream.throttle.parse import fold
 from crawlstream.wire import views
+from crawlstream.zoo.names import fold
 
 frontier = typer.Typer(
     help="Inspect the frontier: queued and in-flight pages, domains, crawls.",

@@ -10,7 +10,8 @@ import typer
 
 pipeline = typer.Typer(
     no_args_is_help=True,
-    help="Deliver results to files, each page once.\n\nPipelines are described in a TOML file:"
+    help="Deliver results to files, databases and topics, each page once.\n\n"
+    "Pipelines are described in a TOML file:"
     " CRAWLSTREAM_PIPELINES, by default pipelines.toml in the current directory.",
 )
 
@@ -47,9 +48,10 @@ def report(
     crawlid: Annotated[str | None, typer.Option(help="Only runs of this crawl.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of the records of each run.
+    """Show what became of the records of each run, and which fields of its items fail.
 
-    Exit code 1 if an account does not close: read = delivered + repeats + filtered + undelivered.
+    Exit code 1 if an account does not close (read = delivered + repeats + filtered + undelivered),
+    or if a run that is stored is not what the pipeline expects.
 
     Example: crawlstream pipeline report archive --crawlid spring
     """
@@ -58,7 +60,7 @@ def report(
 
 @pipeline.command()
 def check(names: Names = None) -> None:
-    """Check the file, the stores and the sources of pipelines.
+    """Check the file, the stages, the stores and the sources of pipelines.
 
     Exit code 2 if a pipeline is described wrongly or its store cannot be used safely.
 
@@ -80,6 +82,19 @@ def preview(
 
 
 @pipeline.command()
+def schema(
+    flat: Annotated[bool, typer.Option("--flat", help="Leave out lists and maps.")] = False,
+) -> None:
+    """Print the schema of results for Kafka Connect, as one line of JSON.
+
+    It is the value of `value.converter.schema.content`.
+
+    Example: crawlstream pipeline schema --flat
+    """
+    _hand_over("schema", *_flag("--flat", flat))
+
+
+@pipeline.command()
 def undelivered(
     verb: Annotated[str, typer.Argument(metavar="list|show|replay", help="What to do.")],
     name: Name,
@@ -93,8 +108,8 @@ def undelivered(
 ) -> None:
     """List, show or replay the records that a pipeline could not deliver.
 
-    A replayed record is stored in a file of its own, under the same name however often it is
-    replayed. Exit code 1 if a record still cannot be delivered.
+    A replayed record passes the stages again, and is stored in a file of its own, under the same
+    name however often it is replayed. Exit code 1 if a record still cannot be delivered.
 
     Example: crawlstream pipeline undelivered replay archive --all
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -71,7 +72,7 @@ def set_schedule(
         _show_times(parsed, count=5, as_json=as_json)
         return
     reply = _ask("set", name, appid=appid, definition=told)
-    seeds = counted(len(parsed.seeds), "seed")
+    seeds = parsed.seeds_from or counted(len(parsed.seeds), "seed")
     _tell(reply, f"Schedule {name} feeds {seeds}; {_next_of(reply)}.", as_json=as_json)
 
 
@@ -172,7 +173,9 @@ def _checked(settings: Settings, name: str, told: Mapping[str, Any], *, appid: s
     """The schedule; CrawlstreamError with all that is wrong with it."""
     raw = orjson.dumps({**told, **_names("set", name, appid), "uuid": "check"})
     try:
-        request = requests.decode(raw, limits=settings.request_limits)
+        # Which files may be fed is known where they are read.
+        limits = replace(settings.request_limits, seed_stores=settings.seed_stores or None)
+        request = requests.decode(raw, limits=limits)
     except InvalidRequest as error:
         raise CrawlstreamError("; ".join(map(in_words, error.problems))) from error
     assert isinstance(request, ScheduleRequest)

@@ -25,8 +25,8 @@ from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
-from crawlstream.throttle.parse import fold
 from crawlstream.wire import views
+from crawlstream.zoo.names import fold
 
 throttle = typer.Typer(
     help="Show and change the rate limit of each domain; changes take effect immediately.",
@@ -293,13 +293,14 @@ def show_table(table: ThrottleTable, domain: str | None = None, *, as_json: bool
     rules = dict(sorted(asked.rules.items()))
     if domain in {None, DEFAULT}:
         rules = {DEFAULT: table.default, **rules}
-    shown = Table("domain", *(field.label for field in RULE_FIELDS), "", box=None)
+    fields = [f for f in RULE_FIELDS if not f.is_time or any(map(f.value_of, rules.values()))]
+    shown = Table("domain", *(field.label for field in fields), "", box=None)
     for name, rule in rules.items():
         blocked = name != DEFAULT and table.block_of(fold(name)) is not None
-        cells = (field.shown(field.value_of(rule)) for field in RULE_FIELDS)
+        cells = (field.shown(field.value_of(rule)) for field in fields)
         shown.add_row(name, *cells, "blocked" if blocked else "")
     for name in sorted(table.blacklist - rules.keys() if domain is None else ()):
-        shown.add_row(name, *[""] * len(RULE_FIELDS), "blocked")
+        shown.add_row(name, *[""] * len(fields), "blocked")
     stdout_console().print(shown)
     for line in explanations(table, domain):
         say(line)

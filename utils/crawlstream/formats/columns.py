@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from crawlstream.model.delivered import Delivered
 from crawlstream.wire import jsontext
 
 
@@ -15,6 +15,7 @@ class Kind(StrEnum):
 
     TEXT = "text"
     WHOLE = "64-bit integer"
+    NUMBER = "64-bit floating point"
     FLAG = "boolean"
     TIME = "time, UTC, microseconds"
     BYTES = "bytes"
@@ -26,12 +27,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, what it holds, what that means, and how it is had of a page."""
+    """A column: its name, what it holds, what that means, and how it is had of a row."""
 
     name: str
     kind: Kind
     meaning: str
-    take: Callable[[Delivered], object]
+    take: Callable[[Any], object]
+    """Of a page, unless the columns are of other rows."""
 
 
 def _json(value: object) -> str | None:

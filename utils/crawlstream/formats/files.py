@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from crawlstream.errors import ConfigError
-from crawlstream.model.delivered import Delivered
+from crawlstream.formats.columns import COLUMNS, Column
 
 
 class Writer(Protocol):
     """Writes pages to a file that somebody else opens and closes."""
 
-    def write(self, value: bytes, page: Delivered) -> None:
-        """Add a page: its record, and the same decoded."""
+    def write(self, value: bytes, row: Any) -> None:
+        """Add a row: its record, and what its columns are taken of: of a page, the same decoded."""
 
     def close(self) -> None:
         """Write what is left, and the file's end."""
@@ -50,8 +50,13 @@ def format_of(name: str) -> str | None:
     return next(fitting, None)
 
 
-def make_writer(which: str, file: BinaryIO, crawl: Crawl) -> Writer:
-    """A writer of a format; ConfigError where its library is not installed."""
+def make_writer(
+    which: str, file: BinaryIO, crawl: Crawl, columns: Sequence[Column] = COLUMNS
+) -> Writer:
+    """A writer of a format; ConfigError where its library is not installed.
+
+    ``columns`` are those of formats that have any. WARC has pages only.
+    """
     module, _, name = _MODULES[which].partition(":")
     try:
         found = import_module(f"crawlstream.formats.{module}")
@@ -60,5 +65,5 @@ def make_writer(which: str, file: BinaryIO, crawl: Crawl) -> Writer:
             f"files of the format {which} need {error.name}, which is not installed: install"
             " crawlstream with the extra [pipeline]"
         ) from error
-    writer: Writer = getattr(found, name)(file, crawl)
+    writer: Writer = getattr(found, name)(file, crawl, columns)
     return writer

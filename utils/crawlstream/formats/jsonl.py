@@ -7,8 +7,6 @@ from typing import Any, BinaryIO
 
 import zstandard
 
-from crawlstream.formats.files import Crawl
-from crawlstream.model.delivered import Delivered
 from crawlstream.wire import jsontext
 
 _GZIP_LEVEL = 6
@@ -18,10 +16,10 @@ _ZSTD_LEVEL = 3
 class Plain:
     """JSON lines without compression."""
 
-    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+    def __init__(self, file: BinaryIO, *_: object) -> None:
         self._file: Any = file
 
-    def write(self, value: bytes, _: Delivered) -> None:
+    def write(self, value: bytes, _: object) -> None:
         """Add a record; one that its writer has laid out over several lines becomes one."""
         line = jsontext.dumps(jsontext.loads(value)) if b"\n" in value else value
         self._file.write(line + b"\n")
@@ -33,7 +31,7 @@ class Plain:
 class Gzip(Plain):
     """JSON lines in gzip."""
 
-    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+    def __init__(self, file: BinaryIO, *_: object) -> None:
         # Neither name nor time, so that the same pages make the same file.
         self._file = gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0)
 
@@ -45,7 +43,7 @@ class Gzip(Plain):
 class Zstd(Plain):
     """JSON lines in zstd."""
 
-    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+    def __init__(self, file: BinaryIO, *_: object) -> None:
         compressor = zstandard.ZstdCompressor(_ZSTD_LEVEL, write_checksum=True)
         self._file = compressor.stream_writer(file, closefd=False)
 

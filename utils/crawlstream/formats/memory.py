@@ -1,19 +1,26 @@
-"""A file of few pages, made in memory."""
+"""A file of few rows, made in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
+from typing import Any
 
+from crawlstream.formats.columns import COLUMNS, Column
 from crawlstream.formats.files import Crawl, make_writer
-from crawlstream.model.delivered import Delivered
 
 
-def in_memory(which: str, crawl: Crawl, pages: Iterable[tuple[bytes, Delivered]]) -> bytes:
-    """The content of a file with these pages: the record of each, and the same decoded."""
+def in_memory(
+    which: str,
+    crawl: Crawl,
+    rows: Iterable[tuple[bytes, Any]],
+    *,
+    columns: Sequence[Column] = COLUMNS,
+) -> bytes:
+    """The content of a file with these rows: the record of each, and what its columns take."""
     file = BytesIO()
-    writer = make_writer(which, file, crawl)
-    for value, page in pages:
-        writer.write(value, page)
+    writer = make_writer(which, file, crawl, columns)
+    for value, row in rows:
+        writer.write(value, row)
     writer.close()
     return file.getvalue()

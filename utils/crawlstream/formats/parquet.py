@@ -1,20 +1,20 @@
-"""Parquet: one row a page, with the columns of :mod:`crawlstream.formats.columns`."""
+"""Parquet: one row a page, with the columns of :mod:`crawlstream.formats.columns`, or others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from crawlstream.formats.columns import COLUMNS, Kind
+from crawlstream.formats.columns import COLUMNS, Column, Kind
 from crawlstream.formats.files import Crawl
-from crawlstream.model.delivered import Delivered
 
 ROWS = 5_000
 """Of a row group at most, and so in memory."""
 GROUP_BYTES = 32 * 1024 * 1024
-"""Bodies of a row group."""
+"""Of the records of a row group."""
 _SCHEMA_VERSION = "1"
 _ZSTD_LEVEL = 3
 
@@ -22,6 +22,7 @@ _TEXT = pa.string()
 _TYPES = {
     Kind.TEXT: _TEXT,
     Kind.WHOLE: pa.int64(),
+    Kind.NUMBER: pa.float64(),
     Kind.FLAG: pa.bool_(),
     Kind.TIME: pa.timestamp("us", "UTC"),
     Kind.BYTES: pa.binary(),
@@ -30,10 +31,6 @@ _TYPES = {
     Kind.LINKS: pa.list_(pa.struct([("url", _TEXT), ("text", _TEXT)])),
     Kind.JSON: _TEXT,
 }
-SCHEMA = pa.schema(
-    [(column.name, _TYPES[column.kind]) for column in COLUMNS],
-    metadata={"crawlstream.schema": _SCHEMA_VERSION},
-)
 _WORDS = ["appid", "crawlid", "spiderid", "mime", "encoding", "seed_url", "ip", "uuid"]
 """Columns with few different values."""
 
@@ -41,21 +38,23 @@ _WORDS = ["appid", "crawlid", "spiderid", "mime", "encoding", "seed_url", "ip", 
 class Parquet:
     """A file of row groups."""
 
-    def __init__(self, file: BinaryIO, _: Crawl) -> None:
+    def __init__(self, file: BinaryIO, _: Crawl, columns: Sequence[Column] = COLUMNS) -> None:
+        self._columns = columns
+        self._schema = schema_of(columns)
         self._writer: Any = parquet.ParquetWriter(
             file,
-            SCHEMA,
+            self._schema,
             compression="zstd",
             compression_level=_ZSTD_LEVEL,
-            use_dictionary=_WORDS,
+            use_dictionary=[name for name in _WORDS if name in self._schema.names],
         )
         self._rows: list[list[Any]] = []
         self._bytes = 0
 
-    def write(self, _: bytes, page: Delivered) -> None:
+    def write(self, value: bytes, row: Any) -> None:
         """Add a row."""
-        self._rows.append([_cell(column.kind, column.take(page)) for column in COLUMNS])
-        self._bytes += len(page.body)
+        self._rows.append([_cell(column.kind, column.take(row)) for column in self._columns])
+        self._bytes += len(value)
         if len(self._rows) >= ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
 
@@ -68,10 +67,17 @@ class Parquet:
         if self._rows:
             columns = zip(*self._rows, strict=True)
             arrays = [
-                pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)
+                pa.array(values, field.type)
+                for values, field in zip(columns, self._schema, strict=True)
             ]
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA))
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._rows, self._bytes = [], 0
+
+
+def schema_of(columns: Sequence[Column]) -> Any:
+    """Arrow's schema of a table; that of pages says which version of the columns it is."""
+    version = {"crawlstream.schema": _SCHEMA_VERSION} if columns is COLUMNS else None
+    return pa.schema([(each.name, _TYPES[each.kind]) for each in columns], metadata=version)
 
 
 def _cell(kind: Kind, value: Any) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b32encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, BinaryIO
@@ -23,6 +23,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from crawlstream.formats.columns import Column
 from crawlstream.formats.files import Crawl
 from crawlstream.model.delivered import Delivered, TextHeaders
 from crawlstream.wire import jsontext
@@ -41,7 +42,7 @@ _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
 class Warc:
     """A file of gzip members, one a record."""
 
-    def __init__(self, file: BinaryIO, crawl: Crawl) -> None:
+    def __init__(self, file: BinaryIO, crawl: Crawl, _: Sequence[Column]) -> None:
         self._writer: Any = WARCWriter(file, gzip=True, warc_version=_VERSION)
         self._crawl = crawl
         self._is_begun = False

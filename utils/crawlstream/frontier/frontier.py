@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
+from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.intake import FrontierIntake
 from crawlstream.frontier.maintenance import FrontierLimits, FrontierMaintenance
@@ -40,6 +41,7 @@ class Frontier:
         self.overflow = Overflow(self.scripts)
         self.maintenance = FrontierMaintenance(self.scripts, limits)
         self.rules = ThrottleRules(self.scripts)
+        self.pools = ProxyPools(self.scripts)
         self.queries = FrontierQueries(self.scripts)
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import structlog
 
 from crawlstream.frontier.codec.schedules import (
     fields_from,
     pack_marks,
+    pack_seen,
     pack_turn,
     state_from,
 )
-from crawlstream.frontier.codec.values import unpack
+from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys, encode_id
-from crawlstream.model.recurring.schedule import ScheduleMark, ScheduleState, Turn
+from crawlstream.model.recurring.schedule import (
+    MOST_NUMBERS,
+    MOST_SEEDS,
+    ScheduleMark,
+    ScheduleState,
+    Turn,
+)
+from crawlstream.model.runs import RunMark
 
 CLAIM_MS = 10_000
 """For so long nobody else looks at a schedule that is due, unless it is done before."""
 MARKS_A_CALL = 100
 """Marks that are told at once, so that no call takes long."""
+_LATEST_EDITION = MOST_NUMBERS // MOST_SEEDS - 2
+"""Seeds that change more often while one firing is fed have the numbers of this one."""
 
 log = structlog.get_logger()
 
@@ -62,10 +74,18 @@ class Schedules:
         due = [state for state in states if state is not None]
         return DueSchedules(now, is_more, count, skipping, due)
 
-    async def begin(self, state: ScheduleState, at: int, *, stops: bool) -> bool:
-        """Note that a firing is fed from now on; False: somebody else has brought it to its end."""
+    async def begin(
+        self, state: ScheduleState, at: int, *, stops: bool, content: str = ""
+    ) -> int | None:
+        """Note that a firing is fed from now on; None: somebody else has brought it to its end.
+
+        ``content`` is a digest of its seeds. Answers the number of the first of them: that is not 0
+        where others were begun with for the same firing.
+        """
         field = FrontierKeys.schedule_field(*state.schedule.key)
-        return await self._scripts.run("begin", field, state.last, at, int(stops)) == 1
+        told = (field, state.last, at, int(stops), content, _LATEST_EDITION)
+        edition = cast(int, await self._scripts.run("begin", *told))
+        return None if edition < 0 else edition * MOST_SEEDS
 
     async def done(self, turn: Turn) -> bool:
         """Say what became of one; False: somebody else did before, and this changes nothing."""
@@ -98,10 +118,22 @@ class Schedules:
             due = await self._redis.zscore(self._keys.schedules(), field)
         return None if due is None else _state(field.encode(), _texts(fields), due)
 
-    async def reinstate(self, marks: Sequence[ScheduleMark]) -> None:
-        """Tell a Redis that has forgotten what Kafka remembers; it keeps what is newer."""
+    async def reinstate(self, marks: Sequence[ScheduleMark]) -> int:
+        """Tell a Redis that has forgotten what Kafka remembers; it keeps what is newer.
+
+        Answers how many marks told it anything, at most one a schedule and call.
+        """
+        forgotten = 0
         for start in range(0, len(marks), MARKS_A_CALL):
-            await self._scripts.run("reinstate", *pack_marks(marks[start : start + MARKS_A_CALL]))
+            packed = pack_marks(marks[start : start + MARKS_A_CALL])
+            forgotten += cast(int, await self._scripts.run("reinstate", *packed))
+        return forgotten
+
+    async def remind(self, marks: Sequence[RunMark]) -> None:
+        """Tell a Redis that has forgotten it what firings took effect in runs that are over."""
+        parts = list(pack_seen(marks, time.time()))
+        for start in range(0, len(parts), MARKS_A_CALL):
+            await self._scripts.run("remind", pack(parts[start : start + MARKS_A_CALL]))
 
 
 def _texts(fields: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -198,7 +198,8 @@ class LocalCluster:
                 raise SetupError(
                     f"a cluster is already running in {self.home.path} (pid {pid}): stop it with"
                     " ./crawlstream down, change its crawlers with ./crawlstream up --spider"
-                    " NAME=N, or set CRAWLSTREAM_HOME to another directory"
+                    " NAME=N, run pipelines beside it with ./crawlstream pipeline run, or set"
+                    " CRAWLSTREAM_HOME to another directory"
                 )
             yield
 

@@ -23,7 +23,7 @@ from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.home import Home
 from crawlstream.local.ports import OF_PIPELINES
 
-BUNDLED = frozenset({"link", "wandering"})
+BUNDLED = frozenset({"link", "sitemap", "wandering"})
 MOST = 64
 """Crawlers of one spider."""
 

@@ -20,7 +20,7 @@ import psutil
 
 from crawlstream.local.home import Home, checkout
 from crawlstream.local.supervisor_rpc import server_at
-from crawlstream.local.tether import die_with_parent
+from crawlstream.tether import die_with_parent
 
 MARK = "CRAWLSTREAM_CLUSTER"
 _SERVERS = ("redis", "zookeeper", "kafka")

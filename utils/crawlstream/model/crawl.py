@@ -15,6 +15,15 @@ class CrawlKey:
     crawlid: str
 
 
+@dataclass(frozen=True, slots=True)
+class FiringKey:
+    """The name of a schedule's firing in its application."""
+
+    schedule: str
+    at: int
+    """Epoch seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What every page below one seed inherits; stored once, named by a number in its entries.
@@ -39,6 +48,8 @@ class Profile:
     site: str | None = None
     """Scope (``model.credentials``) of ``cookie``, ``cookies`` and ``headers``."""
     obey_robots: bool | None = None
+    proxy: str | None = None
+    """Name of a pool of proxies, or ``direct``."""
     uuid: str | None = None
 
 
@@ -84,6 +95,8 @@ class Hold:
     issued_at: float
     """time.monotonic() just before the granting call left: an upper bound for the grant."""
     recovered: bool = False
+    firing: FiringKey | None = None
+    """The latest firing that fed the run."""
 
     @property
     def attempt(self) -> int:

@@ -9,8 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from crawlstream.model.crawl import CrawlKey, Hold, Profile
-from crawlstream.model.recurring.schedule import Do, Occasion, Schedule, ScheduleEvent, ScheduleMark
+from crawlstream.model.crawl import CrawlKey, FiringKey, Hold, Profile
+from crawlstream.model.recurring.schedule import (
+    Do,
+    Occasion,
+    Schedule,
+    ScheduleEvent,
+    ScheduleMark,
+)
 from crawlstream.model.runs import Fate
 from crawlstream.model.throttle import Heard
 
@@ -312,6 +318,10 @@ class OutboxRecord:
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
+    firing: FiringKey | None = None
+    """The latest firing that has fed the run."""
+    seen: Mapping[int, bytes] = field(default_factory=dict)
+    """Bits of its records that took effect, by part; of endings only."""
     remember: int | None = None
     """What seeds of earlier runs had said, as the run began; see Seed."""
     hold: Hold | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 
 DETAIL_LENGTH = 300
 """Characters of an error's text that an event repeats."""
@@ -27,6 +28,8 @@ class PageFailed:
     attempts: int
     depth: int
     parent_url: str | None = None
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
     uuid: str | None = None
     detail: str = ""
     """What the error said, for people; cut to ``DETAIL_LENGTH``."""
@@ -48,6 +51,8 @@ class CrawlEvent:
     """admitted, done, failed, redirected, stopped, expired, bytes; of endings only."""
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``done``, ``failed`` and ``filtered`` by reason; of endings only."""
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,8 @@ class RunDelivered:
     delivered: int
     filtered: Mapping[str, int]
     undelivered: int
+    quality: Mapping[str, Any] = field(default_factory=dict)
+    """Of items: ``items``, ``fields``, ``score``, ``expect``, ``ok``; empty: none are counted."""
 
     @property
     def silent(self) -> int:
@@ -107,6 +114,10 @@ class Undelivered:
     edition: int
     rejection: Rejection
     """Why, and the record with its place in the source."""
+    stage: str = ""
+    """Which stage has refused it; empty: it did not come to one."""
+    id: str = ""
+    """Of the page, where it could be read."""
 
     @property
     def name(self) -> str:

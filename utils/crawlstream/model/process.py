@@ -14,8 +14,8 @@ from crawlstream import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """A line of a process' log that is a warning, or worse."""
+class LogLine:
+    """A line of a process' log."""
 
     at: float
     """Epoch seconds."""
@@ -34,8 +34,12 @@ class Activity:
     """Pages of a crawler, requests that wait of REST."""
     resident_bytes: int | None = None
     """Memory that is in RAM."""
-    complaints: Sequence[Complaint] = ()
-    """The latest first."""
+    complaints: Sequence[LogLine] = ()
+    """Warnings, or worse; the latest first."""
+    can_drain: bool = False
+    """Whether it drains if somebody wishes it, and has not begun to."""
+    tail: Sequence[LogLine] = ()
+    """The latest lines of its log, the latest first, while somebody looks at them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ def profile_of(request: CrawlRequest) -> Profile:
         cookies=request.cookies,
         headers=request.headers,
         obey_robots=request.obey_robots,
+        proxy=request.proxy,
         uuid=request.uuid,
     )
 

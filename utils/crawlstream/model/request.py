@@ -92,6 +92,8 @@ class RequestLimits:
     """Size of a schedule as JSON."""
     max_remember: int = 30 * 24 * 3600
     """Largest ``remember``, in seconds: some 9 bytes of Redis a URL for so long."""
+    seed_stores: tuple[str, ...] | None = ()
+    """Folders whose files ``seeds_from`` may name; None: not known here, so any is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,8 @@ class CrawlRequest:
     last_modified: str | None = None
     attrs: Mapping[str, object] | None = None
     obey_robots: bool | None = None
+    proxy: str | None = None
+    """Name of a pool of proxies, or ``direct``; None: as the operator has it for the domain."""
     uuid: str | None = None
     occasion: Occasion | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 
 Headers = Mapping[bytes, Sequence[bytes]]
 """Every value of every header, as it stood on the wire."""
@@ -47,7 +47,13 @@ class CrawlResult:
     uuid: str | None = None
     recovered: bool = False
     """Whether the crawl began anew from its seeds after Redis was lost."""
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed the run."""
+    lastmods: Sequence[str] = ()
+    """When each of the links was changed last, as a sitemap says; "" where it does not."""
     method: str = "GET"
+    proxy: Mapping[str, str] | None = None
+    """``pool`` and ``id`` of the proxy that it came through."""
     body_ref: str | None = None
     """URL of the whole body, where the record has only its beginning."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 
 RUNNING, STOP, PAUSE, RESUME = "running", "stop", "pause", "resume"
 REMEMBERED = frozenset({STOP, PAUSE, RESUME})
@@ -26,6 +26,10 @@ class RunMark:
     an ended one and of what was told the offsets behind the last that it covers."""
     at_ms: int = 0
     """Time of the record that told it."""
+    firing: FiringKey | None = None
+    """The latest firing of a schedule that has fed a run which is over."""
+    seen: Mapping[int, bytes] = field(default_factory=dict)
+    """Bits of the records of that firing that took effect, by part."""
     remember: int | None = None
     """Of a running run, how long what its crawl has seen outlives it, in seconds, if seeds of runs
     before it have said so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 FAILING_FROM = 3
@@ -21,6 +21,9 @@ class DomainTraffic:
     """Mean time from sending a request to the last byte; None where nothing came back."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why the others were none, the most frequent first: ``dns``, ``timeout``, ``http_404`` …"""
+
+    per_minute: Sequence[float] = field(default=(), compare=False)
+    """Downloads per minute in each quarter of an hour, the oldest first; the last is not over."""
 
     @property
     def is_failing(self) -> bool:

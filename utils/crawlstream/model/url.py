@@ -126,20 +126,25 @@ def look_up_link(url: str) -> tuple[str, str, str]:
     As ``canonical``, ``domain_key`` and ``fingerprint`` tell them one by one, in a third of the
     time for the plain ones. InvalidUrl says in a sentence why it cannot be crawled.
     """
-    match = _PLAIN_URL.fullmatch(url)
-    if match is None:
-        return _look_up_slowly(url)
-    scheme, authority, rest = match.groups()
-    if "/." in rest:
-        return _look_up_slowly(url)
-    netloc, domain = _place_of(scheme, authority)
-    clean = _checked_length(url if netloc == authority else f"{scheme}://{netloc}{rest}")
+    clean, domain = _clean_link(url)
     return clean, domain, _digest(b"GET %b 0  " % clean.encode())
 
 
-def _look_up_slowly(url: str) -> tuple[str, str, str]:
-    clean = canonical(url)
-    return clean, domain_key(host_of(clean)), fingerprint(clean)
+def look_up_version(url: str, salt: str) -> tuple[str, str, str]:
+    """The same, the fingerprint with a salt."""
+    clean, domain = _clean_link(url)
+    return clean, domain, _digest(f"GET {clean} {len(salt)} {salt} ".encode())
+
+
+def _clean_link(url: str) -> tuple[str, str]:
+    match = _PLAIN_URL.fullmatch(url)
+    if match is None or "/." in match[3]:
+        clean = canonical(url)
+        return clean, domain_key(host_of(clean))
+    scheme, authority, rest = match.groups()
+    netloc, domain = _place_of(scheme, authority)
+    clean = _checked_length(url if netloc == authority else f"{scheme}://{netloc}{rest}")
+    return clean, domain
 
 
 def host_of(url: str) -> str:

@@ -37,6 +37,28 @@ def load(group: str, make: Callable[[Any], T]) -> list[T]:
     return list(made.values())
 
 
+def find(group: str, name: str) -> tuple[Any, str] | None:
+    """What the entry point of a name leads to, and its package; None: there is none.
+
+    ConfigError: it cannot be loaded, or two packages have one of this name.
+    """
+    found = [entry for entry in entry_points(group=group) if entry.name == name]
+    if len(found) > 1:
+        raise ConfigError(
+            f"two packages have a plugin {name!r} of {group}:"
+            f" {' and '.join(map(_package_of, found))}; uninstall one of them"
+        )
+    for entry in found:
+        try:
+            return entry.load(), _package_of(entry)
+        except Exception as error:
+            raise ConfigError(
+                f"the plugin {name!r} of {group} (package {_package_of(entry)}) cannot be loaded"
+                f" from {entry.value!r}: {type(error).__name__}: {error}"
+            ) from error
+    return None
+
+
 def _made(entry: EntryPoint, make: Callable[[Any], T]) -> T:
     where = f"the plugin {entry.name!r} of {entry.group} (package {_package_of(entry)})"
     try:

@@ -11,6 +11,7 @@ import heapq
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import cast
 from urllib.parse import unquote
@@ -38,6 +39,8 @@ MOST_REASONS_A_FLUSH = 3
 MOST_REASONS_A_BUCKET = 8_000
 """Counters of reasons, about."""
 WINDOW_S = 3600
+_LEAST_S = 60
+"""A rate is a mean over a minute at least."""
 TTL_S = WINDOW_S + 2 * QUARTER.width_s
 
 _SUCCESS_BELOW = 400
@@ -151,15 +154,28 @@ async def read_domains(
 ) -> Mapping[str, DomainTraffic]:
     """The busiest domains of the last hour, most responses first; OTHERS among them."""
     now_s = time.time()
-    totals, reasons = [
-        await _totals(redis, keys, family, now_s) for family in (FAMILY, REASONS_FAMILY)
-    ]
+    names = QUARTER.buckets(now_s)[: len(list(QUARTER.weights(now_s, WINDOW_S)))]
+    counted = await _buckets(redis, keys, names, FAMILY)
+    totals = _totals(counted, now_s)
+    reasons = _totals(await _buckets(redis, keys, names, REASONS_FAMILY), now_s)
     busiest = heapq.nlargest(most, totals, key=lambda domain: totals[domain]["n"])
     return {
-        domain: _figures(totals[domain], reasons.get(domain, {}))
+        domain: replace(
+            _figures(totals[domain], reasons.get(domain, {})),
+            per_minute=_rates(counted, domain, now_s),
+        )
         for domain in busiest
         if totals[domain]["n"] >= 1
     }
+
+
+def _rates(counted: Sequence[Mapping[bytes, bytes]], domain: str, now_s: float) -> Sequence[float]:
+    """Downloads per minute in each of these buckets, which begin with the latest."""
+    field = _field(domain, "n").encode()
+    current, *others = [int(bucket.get(field, 0)) for bucket in counted]
+    since_s = max(now_s % QUARTER.width_s, _LEAST_S)
+    means = [60 * count / QUARTER.width_s for count in reversed(others)]
+    return [round(rate, 2) for rate in (*means, 60 * current / since_s)]
 
 
 async def read_counts(redis: Redis, keys: FrontierKeys, domain: str) -> Mapping[float, int]:
@@ -180,14 +196,13 @@ async def read_counts(redis: Redis, keys: FrontierKeys, domain: str) -> Mapping[
     }
 
 
-async def _totals(
-    redis: Redis, keys: FrontierKeys, family: str, now_s: float
+def _totals(
+    counted: Sequence[Mapping[bytes, bytes]], now_s: float
 ) -> Mapping[str, Mapping[str, float]]:
-    """Each domain's counters of a family, added up over the last hour."""
-    weights = list(QUARTER.weights(now_s, WINDOW_S))
-    names = QUARTER.buckets(now_s)[: len(weights)]
+    """Each domain's counters in these buckets, added up over the last hour."""
+    weights = QUARTER.weights(now_s, WINDOW_S)
     totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for bucket, weight in zip(await _buckets(redis, keys, names, family), weights, strict=True):
+    for bucket, weight in zip(counted, weights, strict=True):
         for field, raw in bucket.items():
             domain, _, name = field.decode().rpartition(":")
             totals[unquote(domain)][name] += int(raw) * weight

@@ -15,11 +15,13 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.process import Activity, Complaint, Process
-from crawlstream.stats.complaints import MOST, latest_complaints
+from crawlstream.model.process import Activity, LogLine, Process
+from crawlstream.stats.complaints import MOST, latest_complaints, latest_lines
+from crawlstream.stats.wishes import Wish
 from crawlstream.wire import jsontext
 
-BEAT_EVERY_S = 5.0
+BEAT_EVERY_S, HEARD_EVERY_S = 5.0, 1.0
+"""While nobody looks at the lines of the log, and while somebody does."""
 ALIVE_S = 20
 """How long a process is taken to live after its last beat: three may be lost."""
 
@@ -39,7 +41,7 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 5))
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[2])
-return before
+return {before, redis.call('HKEYS', KEYS[3])}
 """
 """A script, for a full Redis takes neither these commands nor any transaction from a client, and
 those that drain it are not to be taken for dead."""
@@ -65,13 +67,20 @@ class Heartbeat:
         *,
         work: Callable[[], Work] | None = None,
         pipelines: Callable[[], Mapping[str, Mapping[str, Any]]] = dict,
+        drain: Callable[[], None] | None = None,
     ) -> None:
-        """``pipelines``: what is told of each that the process runs, always of the same ones."""
+        """``pipelines``: what is told of each that the process runs, always of the same ones.
+
+        ``drain`` is called once, when somebody wishes that the process ends in good order.
+        """
         self._redis = redis
         self._keys = keys
         self.process = process
         self._work = work
         self._pipelines = pipelines
+        self._drain = drain
+        self._has_listener = False
+        """Whether somebody looks at the latest lines of the log."""
         self._measured: tuple[float, float] | None = None
         """Time and work done at the last beat."""
 
@@ -81,24 +90,33 @@ class Heartbeat:
         Of two that join at once Redis decides which one was first, and the other one is refused:
         ConfigError names both values. Equals are processes of one kind, crawlers of one spider.
         """
-        before = await self._say()
+        before, _ = await self._say()
         for other in (await _heard(self._redis, self._keys, before)).values():
             if other and (disagreement := _disagreement(self.process, other)):
                 await self.retire()
                 raise ConfigError(disagreement)
 
     async def beat(self) -> None:
-        """Say it once."""
-        await self._say()
+        """Say it once, and heed what is wished; a wish for lines is granted at once."""
+        was_listened_to = self._has_listener
+        _, wishes = await self._say()
+        self._has_listener = Wish.TAIL.encode() in wishes
+        if self._has_listener and not was_listened_to:
+            await self._say()
+        if self._drain and Wish.DRAIN.encode() in wishes:
+            drain, self._drain = self._drain, None
+            drain()
 
-    async def _say(self) -> list[bytes]:
-        """Answers who was in the index before."""
+    async def _say(self) -> tuple[list[bytes], list[bytes]]:
+        """Answers who was in the index before, and what is wished of this process."""
         index = self._keys.processes()
         told_now = {**_fields(self.process), **self._activity()}
         fields = [part for pair in told_now.items() for part in pair]
-        key, told = self._keys.process(self.process.name), [self.process.name, time.time(), *fields]
-        said = self._redis.eval(_SAY, 2, key, index, ALIVE_S, _INDEX_S, *told)
-        return cast("list[bytes]", await said)
+        name = self.process.name
+        names = [self._keys.process(name), index, self._keys.wishes(name)]
+        said = self._redis.eval(_SAY, 3, *names, ALIVE_S, _INDEX_S, name, time.time(), *fields)
+        before, wishes = cast("list[list[bytes]]", await said)
+        return before, wishes
 
     def _activity(self) -> dict[str, Any]:
         """The same fields with every beat: those that are not written keep what they were."""
@@ -116,6 +134,8 @@ class Heartbeat:
             "rate": rate,
             "in_flight": in_flight,
             "rss": _SELF.memory_info().rss,
+            "drains": int(self._drain is not None),
+            "tail": jsontext.dumps(latest_lines() if self._has_listener else []),
             **{f"{_COMPLAINT}{number}": line for number, line in lines.items()},
             **{_PIPELINE + name: jsontext.dumps(t) for name, t in self._pipelines().items()},
         }
@@ -136,7 +156,7 @@ class Heartbeat:
                     await self.beat()
                 except RedisError as error:
                     log.debug("heartbeat", outcome="missed", error=str(error))
-                await asyncio.sleep(BEAT_EVERY_S)
+                await asyncio.sleep(HEARD_EVERY_S if self._has_listener else BEAT_EVERY_S)
         finally:
             await self.withdraw()
 
@@ -230,5 +250,11 @@ def _activity_of(told: Mapping[str, str]) -> Activity:
         rate=float(told["rate"]) if told.get("rate") else None,
         in_flight=int(told["in_flight"]) if told.get("in_flight") else None,
         resident_bytes=int(told["rss"]) if told.get("rss") else None,
-        complaints=tuple(Complaint(float(at), level, text) for at, level, text in parts),
+        complaints=tuple(LogLine(float(at), level, text) for at, level, text in parts),
+        can_drain=told.get("drains") == "1",
+        tail=[LogLine(*line) for line in _lines_of(told.get("tail", ""))],
     )
+
+
+def _lines_of(told: str) -> Sequence[tuple[float, str, str]]:
+    return cast("Sequence[tuple[float, str, str]]", jsontext.loads(told.encode()) if told else [])

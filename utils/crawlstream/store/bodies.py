@@ -35,9 +35,10 @@ class BodyStore:
     async def keep(self, body: bytes) -> str:
         """Store a body, in a thread; answers its URL. StoreUnavailable."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._keep, body)
+        return await loop.run_in_executor(self._threads, self.put, body)
 
-    def _keep(self, body: bytes) -> str:
+    def put(self, body: bytes) -> str:
+        """The same, here and now."""
         name = hashlib.sha256(body).hexdigest()
         path = f"{name[:2]}/{name}"
         try:

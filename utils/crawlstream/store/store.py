@@ -95,6 +95,22 @@ class Store:
             except FileNotFoundError:
                 return None
 
+    def read(self, name: str, most: int) -> bytes | None:
+        """The first ``most`` bytes of a file that others write; None if there is none.
+
+        None, too, for what is no file, or is a link that leads out of the folder. StoreUnavailable.
+        """
+        path = self._path(name)
+        with self._asked(f"{_READ} {name}"):
+            if self._is_local:
+                real, folder = Path(path).resolve(), Path(self._folder).resolve()
+                if not (real.is_file() and real.is_relative_to(folder)):
+                    return None
+            try:
+                return bytes(self._filesystem.cat_file(path, end=most))
+            except (FileNotFoundError, IsADirectoryError):
+                return None
+
     def list(self, folder: str = "") -> Sequence[str]:
         """Names of all objects in a folder and below it, sorted; none if it does not exist."""
         path = self._path(folder).rstrip("/")

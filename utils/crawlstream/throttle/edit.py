@@ -9,8 +9,9 @@ from typing import Any
 
 from crawlstream.errors import BadTable
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
-from crawlstream.throttle.parse import fold, node_of
+from crawlstream.throttle.parse import node_of
 from crawlstream.zoo.document import Document
+from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import change_node, read_node
 
 DEFAULT = "default"

@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import idna
-
 from crawlstream.errors import BadTable
 from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleRule, ThrottleTable
 from crawlstream.zoo.document import Document, kind_of
+from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import Node
 
 _SECTIONS = ("default", "domains", "blacklist")
@@ -62,17 +61,6 @@ def table_of(document: Document, *, default: ThrottleRule, czxid: int, mzxid: in
         czxid=czxid,
         mzxid=mzxid,
     )
-
-
-def fold(domain: str) -> str:
-    """One spelling of a domain: lower case, ASCII, no trailing dot, no brackets."""
-    name = domain.strip().strip("[]").removesuffix(".").lower()
-    if name.isascii():
-        return name
-    try:
-        return idna.encode(name, uts46=True).decode("ascii")
-    except idna.IDNAError:
-        return name
 
 
 def _rule(where: str, rule: object, default: ThrottleRule) -> ThrottleRule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -37,9 +38,10 @@ def _name(event: Event) -> str:
 
 
 def _more(event: Event) -> dict[str, Any]:
-    if isinstance(event, PageFailed):
-        return _page(event)
-    return _ending(event) if isinstance(event, CrawlEvent) else _account(event)
+    if isinstance(event, RunDelivered):
+        return _account(event)
+    more = _page(event) if isinstance(event, PageFailed) else _ending(event)
+    return more | ({"occasion": asdict(event.firing)} if event.firing else {})
 
 
 def _account(event: RunDelivered) -> dict[str, Any]:
@@ -54,6 +56,7 @@ def _account(event: RunDelivered) -> dict[str, Any]:
         "delivered": event.delivered,
         "filtered": dict(event.filtered),
         "undelivered": event.undelivered,
+        **event.quality,
     }
 
 
@@ -87,7 +90,8 @@ def encode_of_schedule(event: ScheduleEvent) -> bytes:
         "server_time": event.server_time,
     }
     if event.crawl is None:
-        return jsontext.dumps(record | {"reason": event.reason, "count": event.count})
+        detail = {"detail": event.detail} if event.detail else {}
+        return jsontext.dumps(record | {"reason": event.reason, "count": event.count} | detail)
     crawl = {"crawlid": event.crawl.crawlid, "spiderid": event.crawl.spiderid}
     return jsontext.dumps(record | crawl | {"seeds": event.seeds, "late_s": event.late_s})
 

@@ -70,7 +70,7 @@ SCHEDULE = Kind(
     250,
     Schema.bundled("schedule"),
     schedule_request,
-    frozenset({"schedule", "cron", "seeds", "do"}),
+    frozenset({"schedule", "cron", "seeds", "seeds_from", "do"}),
 )
 STATS = Kind(
     "stats",

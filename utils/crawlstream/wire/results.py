@@ -12,6 +12,7 @@ import codecs
 import hashlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,6 +74,8 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "redirect_urls": list(result.redirect_urls),
         "uuid": result.uuid,
         "recovered": result.recovered,
+        "occasion": asdict(result.firing) if result.firing else None,
+        "proxy": result.proxy,
         "method": "" if result.method == "GET" else result.method,
     }
     return record | {name: value for name, value in occasional.items() if value}
@@ -87,11 +90,19 @@ def _exchange(result: CrawlResult) -> dict[str, Any]:
         "status_msg": "OK",
         "request_headers": _headers(result.request_headers),
         "response_headers": _headers(result.response_headers),
-        "links": [{"url": url, "text": text} for url, text in result.links],
+        "links": _links(result),
         "timestamp": timestamp(result.timestamp),
         "latency_ms": result.latency_ms,
         "ip": result.ip,
     }
+
+
+def _links(result: CrawlResult) -> list[dict[str, str]]:
+    links = [{"url": url, "text": text} for url, text in result.links]
+    for link, lastmod in zip(links, result.lastmods, strict=False):
+        if lastmod:
+            link["lastmod"] = lastmod
+    return links
 
 
 def _body(result: CrawlResult, limits: ResultLimits) -> dict[str, Any]:

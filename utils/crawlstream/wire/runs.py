@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from dataclasses import asdict
 from typing import Any
 
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import jsontext
 
@@ -28,8 +30,13 @@ def encode(mark: RunMark) -> bytes:
 
 def _of_some(mark: RunMark) -> dict[str, Any]:
     """What few marks have."""
-    remember = {} if mark.remember is None else {"remember": mark.remember}
-    return remember | ({"until": mark.until} if mark.until else {})
+    more: dict[str, Any] = {} if mark.remember is None else {"remember": mark.remember}
+    if mark.until:
+        more["until"] = mark.until
+    if mark.firing is not None:
+        seen = {str(part): b64encode(bits).decode() for part, bits in mark.seen.items()}
+        more |= {"firing": asdict(mark.firing), "seen": seen}
+    return more
 
 
 def decode(value: bytes) -> RunMark:
@@ -44,6 +51,8 @@ def decode(value: bytes) -> RunMark:
             at_ms=int(record["at_ms"]),
             remember=record.get("remember"),
             until=int(record.get("until", 0)),
+            firing=FiringKey(**record["firing"]) if "firing" in record else None,
+            seen={int(part): b64decode(bits) for part, bits in record.get("seen", {}).items()},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a run state: {value[:40]!r}") from error

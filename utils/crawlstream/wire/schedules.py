@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.recurring.schedule import AT, STOP_NUMBER, Occasion, Schedule, ScheduleMark
+from crawlstream.model.recurring.seed_files import SEED_FILES, place_of
 from crawlstream.model.recurring.times import cron_problem, smallest_gap_s, zone_problem
 from crawlstream.model.request import Refusal, RequestLimits, ScheduleRequest
 from crawlstream.wire import jsontext
@@ -17,13 +18,18 @@ from crawlstream.wire.schemas import Schema
 from crawlstream.wire.seeds import crawl_request
 
 _SEED = Schema.bundled("scraper")
-_DEFINITION = ("cron", "zone", "crawl", "seeds", "overlap", "catch_up_s", "jitter_s", "until")
+_DEFINITION = (
+    *("cron", "zone", "crawl", "seeds", "seeds_from", "overlap", "catch_up_s", "jitter_s"),
+    "until",
+)
 _OF_A_FIRING = ("appid", "uuid", "occasion", "expires", "not_before")
 """Fields of a crawl request that a schedule fills in by itself, or that are times of their own."""
 _OF_THE_CRAWL = ("crawlid", "spiderid")
 """Fields that all seeds have in common: a firing is one crawl."""
 _EXAMPLE_AT = 1_767_225_600
+_EXAMPLE_SEED: Mapping[str, object] = {"url": "http://example.com/"}
 _MOST_PROBLEMS = 10
+_SEEDS = ("seeds", "seeds_from")
 
 
 def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> ScheduleRequest:
@@ -38,14 +44,18 @@ def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> Schedu
         return ScheduleRequest(
             uuid=fields["uuid"], appid=fields["appid"], name=fields["schedule"], do=do
         )
-    wanted = ("cron", "crawl", "seeds")
+    wanted = ["cron", "crawl", *(() if fields.get("seeds_from") else ("seeds",))]
     _refuse([f"$.{name}: is required by `set`" for name in wanted if fields.get(name) is None])
+    if fields.get("seeds") and fields.get("seeds_from"):
+        _refuse(["$.seeds_from: must not be given together with `seeds`"])
     if (size := len(jsontext.dumps(fields))) > limits.max_schedule_bytes:
         _refuse([f"$: a schedule has at most {limits.max_schedule_bytes} bytes (got {size})"])
     schedule = schedule_from(fields)
     _refuse(list(_time_problems(schedule, limits)))
     _refuse(_field_problems(schedule))
     _check_seeds(schedule, limits)
+    if schedule.seeds_from:
+        _refuse(_file_problems(schedule.seeds_from, limits))
     return ScheduleRequest(
         uuid=fields["uuid"], appid=fields["appid"], name=schedule.name, schedule=schedule
     )
@@ -54,7 +64,8 @@ def schedule_request(fields: Mapping[str, Any], limits: RequestLimits) -> Schedu
 def schedule_from(fields: Mapping[str, Any]) -> Schedule:
     """The schedule that an object describes which fits the schema."""
     told = {name: fields[name] for name in _DEFINITION if name in fields}
-    seeds = [{"url": seed} if isinstance(seed, str) else seed for seed in fields["seeds"]]
+    listed = fields.get("seeds") or ()
+    seeds = [{"url": seed} if isinstance(seed, str) else seed for seed in listed]
     return Schedule(appid=fields["appid"], name=fields["schedule"], **{**told, "seeds": seeds})
 
 
@@ -71,7 +82,11 @@ def encode_request(request: ScheduleRequest) -> bytes:
 
 def definition(schedule: Schedule) -> dict[str, object]:
     """What a schedule says, beside its names; seeds of nothing but a URL are written as such."""
-    told: dict[str, object] = {name: getattr(schedule, name) for name in _DEFINITION}
+    told: dict[str, object] = {
+        name: getattr(schedule, name) for name in _DEFINITION if name not in _SEEDS
+    }
+    if schedule.seeds_from:
+        return {**told, "crawl": dict(schedule.crawl), "seeds_from": schedule.seeds_from}
     seeds = [seed["url"] if seed.keys() == {"url"} else dict(seed) for seed in schedule.seeds]
     return {**told, "crawl": dict(schedule.crawl), "seeds": seeds}
 
@@ -144,19 +159,21 @@ def crawl_at(schedule: Schedule, at: int) -> CrawlKey:
     return CrawlKey(str(schedule.crawl.get("spiderid", "link")), schedule.appid, crawlid)
 
 
-def seeds_of(schedule: Schedule, at: int) -> Iterator[dict[str, object]]:
-    """The crawl requests of a firing, in their order; a repetition makes the same."""
+def encode_seeds(
+    schedule: Schedule, at: int, seeds: Iterable[Mapping[str, object]], *, first_number: int = 0
+) -> Iterator[bytes]:
+    """The crawl requests of a firing as records, in their order; a repetition makes the same."""
     crawl = crawl_at(schedule, at)
     shared = {**schedule.crawl, "appid": schedule.appid, "crawlid": crawl.crawlid}
-    for number, seed in enumerate(schedule.seeds):
+    for number, seed in enumerate(seeds, first_number):
         occasion = asdict(Occasion(schedule.name, at, number))
         # In this order kafka-monitor recognises the others by the first.
-        yield {"url": seed.get("url"), "occasion": occasion, **shared, **seed}
+        yield jsontext.dumps({"url": seed.get("url"), "occasion": occasion, **shared, **seed})
 
 
-def encode_seeds(schedule: Schedule, at: int) -> Sequence[bytes]:
-    """The crawl requests of a firing as records."""
-    return [jsontext.dumps(seed) for seed in seeds_of(schedule, at)]
+def encode_inline(schedule: Schedule) -> bytes:
+    """The seeds that a schedule itself has, to compare them."""
+    return jsontext.dumps(schedule.seeds)
 
 
 def encode_stop(schedule: Schedule, at: int, crawl: CrawlKey) -> bytes:
@@ -196,19 +213,33 @@ def _field_problems(schedule: Schedule) -> list[str]:
     if "crawlid" not in schedule.crawl:
         found.append("$.crawl: required field 'crawlid' is missing")
     for number, seed in enumerate(schedule.seeds):
-        names = [name for name in (*_OF_A_FIRING, *_OF_THE_CRAWL) if name in seed]
-        found += [f"$.seeds[{number}].{name}: a seed cannot set it" for name in names]
-        if "url" not in seed:
-            found.append(f"$.seeds[{number}]: required field 'url' is missing")
+        found += [f"$.seeds[{number}]{problem}" for problem in seed_problems(seed)]
         if len(found) >= _MOST_PROBLEMS:
             break
     return found
 
 
+def seed_problems(seed: Mapping[str, object]) -> list[str]:
+    """What is wrong with the fields of a seed, each behind where that stands."""
+    names = [name for name in (*_OF_A_FIRING, *_OF_THE_CRAWL) if name in seed]
+    found = [f".{name}: a seed cannot set it" for name in names]
+    return found if "url" in seed else [*found, ": required field 'url' is missing"]
+
+
+def _file_problems(url: str, limits: RequestLimits) -> list[str]:
+    if not url.endswith(SEED_FILES):
+        return [f"$.seeds_from: must end in {', '.join(SEED_FILES)}"]
+    if limits.seed_stores is None or place_of(url, limits.seed_stores):
+        return []
+    return ["$.seeds_from: is in none of the operator's folders (CRAWLSTREAM_SEED_STORES)"]
+
+
 def _check_seeds(schedule: Schedule, limits: RequestLimits) -> None:
     """Check what seeds share once, and of each what is its own."""
     crawl = crawl_at(schedule, _EXAMPLE_AT)
-    _check_seed(0, next(seeds_of(schedule, _EXAMPLE_AT)), limits)
+    example = schedule.seeds[0] if schedule.seeds else _EXAMPLE_SEED
+    (whole,) = encode_seeds(schedule, _EXAMPLE_AT, [example])
+    _check_seed(0, _object(whole), limits)
     for number, seed in enumerate(schedule.seeds):
         _check_seed(number, {"appid": crawl.appid, "crawlid": crawl.crawlid, **seed}, limits)
 

@@ -47,7 +47,11 @@ def spider(
         spiders[name] = {**by_name.get(name, {}), "count": running.get(name, 0)}
     spiders["unique_spider_count"] = len(running)
     spiders["total_spider_count"] = sum(running.values())
-    return {"spiders": spiders, "domains": {name: asdict(one) for name, one in domains.items()}}
+    told = {name: asdict(one) for name, one in domains.items()}
+    for one in told.values():
+        # For charts; the windows of this reply are its own.
+        del one["per_minute"]
+    return {"spiders": spiders, "domains": told}
 
 
 def machine(counted: Counted) -> Section:

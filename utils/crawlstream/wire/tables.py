@@ -1,8 +1,9 @@
-"""Crawl requests as a table (CSV), as people keep them."""
+"""Crawl requests as people keep them: as a table (CSV), and seeds in files."""
 
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,6 +12,9 @@ from crawlstream.errors import InvalidRequest
 from crawlstream.model.request import Refusal
 from crawlstream.wire import jsontext
 from crawlstream.wire.requests import SCRAPER
+from crawlstream.wire.schedules import seed_problems
+
+Seed = Mapping[str, Any]
 
 
 def read_table(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
@@ -40,6 +44,24 @@ def read_rows(lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]
         raise _torn(table.reader.line_num, str(error)) from error
 
 
+def read_seeds(name: str, data: bytes) -> Iterator[Seed]:
+    """The seeds of a file, as its name tells how they are written; each has a URL.
+
+    Empty lines are passed over, and of URLs those that begin with ``#``. Whether a seed could be
+    crawled is not asked here. InvalidRequest names the first line that is no seed.
+    """
+    if name.endswith(".csv"):
+        found = read_rows(io.BytesIO(data))
+    elif name.endswith(".jsonl"):
+        found = _objects(data)
+    else:
+        found = _urls(data)
+    for number, seed in found:
+        if problems := seed_problems(seed):
+            raise _torn(number, problems[0].lstrip(": ."))
+        yield seed
+
+
 def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         try:
@@ -52,6 +74,26 @@ def _named_twice(names: Iterable[str]) -> str:
     """A field that two columns are for; columns without a name may be empty."""
     (name, times), *_ = [*Counter(filter(None, names)).most_common(1), ("", 0)]
     return name if times > 1 else ""
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, str]]:
+    lines = ((number, line.strip()) for number, line in enumerate(_decoded(io.BytesIO(data)), 1))
+    return (each for each in lines if each[1])
+
+
+def _urls(data: bytes) -> Iterator[tuple[int, Seed]]:
+    return ((number, {"url": url}) for number, url in _lines(data) if not url.startswith("#"))
+
+
+def _objects(data: bytes) -> Iterator[tuple[int, Seed]]:
+    for number, text in _lines(data):
+        try:
+            value = jsontext.loads(text.encode())
+        except (ValueError, RecursionError) as error:
+            raise _torn(number, "not JSON") from error
+        if not isinstance(value, dict):
+            raise _torn(number, "not a JSON object")
+        yield number, value
 
 
 def _torn(line: int, problem: str) -> InvalidRequest:

@@ -10,7 +10,9 @@ from crawlstream.wire import jsontext, rejects
 
 def encode(undelivered: Undelivered) -> bytes:
     """As UTF-8 JSON; ``raw`` is base64, or null where there was no value."""
-    whose = {"pipeline": undelivered.pipeline, "edition": undelivered.edition}
+    whose: dict[str, Any] = {"pipeline": undelivered.pipeline, "edition": undelivered.edition}
+    told = {"stage": undelivered.stage, "id": undelivered.id}
+    whose |= {name: text for name, text in told.items() if text}
     return jsontext.dumps(whose | rejects.as_record(undelivered.rejection))
 
 
@@ -19,6 +21,12 @@ def decode(value: bytes) -> Undelivered:
     record: Any = jsontext.loads(value)
     rejection = rejects.of_record(record)
     try:
-        return Undelivered(str(record["pipeline"]), int(record["edition"]), rejection)
+        return Undelivered(
+            str(record["pipeline"]),
+            int(record["edition"]),
+            rejection,
+            stage=str(record.get("stage", "")),
+            id=str(record.get("id", "")),
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not an undelivered record: {value[:40]!r}") from error

@@ -50,6 +50,7 @@ def schedule(state: ScheduleState, now: int) -> View:
         "last_crawl": last,
         "skipped_at": state.skipped_at or None,
         "reason": state.reason or None,
+        "detail": state.detail or None,
         "fired": state.fired,
         "skipped": state.skipped,
         "skips_in_a_row": state.skips,
@@ -151,9 +152,9 @@ def counted(reasons: Mapping[str, int]) -> str:
 def process(one: Process) -> View:
     """A process; ``values`` are the settings that its equals have, too."""
     told = asdict(one)
-    # They have a view of their own.
-    del told["pipelines"]
-    return told
+    # They have a view of their own; lines of a log are for operators, on their screen.
+    del told["pipelines"], told["activity"]["tail"]
+    return {"name": one.name, **told}
 
 
 def run(one: CrawlRun) -> View:

@@ -21,13 +21,16 @@ MAX_VALUES = 500_000
 Document = dict[str, Any]
 
 
-def read_document(data: bytes) -> Document:
-    """The mapping in ``data``, order and unknown keys kept; BadTable says what is off."""
+def read_document(data: bytes, *, is_secret: bool = False) -> Document:
+    """The mapping in ``data``, order and unknown keys kept; BadTable says what is off.
+
+    Of one that ``is_secret`` it repeats nothing.
+    """
     if not data.strip():
         raise BadTable("the node is empty")
     if len(data) > MAX_BYTES:
         raise BadTable(f"the node has {len(data)} bytes, more than the {MAX_BYTES} allowed")
-    document = _load(data)
+    document = _load(data, is_secret=is_secret)
     if not isinstance(document, dict):
         raise BadTable(f"the node holds {kind_of(document)}, not a mapping")
     return document
@@ -67,7 +70,7 @@ def kind_of(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
-def _load(data: bytes) -> object:
+def _load(data: bytes, *, is_secret: bool) -> object:
     try:
         text = data.decode()
         _check_shape(yaml.parse(text, Loader=yaml.CSafeLoader))
@@ -77,12 +80,14 @@ def _load(data: bytes) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" in line {mark.line + 1}" if mark else ""
-        raise BadTable(f"the node is not YAML: {error.problem}{where}") from error
+        problem = "" if is_secret else f": {error.problem}"
+        raise BadTable(f"the node is not YAML{problem}{where}") from error
     except BadTable:
         raise
     except Exception as error:
         # PyYAML lets through whatever its constructors stumble over: ``!!bool x`` is a KeyError.
-        raise BadTable(f"the node is not YAML: {error!r}") from error
+        problem = type(error).__name__ if is_secret else repr(error)
+        raise BadTable(f"the node is not YAML: {problem}") from error
 
 
 def _check_shape(events: Iterator[yaml.Event]) -> None:

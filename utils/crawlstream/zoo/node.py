@@ -56,10 +56,16 @@ class Node(Generic[Table]):
     """What people call its content, in the plural: ``throttle rules``."""
     event: str
     """The ``event`` of what is logged about it."""
+    is_secret: bool = False
+    """Whether errors must not repeat what stands in it."""
+
+    def document(self, data: bytes) -> Document:
+        """The node's bytes, read; BadTable says what is wrong with them."""
+        return read_document(data, is_secret=self.is_secret)
 
     def parse(self, data: bytes, czxid: int, mzxid: int) -> Table:
         """The table in the node's bytes; BadTable says what is wrong with them."""
-        return self.table_of(read_document(data), czxid, mzxid)
+        return self.table_of(self.document(data), czxid, mzxid)
 
 
 def read_node(hosts: Sequence[str], node: Node[Table]) -> Table:
@@ -101,8 +107,8 @@ def _try_change(
     """One round; None if somebody else was faster."""
     data, stat = session.read(node.path)
     is_new = stat is None or (not data and stat.version == 0)
-    document = fresh() if is_new else read_document(data)
-    before = None if is_new else read_document(data)
+    document = fresh() if is_new else node.document(data)
+    before = None if is_new else node.document(data)
     edit(document)
     node.table_of(document, 0, 0)
     if document != before:

@@ -1,6 +1,9 @@
-// What the forms of the dashboard do: ask whether it is meant, call the API, say what came of it.
-// Whatever an answer says is shown as text.
+// What the forms of the dashboard do with scripts: ask whether it is meant, send the fields as the
+// browser would, say what came of it without leaving the screen. Whatever an answer says is shown as
+// text. The service makes of the fields what the API takes.
 
+const FORMS = "/ui/do/";
+const CHECK = "/ui/do/v2/check";
 const said = document.getElementById("said");
 const asked = document.getElementById("ask");
 
@@ -9,8 +12,8 @@ function say(text, ...more) {
 }
 
 function isMeant(form) {
-  if (!form.dataset.confirm) return true;
-  asked.querySelector("p").textContent = form.dataset.confirm;
+  if (!form.elements._ask) return true;
+  asked.querySelector("p").textContent = form.elements._ask.value;
   asked.returnValue = "";
   asked.showModal();
   return new Promise((resolve) => {
@@ -18,97 +21,22 @@ function isMeant(form) {
   });
 }
 
-function valueOf(input) {
-  if (input.type === "number") return Number(input.value);
-  const read = KINDS[input.dataset.kind];
-  return read ? read(input.value) : input.value;
-}
-
 function linesOf(text) {
   return text.split("\n").map((line) => line.trim()).filter(Boolean);
 }
 
-function pairOf(line) {
-  const at = line.indexOf(":");
-  return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-}
-
-// What is no JSON is sent as it is: the service says what is wrong with it.
-function jsonOf(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
+// Times are typed in the zone of whoever types; without scripts they are UTC.
+function dataOf(form) {
+  const data = new FormData(form);
+  for (const { name, value } of form.querySelectorAll("[type=datetime-local]")) {
+    if (value) data.set(name, new Date(value).toISOString());
   }
+  return form.enctype === "multipart/form-data" ? data : new URLSearchParams(data);
 }
 
-const KINDS = {
-  truth: (text) => text === "true",
-  lines: linesOf,
-  pairs: (text) => Object.fromEntries(linesOf(text).map(pairOf)),
-  json: jsonOf,
-  ahead: (text) => Math.floor(Date.now() / 1000) + Number(text),
-  time: (text) => Math.floor(new Date(text).getTime() / 1000),
-};
-
-function urlOf(text) {
-  try {
-    return new URL(text);
-  } catch {
-    return null;
-  }
-}
-
-// Where links may lead, unless it is said otherwise: to the hosts of the URLs, or below them.
-function scoped(scope, urls, fields) {
-  if (scope === "any" || fields.allowed_domains || fields.allow_regex) return fields;
-  const found = urls.map((url) => urlOf(url.includes("://") ? url : `http://${url}`)).filter(Boolean);
-  const hosts = [...new Set(found.map((url) => url.hostname).filter(Boolean))];
-  if (!hosts.length) return fields;
-  const below = { ...fields, allowed_domains: hosts };
-  if (scope !== "prefix") return below;
-  const folders = found.map((url) => url.href.split(/[?#]/)[0].replace(/[^/]*$/, ""));
-  return { ...below, allow_regex: [...new Set(folders)].map((folder) => `^${folder.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`) };
-}
-
-function fieldsOf(form) {
-  const inputs = [...form.querySelectorAll("[name]:not([type=checkbox])")].filter((input) => input.value !== "");
-  return Object.fromEntries(inputs.map((input) => [input.name, valueOf(input)]));
-}
-
-// What a form says, as the body of a request: seeds, records, or just its fields.
-function bodyOf(form) {
-  const fields = fieldsOf(form);
-  if (form.dataset.body === "records") {
-    const chosen = [...form.querySelectorAll("[name=record]")].filter((box) => box.checked || box.type === "hidden");
-    const places = chosen.map((box) => box.value.split(":").map(Number));
-    return { records: places.map(([partition, offset]) => ({ partition, offset })) };
-  }
-  if (form.dataset.body === "seeds") {
-    const { urls = "", scope, ...rest } = fields;
-    const lines = linesOf(urls);
-    const shared = scoped(scope, lines, rest);
-    return (lines.length ? lines : [""]).map((url) => (url ? { url, ...shared } : shared));
-  }
-  if (form.dataset.name) delete fields[form.dataset.name];
-  return fields;
-}
-
-function textOf(form) {
-  return form.dataset.body === "raw" ? form.elements.raw.value : JSON.stringify(bodyOf(form));
-}
-
-function pathOf(form) {
-  const named = form.dataset.name ? fieldsOf(form)[form.dataset.name] ?? "" : "";
-  return form.dataset.api + encodeURIComponent(named);
-}
-
-async function call(method, path, body, kind = "application/json") {
-  const answer = await fetch(path, {
-    method,
-    headers: { "Content-Type": kind, Accept: "application/json" },
-    body: method === "DELETE" ? undefined : body,
-  });
+async function send(path, form) {
+  const headers = { Accept: "application/json" };
+  const answer = await fetch(path, { method: "POST", headers, body: dataOf(form) });
   return answer.json();
 }
 
@@ -132,20 +60,16 @@ function tell(data) {
   else say("Done.");
 }
 
-async function attempt(method, path, body, kind) {
+async function act(form) {
+  if (!(await isMeant(form))) return;
   try {
-    const told = await call(method, path, body, kind);
+    const told = await send(form.getAttribute("action"), form);
     const problems = problemsOf(told);
     if (problems.length) say(problems.join("\n"));
     else tell(told.data);
   } catch {
     say("The service does not answer.");
   }
-}
-
-async function act(form) {
-  if (!(await isMeant(form))) return;
-  await attempt(form.dataset.method, pathOf(form), textOf(form));
 }
 
 // Each problem beside the field that it is about, the rest below.
@@ -195,16 +119,12 @@ function warnOfAbsence(form) {
 async function check(form) {
   warnOfAbsence(form);
   try {
-    const told = await call("POST", form.dataset.check, textOf(form));
+    const told = await send(CHECK, form);
     show(form, problemsOf(told));
     estimate(form, told.data);
   } catch {
     show(form, ["The service does not answer."]);
   }
-}
-
-function kindOf(file) {
-  return file.name.endsWith(".csv") ? "text/csv" : file.name.endsWith(".json") ? "application/json" : "application/x-ndjson";
 }
 
 async function checkFile(form) {
@@ -214,7 +134,7 @@ async function checkFile(form) {
   const preview = form.querySelector("[data-preview]");
   preview.textContent = (await file.slice(0, 20000).text()).split("\n").slice(0, 5).join("\n");
   preview.hidden = false;
-  const told = await call("POST", form.dataset.check, file, kindOf(file)).catch(() => null);
+  const told = await send(CHECK, form).catch(() => null);
   const problems = told ? problemsOf(told) : ["The service does not answer."];
   place.textContent = problems.map((problem) => problem.replace(/^seed (\d+): /, "row $1: ").replace("$.", "")).join("\n");
   estimate(form, told?.data);
@@ -222,24 +142,20 @@ async function checkFile(form) {
 }
 
 document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (form.dataset.upload) {
-    event.preventDefault();
-    const file = form.elements.file.files[0];
-    attempt("POST", form.dataset.upload, file, kindOf(file));
-  } else if (form.dataset.api) {
-    event.preventDefault();
-    act(form);
-  }
+  if (!event.target.getAttribute("action")?.startsWith(FORMS)) return;
+  event.preventDefault();
+  act(event.target);
 });
 
 let typing;
 document.addEventListener("input", (event) => {
   const form = event.target.form;
-  if (!form?.dataset.check) return;
+  if (form?.dataset.check === undefined) return;
   clearTimeout(typing);
-  typing = setTimeout(form.dataset.upload ? checkFile : check, 300, form);
+  typing = setTimeout(form.dataset.file === undefined ? check : checkFile, 300, form);
 });
+
+for (const zone of document.querySelectorAll("[data-zone]")) zone.textContent = "your time";
 
 // All records that can be chosen, at once.
 for (const all of document.querySelectorAll("[data-all]")) {
@@ -253,9 +169,10 @@ for (const all of document.querySelectorAll("[data-all]")) {
 const rule = document.getElementById("rule");
 
 function effectOf(form) {
-  const { hits, window: seconds, scale = 1 } = fieldsOf(form);
-  if (hits === undefined || !seconds) return "enter hits and window";
-  const allowed = Math.floor(hits * Math.min(Math.max(scale, 0), 1));
+  const { hits, window: length, scale } = form.elements;
+  const seconds = Number(length.value);
+  if (!hits.value || !seconds) return "enter hits and window";
+  const allowed = Math.floor(Number(hits.value) * Math.min(Math.max(Number(scale.value || 1), 0), 1));
   if (!allowed) return "nothing is fetched";
   const rate = allowed / seconds;
   const told = rate >= 1 ? `${Number(rate.toPrecision(3))} requests/s` : `a request each ${Number((1 / rate).toPrecision(3))} s`;

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.crawl import CrawlKey, FiringKey
 from crawlstream.model.effects import Seen
 from crawlstream.model.recurring.schedule import STOP_NUMBER, Occasion
-from support.frontier.bench import CRAWL, KEYS, Bench
+from crawlstream.model.runs import RunMark
+from support.frontier.bench import CRAWL, GRACE_MS, KEYS, Bench
 
 pytest_plugins = ["support.frontier.fixtures"]
 
@@ -133,3 +135,43 @@ async def test_a_repetition_that_wants_an_answer_gets_one(bench: Bench) -> None:
 def test_names_cannot_run_into_each_other() -> None:
     """An application's name is encoded; a schedule's holds no colon."""
     assert FrontierKeys.schedule_field("a:b", "c") == "a%3Ab:c"
+
+
+async def test_a_run_is_known_by_the_latest_firing_that_fed_it(bench: Bench) -> None:
+    """Its pages and what is owed about it name that; the next run begins without one."""
+    feed = bench.feed
+    await feed.put(feed.seed("a.com/1", occasion=occasion(at=NOW)))
+    (hold,) = await bench.worker.lease()
+    assert hold.firing == FiringKey("nightly", NOW)
+    later, earlier = occasion(1, at=NOW + 60), occasion(1, at=NOW - 60)
+    await feed.put(feed.seed("b.com/2", occasion=later), feed.seed("c.com/3", occasion=earlier))
+    await feed.seeds("d.com/4")
+    assert {one.firing for one in await bench.worker.lease(9)} == {FiringKey("nightly", NOW + 60)}
+    await bench.worker.settle(*bench.worker.holds.values())
+    await bench.advance(GRACE_MS)
+    await bench.tend()
+    began, ended = await bench.owed()
+    assert (began.firing, began.seen) == (FiringKey("nightly", NOW), {})
+    assert (ended.firing, ended.seen) == (FiringKey("nightly", NOW + 60), {0: b"\x40"})
+    await feed.seeds("a.com/5")
+    (hold,) = await bench.worker.lease()
+    assert hold.firing is None
+
+
+async def test_what_took_effect_is_told_to_a_redis_that_forgot_it(bench: Bench) -> None:
+    """Bits of other records stay; those of a firing long ago are not remembered."""
+    crawl, firing = replace(CRAWL, appid="app"), FiringKey("nightly", NOW)
+    over = RunMark(
+        crawl=crawl, state="finished", run=1, firing=firing, seen={0: b"\x60", 1: b"\x80"}
+    )
+    old = replace(over, firing=FiringKey("nightly", NOW - 9 * 24 * 3600))
+    feed = bench.feed
+    await feed.put(feed.seed("a.com/0", occasion=occasion(0)))
+    for _ in range(2):
+        await bench.frontier.schedules.remind([over, old])
+    numbers = (0, 1, 2, 3, 4096, 4097)
+    answer = await feed.put(*(feed.seed(f"a.com/{n}", occasion=occasion(n)) for n in numbers))
+    assert answer.repeated == 4
+    assert not await bench.redis.exists(key(NOW - 9 * 24 * 3600))
+    for part in (0, 1):
+        assert WEEK_S < await bench.redis.ttl(key(NOW, part)) <= WEEK_S + 24 * 3600

@@ -298,7 +298,7 @@ async def test_a_person_with_a_key_of_an_application_walks_its_screens(
         await tab.go(f"{home}/ui/submit")
         assert await tab.run("document.querySelector('[name=appid]').value") == SHOP
         await tab.fill("[name=urls]", "http://127.0.0.1:9/")
-        await tab.click("form[data-api] button.main")
+        await tab.click("form[action*=crawls] button.main")
 
         async def is_fed() -> bool:
             return "1 fed" in await tab.text("#said")

@@ -50,6 +50,25 @@ def test_public_addresses_pass(text: str) -> None:
     assert Guard().vet([ip_address(text)], 443)
 
 
+MACHINES_INSIDE = {
+    "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.1.2.3", "172.16.0.1", "172.31.255.255",
+    "192.168.1.1", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "fc00::1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*INTERNAL, *PUBLIC])
+def test_a_proxy_may_stand_inside_but_nowhere_that_no_machine_is(text: str) -> None:
+    """Metadata, link-local, multicast and this network are no proxy's; denied networks neither."""
+    address = ip_address(text)
+    if text in MACHINES_INSIDE or text in PUBLIC:
+        assert Guard().vet_proxy([address])
+    else:
+        with pytest.raises(AddressRefused):
+            Guard().vet_proxy([address])
+    with pytest.raises(AddressRefused):
+        Guard(denied=(ip_network("0.0.0.0/0"), ip_network("::/0"))).vet_proxy([address])
+
+
 @given(st.ip_addresses(v=4).filter(lambda each: not each.is_global))
 def test_every_ipv4_address_that_is_not_global_is_refused_in_every_disguise(each: object) -> None:
     """What the standard library knows to be special we know too, mapped and translated as well."""

@@ -26,7 +26,7 @@ class KafkaSettings(Section):
     """Seconds that a producer waits for Kafka's acknowledgement before it reports an error."""
     kafka_compression: Codec = "gzip"
     """Compression codec of produced records. Every Kafka client reads `gzip` and `none`; `lz4`,
-    `zstd` and `snappy` use less CPU, but some clients need an extra package to read them."""
+    `zstd` and `snappy` need an extra package in some clients; `zstd` is the smallest."""
     kafka_base_64_encode: bool = False
     """Encode every body as base64, text bodies included."""
     incoming_partitions: int = Field(4, validation_alias=new("INCOMING_PARTITIONS"), ge=1)

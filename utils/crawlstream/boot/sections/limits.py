@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from crawlstream.boot.sections.section import Section, new
+from crawlstream.boot.sections.section import Hosts, Section, new
 from crawlstream.model.request import RequestLimits
 
 
@@ -38,6 +38,9 @@ class LimitSettings(Section):
     schedule_min_s: int = Field(60, validation_alias=new("SCHEDULE_MIN_S"), ge=1)
     """Smallest gap between two firings of a schedule, in seconds. Below 60, ``cron`` may have a
     sixth field, in front, for seconds."""
+    seed_stores: Hosts = Field((), validation_alias=new("SEED_STORES"))
+    """Folders whose files schedules may feed by ``seeds_from``: URLs with commas between them
+    (``file:///…``, ``s3://…``), the same for kafka-monitor and redis-monitor. Default: none."""
     max_remember: int = Field(
         30 * 24 * 3600, validation_alias=new("MAX_REMEMBER"), ge=0, le=315_360_000
     )
@@ -70,4 +73,5 @@ class LimitSettings(Section):
             max_schedules=self.max_schedules,
             schedule_min_s=self.schedule_min_s,
             max_remember=self.max_remember,
+            seed_stores=self.seed_stores,
         )

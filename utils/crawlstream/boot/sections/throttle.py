@@ -9,19 +9,24 @@ from crawlstream.model.throttle import ThrottleRule
 
 
 class ZooKeeperSettings(Section):
-    """ZooKeeper: the throttle rules."""
+    """ZooKeeper: the throttle rules and the proxy pools."""
 
     zookeeper_hosts: Hosts = ("localhost:2181",)
     """ZooKeeper servers, as comma-separated ``host:port``."""
     zookeeper_assign_path: str = "/scrapy-cluster/crawler/"
-    """Parent path of the ZooKeeper node that stores the throttle rules."""
+    """Parent path of the ZooKeeper nodes that store the throttle rules and the proxy pools."""
     zookeeper_id: str = "all"
-    """Name of that node."""
+    """Name of the node that stores the rules; that of the pools is `<name>-proxies`."""
 
     @property
     def throttle_path(self) -> str:
         """The ZooKeeper node that holds the rules."""
         return f"/{self.zookeeper_assign_path.strip('/')}/{self.zookeeper_id.strip('/')}"
+
+    @property
+    def proxies_path(self) -> str:
+        """The ZooKeeper node that holds the proxy pools."""
+        return f"{self.throttle_path}-proxies"
 
 
 class DefaultRuleSettings(Section):

@@ -12,9 +12,10 @@ import typer
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.ask import APPID
 from crawlstream.cli.common.console import stderr_console
+from crawlstream.cli.common.option_sets import has_options_of
 from crawlstream.cli.crawl.ending import exit_code, tell, tell_json
 from crawlstream.cli.crawl.interruption import until_signal
-from crawlstream.cli.crawl.requests import Wishes, has_wishes, hosts_of, seed
+from crawlstream.cli.crawl.requests import Wishes, hosts_of, seed
 from crawlstream.cli.crawl.results import check_output
 from crawlstream.cli.crawl.session import Session, find_crawl
 from crawlstream.errors import ConfigError
@@ -37,7 +38,7 @@ AppId = Annotated[
 ]
 
 
-@has_wishes
+@has_options_of(Wishes)
 def crawl(
     urls: Annotated[list[str] | None, typer.Argument(metavar="URL...", help="Seed URLs.")] = None,
     *,

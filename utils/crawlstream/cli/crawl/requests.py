@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -76,6 +75,11 @@ class Wishes:
         typer.Option(min=1, max=100, help="Pages of higher priority are fetched first."),
     ] = None
 
+    proxy: Annotated[
+        str | None,
+        typer.Option(metavar="POOL", help="Pool of proxies to fetch the pages through, or direct."),
+    ] = None
+
     def fields(self, seeds: Iterable[str]) -> dict[str, Any]:
         """What all requests have in common; ConfigError for what contradicts itself."""
         if self.scope is Scope.PREFIX and self.allow_regex:
@@ -86,6 +90,7 @@ class Wishes:
         wished = {
             "max_pages": self.max_pages,
             "priority": self.priority,
+            "proxy": self.proxy,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
             "headers": _pairs("--header", ":", self.header or ()),
@@ -93,20 +98,6 @@ class Wishes:
             **scope_fields(self.scope, seeds, self.allow_domain or ()),
         }
         return {"maxdepth": self.depth, **{name: value for name, value in wished.items() if value}}
-
-
-def has_wishes(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of ``Wishes``, in place of its ``**wished``."""
-    *others, _ = inspect.signature(command, eval_str=True).parameters.values()
-    hints = get_type_hints(Wishes, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    options = [
-        inspect.Parameter(one.name, keyword, default=one.default, annotation=hints[one.name])
-        for one in fields(Wishes)
-    ]
-    shown = inspect.Signature([*others[:1], *options, *others[1:]])
-    command.__signature__ = shown  # type: ignore[attr-defined]  # Typer looks here
-    return command
 
 
 def hosts_of(requests: Iterable[Mapping[str, Any]]) -> list[str]:

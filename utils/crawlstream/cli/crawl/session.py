@@ -31,7 +31,7 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
 
-BUNDLED = ("link", "wandering")
+BUNDLED = ("link", "sitemap", "wandering")
 """Spiders without a Scrapy project, whose settings may name another User-Agent."""
 _TAKEN_WITHIN_S = 15.0
 Requests = Sequence[Mapping[str, Any]]

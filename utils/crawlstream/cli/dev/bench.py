@@ -13,7 +13,7 @@ from crawlstream.local.home import checkout
 
 
 class Name(StrEnum):
-    """The benchmarks, each a file in ``benchmarks/``."""
+    """The benchmarks, each a file in or below ``benchmarks/``."""
 
     FRONTIER = "frontier"
     PAGE = "page"
@@ -34,7 +34,17 @@ class Name(StrEnum):
     REST = "rest"
     BROAD = "broad"
     HOSTILE = "hostile"
-    SINK = "sink"
+    SINK_JSONL = "sink-jsonl"
+    SINK_PARQUET = "sink-parquet"
+    SINK_WARC = "sink-warc"
+    SINK_SQL = "sink-sql"
+    SINK_KAFKA = "sink-kafka"
+    SINK_DELAY = "sink-delay"
+    SINK_MEMORY = "sink-memory"
+    SINK_COST = "sink-cost"
+    STAGE_OVERHEAD = "stage-overhead"
+    SCHEDULE_LATE = "schedule-late"
+    OCCASION = "occasion"
 
 
 def bench(
@@ -58,6 +68,10 @@ def bench(
         options += ["-n", str(repetitions)]
     if domains is not None:
         options += ["--domains", str(domains)]
-    argv = (sys.executable, str(checkout("benchmarks") / f"{name}.py"), *options)
+    folder = checkout("benchmarks")
+    (file,) = folder.rglob(f"{name.replace('-', '_')}.py")
+    paths = (str(folder), os.environ.get("PYTHONPATH"))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    argv = (sys.executable, str(file), *options)
     # In place of this process, so that whatever ends the command ends the benchmark.
-    os.execv(sys.executable, argv)  # noqa: S606  no shell
+    os.execve(sys.executable, argv, environment)  # noqa: S606  no shell

@@ -40,8 +40,8 @@ from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.home import default_home
 from crawlstream.local.ports import Ports, free_block
 from crawlstream.local.supervisor import MARK
-from crawlstream.local.tether import die_with_parent
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import ThrottleEditor
 
 DEPTH = 3

@@ -9,6 +9,7 @@ import structlog
 
 from crawlstream.frontier.codec.entries import profile_from, split_entry
 from crawlstream.frontier.codec.links import Inheritance
+from crawlstream.frontier.codec.schedules import firing_from
 from crawlstream.frontier.codec.values import crawl_from, mapping, none_as, unpack
 from crawlstream.model.crawl import Hold, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
@@ -75,12 +76,15 @@ def unpack_holds(answer: ExchangeAnswer, *, call: int, issued_at: float) -> Leas
     answers for its hold, it will be given back, perhaps to a worker that understands it.
     """
     lots = list(zip(answer.lots[::2], answer.lots[1::2], strict=True))
-    runs = {c: (crawl_from(v[0]), v[1], bool(v[2])) for c, v in mapping(answer.crawls).items()}
+    runs = {
+        c: (crawl_from(name), run, bool(recovered), firing_from(occasion))
+        for c, (name, run, recovered, occasion) in mapping(answer.crawls).items()
+    }
     packed, known = mapping(answer.profiles), dict[bytes, Profile]()
     holds, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
-        crawl, run, recovered = runs[c]
+        crawl, run, recovered, firing = runs[c]
         token = f"{call}-{place}"
         try:
             retries, number, body = split_entry(entry)
@@ -103,6 +107,7 @@ def unpack_holds(answer: ExchangeAnswer, *, call: int, issued_at: float) -> Leas
                 retries=retries,
                 issued_at=issued_at,
                 recovered=recovered,
+                firing=firing,
             )
         )
     return LeaseResult(holds, inherited)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from crawlstream.frontier.codec.values import crawl_from, pack, pairs
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import FiringKey
 from crawlstream.model.effects import OwedSchedule
 from crawlstream.model.recurring.schedule import (
+    OCCASION_DAYS,
     Fired,
     ScheduleEvent,
     ScheduleMark,
     ScheduleState,
+    Skip,
     Turn,
 )
+from crawlstream.model.runs import RunMark
 from crawlstream.wire import schedules
 
 _KINDS = frozenset({b"schedule_set", b"schedule_removed", b"schedule_fired", b"schedule_skipped"})
+_REMEMBERED_S = (OCCASION_DAYS + 1) * 24 * 3600
 _NUMBERS = (
     *("version", "since", "last", "fire", "begun", "fired_at", "fed", "fired"),
     *("skipped", "skips", "skipped_at", "repeated"),
@@ -36,6 +41,7 @@ def state_from(fields: Mapping[str, str], due: float) -> ScheduleState:
         due=-1 if due == float("inf") else int(due),
         last_crawl=crawl_from(fields["crawl"].encode()) if fields.get("crawl") else None,
         reason=fields.get("reason", ""),
+        detail=fields.get("detail", ""),
         **numbers,
     )
 
@@ -49,14 +55,19 @@ def pack_turn(turn: Turn) -> bytes:
     """What became of a schedule that was due."""
     state, fired = turn.state, turn.fired
     told = _pack_fired(fired) if fired else []
-    skips = [part for skip in turn.skips for part in (skip.at, skip.reason, skip.count)]
+    skips = [part for skip in turn.skips for part in _pack_skip(skip)]
     field = FrontierKeys.schedule_field(*state.schedule.key)
     read = [field, state.version, state.last, state.fire]
     return pack([*read, turn.last, turn.due, turn.is_asked, told, skips])
 
 
 def _pack_fired(fired: Fired) -> list[object]:
-    return [fired.at, FrontierKeys.crawl_field(fired.crawl), fired.seeds, fired.late_s]
+    crawl = FrontierKeys.crawl_field(fired.crawl)
+    return [fired.at, crawl, fired.seeds, fired.late_s, fired.last_number]
+
+
+def _pack_skip(skip: Skip) -> tuple[object, ...]:
+    return skip.at, skip.reason, skip.count, skip.detail
 
 
 def pack_marks(marks: Sequence[ScheduleMark]) -> tuple[bytes, bytes, bytes]:
@@ -73,6 +84,24 @@ def pack_marks(marks: Sequence[ScheduleMark]) -> tuple[bytes, bytes, bytes]:
             crawl = FrontierKeys.crawl_field(mark.last_crawl) if mark.last_crawl else ""
             reached.append([field, mark.last, crawl])
     return pack(kept), pack(reached), pack(removed)
+
+
+def firing_from(occasion: bytes | None) -> FiringKey | None:
+    """The firing that an occasion of Redis is of; None: there is none."""
+    if not occasion:
+        return None
+    field, _, at = occasion.decode().rpartition(":")
+    return FiringKey(names_of(field)[1], int(at))
+
+
+def pack_seen(marks: Sequence[RunMark], now: float) -> Iterator[list[object]]:
+    """What records of firings took effect in runs that are over, in parts, for ``remind``."""
+    for mark in marks:
+        if mark.firing is None or (until := mark.firing.at + _REMEMBERED_S) <= now:
+            continue
+        field = FrontierKeys.schedule_field(mark.crawl.appid, mark.firing.schedule)
+        for part, bits in mark.seen.items():
+            yield [f"{field}:{mark.firing.at}", part, bits, until]
 
 
 def is_of_schedule(details: Mapping[bytes, Any]) -> bool:
@@ -108,6 +137,7 @@ def unpack_owed_schedule(id_: str, details: Mapping[bytes, Any]) -> OwedSchedule
         late_s=details.get(b"late", 0),
         crawl=crawl if kind == "schedule_fired" else None,
         reason=details.get(b"reason", b"").decode(),
+        detail=details.get(b"detail", b"").decode(),
         count=details.get(b"count", 1),
     )
     return OwedSchedule(id=id_, kind=kind, mark=mark, event=event)

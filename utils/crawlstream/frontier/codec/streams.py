@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from crawlstream.frontier.codec.entries import profile_from, split_entry
-from crawlstream.frontier.codec.schedules import is_of_schedule, unpack_owed_schedule
+from crawlstream.frontier.codec.schedules import firing_from, is_of_schedule, unpack_owed_schedule
 from crawlstream.frontier.codec.state import by_reason
 from crawlstream.frontier.codec.values import crawl_from, pairs, unpack
 from crawlstream.model.crawl import Hold
@@ -60,6 +60,8 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
         reasons=reasons,
         started_at=int(record.get("started", 0)) / 1000,
         positions={name: int(at) for name, at in positions.items()},
+        firing=firing_from(details.get(b"occasion")),
+        seen=dict(zip(*[iter(details.get(b"seen", ()))] * 2, strict=True)),
         remember=int(details[b"remember"]) if details.get(b"remember") else None,
         hold=_buried(details) if b"entry" in details else None,
         entry=details.get(b"entry", b""),
@@ -89,4 +91,5 @@ def _buried(details: Mapping[bytes, Any]) -> Hold | None:
         profile=profile,
         retries=retries,
         issued_at=0,
+        firing=firing_from(details.get(b"occasion")),
     )

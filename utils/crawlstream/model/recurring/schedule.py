@@ -21,6 +21,8 @@ MOST_NUMBERS = 1_000_000
 """Numbers of one occasion: each of its records has one of its own below that."""
 STOP_NUMBER = MOST_NUMBERS - 1
 """That of the stop which goes before the seeds of a firing."""
+MOST_SEEDS = 100_000
+"""Seeds of one firing; seeds that change while it is fed have the next so many numbers."""
 AT = "{at}"
 """Stands in a crawlid for the time of the firing."""
 
@@ -49,6 +51,8 @@ class Schedule:
     """Fields of a crawl request that all seeds have in common."""
     seeds: Sequence[Mapping[str, object]] = ()
     """Fields of each seed, ``url`` and others."""
+    seeds_from: str | None = None
+    """URL of the file that has them instead, as it is when the schedule fires."""
     overlap: Overlap = "skip"
     catch_up_s: int = 3_600
     """How late a firing may be that was missed."""
@@ -100,6 +104,8 @@ class ScheduleState:
     skipped_at: int = 0
     reason: str = ""
     """Why it did not fire the last time."""
+    detail: str = ""
+    """The same in a sentence, where the reason does not say it all."""
     repeated: int = 0
     """Records of its firings that came again and were dropped."""
 
@@ -111,8 +117,9 @@ class Skip:
     at: int
     """The latest of them."""
     reason: str
-    """``running``, ``crawl_paused``, ``paused``, ``late`` or ``missed``."""
+    """``running``, ``crawl_paused``, ``paused``, ``late``, ``missed`` or ``no_seeds``."""
     count: int = 1
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,8 @@ class Fired:
     crawl: CrawlKey
     seeds: int
     late_s: int
+    last_number: int
+    """That of the last seed's occasion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +165,7 @@ class ScheduleEvent:
     crawl: CrawlKey | None = None
     """What was fed; None where nothing was."""
     reason: str = ""
+    detail: str = ""
     count: int = 1
 
 

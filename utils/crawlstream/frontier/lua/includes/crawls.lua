@@ -108,7 +108,7 @@ local function is_meant_by_stop(c, place, timestamp)
 end
 
 local RUN_COUNTERS = { 'admitted', 'queued', 'delayed', 'held', 'done', 'failed', 'redirected',
-  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'top', 'recovered', 'steered' }
+  'spilled', 'stopped', 'expired', 'bytes', 'expires', 'expires_by', 'top', 'recovered', 'steered', 'occasion' }
 
 -- A run is not paused any more; answers whether it was.
 local function forget_pause(c)
@@ -147,7 +147,7 @@ end
 
 -- Begin a run: the counters of the former one are dropped; caps, dedupe and how long they last stay. One that was lost
 -- with an earlier Redis begins again under its own number.
-local function begin_run(c, name, run, lost)
+local function begin_run(c, name, run, lost, occasion)
   local key = K.ledger(c)
   for _, field in ipairs(redis.call('HKEYS', key)) do
     if string.find(field, '^[nfz]:') or string.find(field, '^from:') or string.find(field, '^to:') then
@@ -155,6 +155,9 @@ local function begin_run(c, name, run, lost)
     end
   end
   redis.call('HDEL', key, unpack(RUN_COUNTERS))
+  if occasion then
+    redis.call('HSET', key, 'occasion', occasion)
+  end
   if lost and lost.remember then
     redis.call('HSETNX', key, 'remember', lost.remember)
   end
@@ -237,9 +240,9 @@ local function is_over_time(c)
     or crawl.expires > 0 and redis.call('ZSCORE', K.expiry, c) == '0')
 end
 
--- The crawl number and run that a seed of this name enters. A run whose time is over takes no seed
--- that would prolong it: the seed opens the next one.
-local function open_run(name, expires)
+-- The crawl number and run that a seed of this name, and perhaps of an occasion, enters. A run whose
+-- time is over takes no seed that would prolong it: the seed opens the next one.
+local function open_run(name, expires, occasion)
   local record = load_name(name)
   if record and record.live and is_over_time(record.c) and (expires == 0 or expires * 1000 > wall) then
     close_run(name, 'expiring')
@@ -257,8 +260,22 @@ local function open_run(name, expires)
   end
   record.run = lost and lost.run or record.run + 1
   save_name(name, record)
-  begin_run(record.c, name, record.run, lost)
+  begin_run(record.c, name, record.run, lost, occasion)
   return record.c, record.run
+end
+
+-- Which records of an occasion took effect, for a Redis that has lost that and cannot read them again
+-- as Kafka has deleted them: {part, its bits …}. A run ends with the records of its latest one.
+local MOST_PARTS = 245
+local function seen_of(occasion)
+  local seen = {}
+  for part = 0, occasion and MOST_PARTS - 1 or -1 do
+    local bits = redis.call('GET', K.occasion(occasion, int(part)))
+    if bits then
+      seen[#seen + 1], seen[#seen + 2] = part, bits
+    end
+  end
+  return seen
 end
 
 -- End the run of crawl c, whose last entry is gone, and owe its ending with the counters.
@@ -278,6 +295,7 @@ local function end_run(c, remember_ms)
   crawl.state = ending
   -- An ending that was told before an old copy of Redis was restored is not told again.
   if redis.call('HDEL', K.ledger(c), 'told') == 0 then
-    owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name) })
+    owe('crawl_' .. ending, c, { fields = fields, positions = positions(crawl.name),
+      seen = seen_of(crawl.occasion) })
   end
 end

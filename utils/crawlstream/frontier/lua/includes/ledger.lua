@@ -19,14 +19,15 @@ end
 
 local crawl_cache = {}
 
--- {state, run, name, expires, paused, recovered, parts} of crawl c; state is nil for a crawl that is gone.
+-- {state, run, name, expires, paused, recovered, occasion, parts} of crawl c; state is nil for a crawl that is gone.
 local function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
     local x = redis.call('HMGET', K.ledger(c), 'state', 'run', 'name', 'expires', 'paused',
-      'recovered', 'parts')
+      'recovered', 'occasion', 'parts')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
-      paused = x[5] and true or nil, recovered = x[6] and true or nil, parts = x[7] and true or nil }
+      paused = x[5] and true or nil, recovered = x[6] and true or nil, occasion = x[7] or nil,
+      parts = x[8] and true or nil }
     crawl_cache[c] = record
   end
   return record
@@ -42,6 +43,7 @@ end
 local function owe(kind, c, details)
   local crawl = crawl_of(c)
   details.kind, details.name, details.run = kind, crawl.name, tonumber(crawl.run)
+  details.occasion = crawl.occasion
   details.time = math.floor(wall / 1000)
   redis.call('XADD', K.outbox, '*', 'record', cmsgpack.pack(details))
 end

@@ -3,8 +3,8 @@
 --   grows with each change, also over its removal, so that Kafka and an older copy of Redis can be compared.
 -- `schedules` ZSET <appid>:<schedule> by when redis-monitor looks at it next, epoch seconds (0: now, inf:
 --   never again). `schedule:<field>` HASH: definition, version, paused, since, last, fire, begun, stops,
---   crawl, fired_at, fed, awaits, fired, skipped, skips, skipped_at, reason, repeated, by, by_until; of one
---   that was removed only version.
+--   content, edition, crawl, fired_at, fed, awaits, fired, skipped, skips, skipped_at, reason, detail,
+--   repeated, by, by_until; of one that was removed only version.
 -- `skipping` SET of those that were skipped at least ALARM_SKIPS times in a row.
 -- Needs: wall (epoch ms), int.
 local REMEMBER_REMOVED_MS, ALARM_SKIPS = 24 * 3600 * 1000, 3

@@ -40,6 +40,7 @@
 --- include: memory
 --- include: schedules
 --- include: occasions
+--- include: told
 
 local topic, kafka_partition, start, next_offset, profiles, records, are_ahead, epoch =
   unpack(cmsgpack.unpack(ARGV[1]))
@@ -80,7 +81,7 @@ local function save_refused()
   end
 end
 
-local opened, latest_seeds, remember_of = {}, {}, {}
+local opened, latest_seeds = {}, {}
 
 local function save_latest_seeds()
   for c, timestamp in pairs(latest_seeds) do
@@ -90,36 +91,6 @@ local function save_latest_seeds()
     end
   end
   latest_seeds = {}
-end
-
--- Whether the record of a seed is later than the one that `field` of its crawl names: by its own time,
--- then by partition and offset, whichever was read first.
-local function is_latest(c, field, timestamp, offset)
-  local by = redis.call('HGET', K.ledger(c), field) or ''
-  local at, of_partition, of_offset = string.match(by, '^(%S+) (%d+) (%d+)$')
-  local mine = { timestamp, kafka_partition, offset }
-  for i, other in ipairs({ tonumber(at), tonumber(of_partition), tonumber(of_offset) }) do
-    if mine[i] ~= other then
-      return mine[i] > other
-    end
-  end
-  return true
-end
-
--- The record of a seed, for the field that `is_latest` reads.
-local function by_record(timestamp, offset)
-  return int(timestamp) .. ' ' .. int(kafka_partition) .. ' ' .. int(offset)
-end
-
--- How long a crawl remembers what it has seen is what the latest seed says that says anything.
-local function save_remember()
-  for c, of in pairs(remember_of) do
-    local remember, timestamp, offset = unpack(of)
-    if is_latest(c, 'remember_by', timestamp, offset) then
-      redis.call('HSET', K.ledger(c), 'remember', int(remember), 'remember_by', by_record(timestamp, offset))
-    end
-  end
-  remember_of = {}
 end
 
 local seed
@@ -143,13 +114,13 @@ do
 
   -- The crawl number and run of a seed, noting where the run's seeds come from. What was found for a
   -- crawl holds for its next seeds in this call, until a command follows or it gets another time to end.
-  local function run_for(name, expires, timestamp, offset)
+  local function run_for(name, expires, timestamp, offset, occasion)
     local found = opened[name]
     if not found or expires ~= 0 or offset < position then
       flush_seeds()
       -- A run that begins here begins with this record.
       redis.call('HSET', K.positions, place, int(offset))
-      local c, run = open_run(name, expires)
+      local c, run = open_run(name, expires, occasion)
       note_seed_from(c, place, timestamp, offset, offset >= position)
       found = { c, run }
       opened[name] = expires == 0 and found or nil
@@ -161,21 +132,14 @@ do
     return c, found[2]
   end
 
-  local function set_expiry(c, expires, timestamp, offset)
-    if not is_latest(c, 'expires_by', timestamp, offset) then
+  local function set_expiry(c, expires, place_in_time)
+    if not is_latest(c, 'expires_by', place_in_time) then
       return
     end
     crawl_of(c).expires = expires
-    redis.call('HSET', K.ledger(c), 'expires', int(expires), 'expires_by', by_record(timestamp, offset))
+    redis.call('HSET', K.ledger(c), 'expires', int(expires), 'expires_by', as_text(place_in_time))
     redis.call('ZADD', K.expiry, int(expires), c)
     wake_tend_by(now + expires * 1000 - wall)
-  end
-
-  local function note_remember(c, remember, timestamp, offset)
-    local former = remember_of[c]
-    if not former or timestamp >= former[2] then
-      remember_of[c] = { remember, timestamp, offset }
-    end
   end
 
   -- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
@@ -206,16 +170,20 @@ do
       end
       return refuse(offset, 'stopped')
     end
-    if occasion and occasion ~= '' and offset >= position and not is_first_of(occasion, n) then
+    site = site ~= '' and site or nil
+    occasion = occasion ~= '' and occasion or nil
+    if occasion and offset >= position and not is_first_of(occasion, n) then
       return accept_again(name, uuid)
     end
-    site = site ~= '' and site or nil
-    local c, run = run_for(name, expires, timestamp, offset)
+    local c, run = run_for(name, expires, timestamp, offset, occasion)
+    if occasion and occasion_of[c] ~= occasion then
+      note_occasion_of(c, occasion)
+    end
     if expires ~= 0 then
-      set_expiry(c, expires, timestamp, offset)
+      set_expiry(c, expires, { timestamp, kafka_partition, offset })
     end
     if remember and remember >= 0 then
-      note_remember(c, remember, timestamp, offset)
+      note_remember(c, remember, { timestamp, kafka_partition, offset })
     end
     local entry = profile_number(c, profile) .. ',' .. body
     touched[c] = true
@@ -272,7 +240,7 @@ do
     opened = {}
     flush_seeds()
     save_latest_seeds()
-    save_remember()
+    save_told()
     local purged, run
     if name ~= '' and action == 'stop' then
       purged, run = stop(name, timestamp, offset)
@@ -370,7 +338,7 @@ for i = 1, are_ahead and 0 or #records do
 end
 flush_seeds()
 save_latest_seeds()
-save_remember()
+save_told()
 note_read_again(place, start, reached)
 save_refused()
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))

@@ -1,19 +1,25 @@
 #!lua flags=allow-oom
 -- begin: a firing is about to be fed, and how, so that whoever has to go on with it does so alike.
--- Guarantee: nothing is noted where somebody else has brought the firing to its end.
+-- Guarantee: nothing is noted where somebody else has brought the firing to its end. Seeds that are not
+--   those which the same firing was begun with are another edition of it: their occasions are new.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 field of the schedule, 2 last time that was dealt with when it was read, 3 time of the firing,
---   4 '1' if it stops the crawl of the last one.
--- Returns: 1, or 0 where the schedule has moved on.
+--   4 '1' if it stops the crawl of the last one, 5 digest of its seeds, 6 latest edition.
+-- Returns: the edition, 0 for the first seeds; -1 where the schedule has moved on.
 -- Cost: two commands.
 --- include: keys
 local key = K.schedule(ARGV[1])
-local x = redis.call('HMGET', key, 'definition', 'last')
+local x = redis.call('HMGET', key, 'definition', 'last', 'begun', 'content', 'edition')
 if not x[1] or (x[2] or '0') ~= ARGV[2] then
-  return 0
+  return -1
 end
-redis.call('HSET', key, 'begun', ARGV[3])
+local edition = 0
+if x[3] == ARGV[3] then
+  local is_other = x[4] ~= ARGV[5]
+  edition = math.min(tonumber(x[5] or 0) + (is_other and 1 or 0), tonumber(ARGV[6]))
+end
+redis.call('HSET', key, 'begun', ARGV[3], 'content', ARGV[5], 'edition', string.format('%d', edition))
 if ARGV[4] == '1' then
   redis.call('HSET', key, 'stops', '1')
 end
-return 1
+return edition

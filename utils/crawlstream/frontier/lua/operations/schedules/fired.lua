@@ -4,7 +4,7 @@
 --   when it was read. What a client has changed since stays so, and has it looked at again.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {field, version, last, fire|0, new last, due|-1, was it asked for,
---   {at, crawl, seeds, late_s} or {}, {at, reason, count …}}
+--   {at, crawl, seeds, late_s, number of the last seed} or {}, {at, reason, count, detail …}}
 -- Returns: 1, or 0 where somebody else was first, or the schedule is gone.
 -- Cost: some ten commands.
 --- include: keys
@@ -33,17 +33,17 @@ end
 
 local crawl = fired[2] or x[5] or ''
 redis.call('HSET', key, 'last', int(new_last))
-for i = 1, #skips, 3 do
-  local at, reason, amount = skips[i], skips[i + 1], skips[i + 2]
+for i = 1, #skips, 4 do
+  local at, reason, amount, detail = unpack(skips, i, i + 3)
   count_skip(reason, amount)
-  redis.call('HSET', key, 'skipped_at', int(at), 'reason', reason)
-  owe_schedule('schedule_skipped', field, { at = at, reason = reason, count = amount, last = new_last,
-    crawl = crawl })
+  redis.call('HSET', key, 'skipped_at', int(at), 'reason', reason, 'detail', detail)
+  owe_schedule('schedule_skipped', field, { at = at, reason = reason, count = amount, detail = detail,
+    last = new_last, crawl = crawl })
 end
 if fired[1] then
   redis.call('HINCRBY', key, 'fired', 1)
   redis.call('HSET', key, 'crawl', crawl, 'fired_at', int(fired[1]), 'fed', time[1],
-    'awaits', int(fired[1]) .. ' ' .. int(fired[3] - 1))
+    'awaits', int(fired[1]) .. ' ' .. int(fired[5]))
   redis.call('HDEL', key, 'skips')
   redis.call('SREM', K.skipping, field)
   owe_schedule('schedule_fired', field, { at = fired[1], crawl = crawl, seeds = fired[3], late = fired[4],
@@ -53,7 +53,7 @@ if is_asked or tonumber(x[4] or -1) == new_last then
   redis.call('HDEL', key, 'fire')
   x[4] = nil
 end
-redis.call('HDEL', key, 'by', 'by_until', 'begun', 'stops')
+redis.call('HDEL', key, 'by', 'by_until', 'begun', 'stops', 'content', 'edition')
 local next_look = due < 0 and '+inf' or int(due)
 if tonumber(x[2]) ~= version or x[4] then
   next_look = '0'

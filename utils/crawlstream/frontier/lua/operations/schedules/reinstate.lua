@@ -5,11 +5,18 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 those that there are, packed {{field, version, definition, paused, since} …}, 2 how far each has
 --   come, packed {{field, last, crawl} …}, 3 those that were removed, packed {{field, epoch ms} …}
--- Returns: how many there are now.
+-- Returns: of how many it had forgotten anything.
 -- Cost: some five commands a schedule.
 --- include: keys
 local int = function(number)
   return string.format('%d', number)
+end
+
+-- By field, the schedules of which anything was unknown.
+local forgotten, amount = {}, 0
+local function note_forgotten(field)
+  amount = amount + (forgotten[field] and 0 or 1)
+  forgotten[field] = true
 end
 
 for _, told in ipairs(cmsgpack.unpack(ARGV[1])) do
@@ -24,6 +31,7 @@ for _, told in ipairs(cmsgpack.unpack(ARGV[1])) do
       redis.call('HDEL', key, 'paused')
     end
     redis.call('ZADD', K.schedules, 0, field)
+    note_forgotten(field)
   end
 end
 for _, told in ipairs(cmsgpack.unpack(ARGV[2])) do
@@ -33,6 +41,7 @@ for _, told in ipairs(cmsgpack.unpack(ARGV[2])) do
     and last > tonumber(redis.call('HGET', key, 'last') or -1) then
     redis.call('HSET', key, 'last', int(last), 'crawl', crawl)
     redis.call('ZADD', K.schedules, 0, field)
+    note_forgotten(field)
   end
 end
 for _, told in ipairs(cmsgpack.unpack(ARGV[3])) do
@@ -43,6 +52,7 @@ for _, told in ipairs(cmsgpack.unpack(ARGV[3])) do
     redis.call('DEL', key)
     redis.call('ZREM', K.schedules, field)
     redis.call('SREM', K.skipping, field)
+    note_forgotten(field)
   end
 end
-return redis.call('ZCARD', K.schedules)
+return amount

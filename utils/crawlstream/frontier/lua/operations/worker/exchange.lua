@@ -19,7 +19,7 @@
 --   refused, is Redis crowded|-1, capped, version of the sites|''}; crowded is 1 or 0, -1 if nobody looked
 --   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
---   crawls   crawl number -> {name, run, recovered}
+--   crawls   crawl number -> {name, run, recovered, occasion|''}
 --   profiles "crawl number/profile number" -> bytes
 --   repeat   tokens whose puts may have been lost by a restart: put again, then settle
 --   refused  tokens whose children have no room: spill them, then settle; nothing was done

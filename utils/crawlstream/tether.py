@@ -29,3 +29,14 @@ def die_with_parent(how: signal.Signals) -> Callable[[], None]:
             os._exit(1)
 
     return tie
+
+
+def tie_to(parent: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """The same, called by the child itself when it begins: a parent with threads must not fork.
+
+    ``parent`` is the process that has started it; ends at once where that is gone already.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, how, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,90 @@
+"""What it costs intake to know each seed of a firing again: one bit in Redis a seed.
+
+The same seeds are taken in with and without an occasion, in turns, so that a slow minute is slow
+for both. Ten thousand seeds are of one firing, as those of a schedule or of a client's feed.
+"""
+
+from __future__ import annotations
+
+import time
+
+from lib.harness import Benchmark, Figures, Line, measured
+from lib.load import CRAWL, KEYS, URL_SIZE, WIDE_OPEN, domain_name
+from redis.asyncio import Redis
+
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.effects import IntakeBatch, Loss, Seed
+from crawlstream.model.recurring.schedule import Occasion
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream.wire.stored import encode_entry
+
+SEEDS, DOMAINS, A_CALL = 60_000, 1_000, 200
+A_FIRING, TURNS = 10_000, 6
+
+
+def _seed(number: int, *, occasion: Occasion | None) -> Seed:
+    domain = domain_name(number % DOMAINS)
+    url = f"http://{domain}/articles/2026/11/{number:08d}".ljust(URL_SIZE, "x")
+    return Seed(
+        offset=number,
+        timestamp_ms=0,
+        crawl=CRAWL,
+        domain=domain,
+        priority=1,
+        fingerprint=str(number),
+        entry=encode_entry(Entry(url=url)),
+        profile=Profile(),
+        occasion=occasion,
+    )
+
+
+async def _cost_us(redis: Redis, *, with_occasions: bool) -> tuple[float, float]:
+    """Redis' CPU a seed, and its time within the script."""
+    await redis.flushall()
+    frontier, at = Frontier(redis, KEYS), int(time.time())
+    await frontier.positions.restore(Loss(topic_id="bench", kafka_partition=0, offset=0))
+    await frontier.rules.copy(ThrottleTable(default=WIDE_OPEN, czxid=1, mzxid=1))
+    batches = []
+    for start in range(0, SEEDS, A_CALL):
+        seeds = [
+            _seed(
+                number,
+                occasion=Occasion("bench", at + number // A_FIRING, number % A_FIRING)
+                if with_occasions
+                else None,
+            )
+            for number in range(start, start + A_CALL)
+        ]
+        batches.append(
+            IntakeBatch(
+                topic_id="bench", kafka_partition=0, start=start, next=start + A_CALL, records=seeds
+            )
+        )
+    async with measured(redis) as cost:
+        for batch in batches:
+            await frontier.intake.apply(batch)
+    return cost.cpu_us / SEEDS, cost.script_us / SEEDS
+
+
+async def measure(redis: Redis) -> Figures:
+    """Both in turns; the cheapest turn of each is the least disturbed."""
+    turns = [await _cost_us(redis, with_occasions=turn % 2 == 1) for turn in range(TURNS)]
+    plain, known = min(turns[::2]), min(turns[1::2])
+    return {
+        "rate_with_per_without": plain[0] / known[0],
+        "us_a_seed_without": plain[0],
+        "us_a_seed_with": known[0],
+        "script_us_without": plain[1],
+        "script_us_with": known[1],
+    }
+
+
+if __name__ == "__main__":
+    Benchmark(
+        name="occasion",
+        about="Seeds taken in a second of Redis' CPU, with an occasion / without.",
+        measure=measure,
+        lines={"rate_with_per_without": Line(floor=0.90, goal=0.97, unit="", more=True)},
+        repetitions=3,
+    ).main()

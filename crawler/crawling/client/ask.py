@@ -1,0 +1,79 @@
+"""What libcurl is told of a request: its first line, its headers, its body, where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+
+import pycurl
+from scrapy import Request
+
+from crawlstream.boot.addresses import Address
+
+_PORTS = {"http": 80, "https": 443}
+_HOSTS_REMEMBERED = 10_000
+
+
+def write(curl: pycurl.Curl, request: Request, *, is_absolute: bool = False) -> bool:
+    """Tell libcurl what to send; whether it is a plain GET.
+
+    ``is_absolute``: the first line has the whole URL, as proxies want it.
+    """
+    scheme, _, rest = request.url.partition("://")
+    netloc, target = _split(rest)
+    # The target is written as it is: only scheme, host and port are libcurl's to read.
+    curl.setopt(pycurl.URL, f"{scheme}://{netloc}/")
+    whole = f"{scheme}://{netloc}{target}" if is_absolute else target
+    curl.setopt(pycurl.REQUEST_TARGET, whole)
+    headers = [
+        b"%b: %b" % (name, value) if value else b"%b;" % name
+        for name, values in dict.items(request.headers)
+        for value in values
+    ]
+    if b"Accept" not in request.headers:
+        headers.append(b"Accept:")
+    if request.method == "GET" and not request.body:
+        curl.setopt(pycurl.HTTPHEADER, headers)
+        return True
+    if request.body:
+        curl.setopt(pycurl.POSTFIELDS, request.body)
+        headers.append(b"Expect:")
+        if b"Content-Type" not in request.headers:
+            headers.append(b"Content-Type:")
+    elif request.method in {"POST", "PUT"}:
+        headers.append(b"Content-Length: 0")
+    if request.method == "HEAD":
+        curl.setopt(pycurl.NOBODY, 1)
+    else:
+        curl.setopt(pycurl.CUSTOMREQUEST, request.method)
+    curl.setopt(pycurl.HTTPHEADER, headers)
+    return False
+
+
+def _split(rest: str) -> tuple[str, str]:
+    """Host and port, and what the first line of a request asks for."""
+    rest = rest.partition("#")[0]
+    netloc, slash, path = rest.partition("/")
+    if "?" in netloc:
+        netloc, _, query = rest.partition("?")
+        return netloc, f"/?{query}"
+    return netloc, f"{slash or '/'}{path}"
+
+
+def place_of(url: str) -> tuple[str, int]:
+    """Host, without brackets, and port that a URL leads to."""
+    scheme, _, rest = url.partition("://")
+    return _host_and_port(scheme, _split(rest)[0])
+
+
+@lru_cache(_HOSTS_REMEMBERED)
+def _host_and_port(scheme: str, netloc: str) -> tuple[str, int]:
+    host, _, port = netloc.rpartition(":") if not netloc.endswith("]") else (netloc, "", "")
+    if not host:
+        host, port = netloc, ""
+    return host.strip("[]"), int(port) if port else _PORTS[scheme]
+
+
+def pin(host: str, port: int, addresses: Collection[Address]) -> str:
+    """For libcurl's own memory of names, which forgets it after a minute."""
+    return f"+{host}:{port}:{','.join(map(str, addresses))}"

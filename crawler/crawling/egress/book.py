@@ -1,0 +1,164 @@
+"""What this process has found out about its proxies.
+
+A proxy is *out* for all sites after sure failures of its own, and *rests* for one site that it, or
+the way behind it, has not come through to, or that has refused it. Nothing here is needed to send
+safely: what is lost is learnt anew.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+FAILURES = 5
+"""Sure failures in a row after which a proxy is out."""
+FIRST_OUT_S, LONGEST_OUT_S = 30.0, 3600.0
+"""Out for so long; each time without a success in between twice as long, less by chance."""
+FIRST_REST_S = 60.0
+"""A proxy rests for a site for so long where nobody knows whose fault it is; doubling."""
+ELSEWHERE_S = 60.0
+"""A proxy that came through to another site so lately works."""
+SUSPECT = 3
+"""A site that so many working proxies find no way to does not answer."""
+
+_MOST_RESTS = 100_000
+_MOST_SITES = 20_000
+
+
+@dataclass(slots=True)
+class _Health:
+    """Of one proxy."""
+
+    failures: int = 0
+    """In a row."""
+    times_out: int = 0
+    """In a row."""
+    out_until: float = 0.0
+    answers: tuple[tuple[float, str], tuple[float, str]] = ((-1e9, ""), (-1e9, ""))
+    """When it last came through, and to which site: to two different ones."""
+    lost: set[str] = field(default_factory=set)
+    """Sites that it found no way to since it last came through to any."""
+
+
+@dataclass(slots=True)
+class _Rest:
+    """Of one proxy, for one site."""
+
+    until: float
+    steps: int
+
+
+class Book:
+    """Who is out and who rests, by the id of the proxy."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._health: dict[str, _Health] = {}
+        self._rests: OrderedDict[tuple[str, str], _Rest] = OrderedDict()
+        self._blind: OrderedDict[str, set[str]] = OrderedDict()
+        self.busy: Counter[str] = Counter()
+        """Requests that are under way through each."""
+
+    def keep(self, ids: frozenset[str]) -> None:
+        """Forget all proxies but these."""
+        for known in self._health.keys() - ids:
+            del self._health[known]
+
+    # Asking.
+
+    def fit_at(self, proxy: str, site: str) -> float:
+        """When a proxy may be asked for a site, in monotonic seconds; it may if that is past."""
+        rest = self._rests.get((proxy, site))
+        return max(self.out_until(proxy), rest.until if rest else 0.0)
+
+    def is_fit(self, proxy: str, site: str) -> bool:
+        """Whether it may be asked now: one at a time until it has come through again."""
+        health = self._health.get(proxy)
+        is_on_trial = health is not None and health.times_out > 0
+        if is_on_trial and self.busy[proxy]:
+            return False
+        return self.fit_at(proxy, site) <= self._clock()
+
+    def rests(self, proxy: str, site: str) -> bool:
+        """Whether it leaves the site alone just now."""
+        rest = self._rests.get((proxy, site))
+        return rest is not None and rest.until > self._clock()
+
+    def out_until(self, proxy: str) -> float:
+        """When it is back for all sites; 0: it is not out."""
+        health = self._health.get(proxy)
+        return health.out_until if health else 0.0
+
+    # Telling.
+
+    def failed(self, proxy: str, *, at_once: bool = False) -> None:
+        """It has failed, surely; ``at_once``: in a way that will not pass by itself."""
+        health = self._health.setdefault(proxy, _Health())
+        health.failures += 1
+        if at_once or health.failures >= FAILURES or health.times_out:
+            span_s = min(FIRST_OUT_S * 2**health.times_out, LONGEST_OUT_S)
+            health.out_until = self._clock() + span_s * random.uniform(0.5, 1)  # noqa: S311
+            health.times_out = min(health.times_out + 1, 20)
+            health.failures = 0
+
+    def rest(self, proxy: str, site: str, for_s: float) -> None:
+        """Leave a site alone for so long."""
+        if for_s > 0:
+            self._note_rest(proxy, site, _Rest(self._clock() + for_s, 0))
+
+    def found_no_way(self, proxy: str, site: str, *, most_rest_s: float) -> None:
+        """It did not come through to a site, and nobody knows whose fault that is.
+
+        ``most_rest_s``: it leaves the site alone for no longer than this.
+        """
+        before = self._rests.get((proxy, site))
+        steps = before.steps + 1 if before else 0
+        span_s = min(FIRST_REST_S * 2 ** min(steps, 10), max(most_rest_s, FIRST_REST_S))
+        self._note_rest(proxy, site, _Rest(self._clock() + min(span_s, most_rest_s), steps))
+        self._lose(proxy, site)
+        if self._works_elsewhere(proxy, site):
+            self._blind.setdefault(site, set()).add(proxy)
+        if len(self._blind) > _MOST_SITES:
+            self._blind.popitem(last=False)
+
+    def is_silent(self, site: str, *, of: int) -> bool:
+        """Whether a site is to be taken for silent, asked through a pool of so many proxies.
+
+        One bad pool cannot make it so: those that found no way have come through elsewhere.
+        """
+        return len(self._blind.get(site, ())) >= min(SUSPECT, max(of, 1))
+
+    def came_through(self, proxy: str, site: str) -> None:
+        """The site has answered through it, whatever it said."""
+        health = self._health.setdefault(proxy, _Health())
+        health.failures = health.times_out = 0
+        health.out_until = 0.0
+        health.lost.clear()
+        latest, other = health.answers
+        health.answers = ((self._clock(), site), other if latest[1] == site else latest)
+        self._rests.pop((proxy, site), None)
+        self._blind.pop(site, None)
+
+    def _lose(self, proxy: str, site: str) -> None:
+        """One that comes through to no site at all is out: it may be mute."""
+        lost = self._health.setdefault(proxy, _Health()).lost
+        lost.add(site)
+        if len(lost) >= FAILURES:
+            lost.clear()
+            self.failed(proxy, at_once=True)
+
+    def _works_elsewhere(self, proxy: str, site: str) -> bool:
+        since = self._clock() - ELSEWHERE_S
+        health = self._health.get(proxy)
+        return health is not None and any(
+            at > since and where != site for at, where in health.answers
+        )
+
+    def _note_rest(self, proxy: str, site: str, rest: _Rest) -> None:
+        self._rests[proxy, site] = rest
+        self._rests.move_to_end((proxy, site))
+        if len(self._rests) > _MOST_RESTS:
+            self._rests.popitem(last=False)

@@ -1,0 +1,90 @@
+"""How long pages wait for a proxy: for as long as others wait for their site, and no longer.
+
+The cluster notes since when no proxy of a pool has come through to a site, whichever worker asked.
+The note is renewed while pages ask in vain, and goes with the first answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from crawlstream.keys import FrontierKeys
+
+TOLD_EVERY_S = 60.0
+"""Word that a pool comes through to a site is repeated so often."""
+_FLUSH_EVERY_S = 5.0
+_NOTE_S = 900
+"""A note that nobody renews is gone after so long: pages ask at least every 30 s."""
+_MOST_REMEMBERED = 20_000
+
+log = structlog.get_logger()
+
+Pair = tuple[str, str]
+"""Pool and site."""
+
+
+class Patience:
+    """Says of a page that no proxy will do for whether it has waited long enough."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        keys: FrontierKeys,
+        *,
+        most_s: float,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """``most_s``: pages wait so long at most."""
+        self._redis = redis
+        self._keys = keys
+        self._most_s = most_s
+        self._now = now
+        self._told_at: dict[Pair, float] = {}
+        self._to_tell: set[Pair] = set()
+
+    def served(self, pool: str, site: str) -> None:
+        """A proxy of the pool has come through to the site."""
+        pair, now = (pool, site), time.monotonic()
+        if now - self._told_at.get(pair, -TOLD_EVERY_S) >= TOLD_EVERY_S:
+            if len(self._told_at) >= _MOST_REMEMBERED:
+                self._told_at.clear()
+            self._told_at[pair] = now
+            self._to_tell.add(pair)
+
+    async def is_over(self, pool: str, site: str) -> bool:
+        """None will do now; whether that has been so for too long. False where nobody knows."""
+        key, now = self._keys.unserved(pool, site), self._now()
+        self._to_tell.discard((pool, site))
+        self._told_at.pop((pool, site), None)
+        try:
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.set(key, repr(now), nx=True)
+                pipe.expire(key, _NOTE_S)
+                pipe.get(key)
+                _, _, since = await pipe.execute()
+        except RedisError as error:
+            log.warning("proxies", outcome="not_noted", error=str(error))
+            return False
+        return since is not None and now - float(since) > self._most_s
+
+    async def follow(self) -> None:
+        """Tell again and again."""
+        while True:
+            await asyncio.sleep(_FLUSH_EVERY_S)
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Drop the notes of what was served."""
+        pairs, self._to_tell = self._to_tell, set()
+        try:
+            if pairs:
+                await self._redis.unlink(*(self._keys.unserved(*pair) for pair in pairs))
+        except RedisError as error:
+            self._to_tell |= pairs
+            log.warning("proxies", outcome="not_noted", error=str(error))

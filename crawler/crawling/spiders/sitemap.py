@@ -1,0 +1,73 @@
+"""The sitemap spider: pages that sitemaps and feeds list, each once for each of its versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from scrapy.http import Response
+
+from crawling import ClusterSpider, Outlinks
+from crawling.links.extract import LinkRules, rules_of
+from crawling.links.sitemaps import Listed, listing_of
+from crawling.page.request import page_of
+
+PAGES_SPIDER = "pages_spider"
+"""Of the crawl's ``attrs``: the spider that fetches the pages."""
+_PAGES_SPIDER = "link"
+
+
+class SitemapSpider(ClusterSpider):
+    """Reads robots.txt, sitemaps and their indexes, RSS and Atom; sitemaps are its own links.
+
+    What they call a page is for another spider, if the crawl's filters let it through. A sitemap
+    that its index says nothing of is read once a run, all else once for each time at which it was
+    changed.
+    """
+
+    name = "sitemap"
+
+    def parse(self, response: Response, **_kwargs: Any) -> Iterator[Any]:
+        """The file's record with what it lists, and that, unless it is at the last level."""
+        listed: list[Listed] = []
+        if response.meta["curdepth"] < response.meta["maxdepth"] and response.status // 100 == 2:
+            hold = page_of(response).hold
+            found, rules = listing_of(response.url, response.body), rules_of(hold.profile)
+            sitemaps = _allowed(found.sitemaps, rules, found.refused)
+            pages = _followed(found.pages, rules, found.refused)
+            versions = [one.lastmod or f"run {hold.run}" for one in sitemaps]
+            yield Outlinks([one.url for one in sitemaps], found.refused, versions=versions)
+            yield Outlinks(
+                [one.url for one in pages],
+                spiderid=_pages_spider(response.meta["attrs"]),
+                versions=[one.lastmod for one in pages],
+            )
+            listed = [*sitemaps, *pages]
+        links = [(one.url, one.title) for one in listed]
+        yield self.result(response, links, lastmods=[one.lastmod for one in listed])
+
+
+def _pages_spider(attrs: Any) -> str:
+    name = attrs.get(PAGES_SPIDER) if isinstance(attrs, dict) else None
+    return name if isinstance(name, str) and name else _PAGES_SPIDER
+
+
+def _allowed(sitemaps: Sequence[Listed], rules: LinkRules, refused: Counter[str]) -> list[Listed]:
+    """Those on hosts that the crawl may visit; its other filters are about pages."""
+    kept = [one for one in sitemaps if rules.covers(one.url)]
+    if len(kept) < len(sitemaps):
+        refused["domain"] += len(sitemaps) - len(kept)
+    return kept
+
+
+def _followed(pages: Sequence[Listed], rules: LinkRules, refused: Counter[str]) -> list[Listed]:
+    """Those that the crawl follows; the others are counted by reason."""
+    kept = []
+    verdicts = rules.verdicts([one.url for one in pages])
+    for one, verdict in zip(pages, verdicts, strict=True):
+        if verdict is None:
+            kept.append(one)
+        else:
+            refused[verdict] += 1
+    return kept

@@ -1,0 +1,109 @@
+"""What a flow asks of a sink, and what others ask of what a sink keeps beside the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.records import Batch, OutOfRange
+from crawlstream.errors import CrawlstreamError
+from pipeline_service.account import Account
+from pipeline_service.judging import Judged
+
+Begin = Callable[[int], Awaitable[int | None]]
+"""Where a partition begins of which nothing is stored; None: at its oldest record."""
+SINK_REFUSED = "sink_refused"
+
+
+class SinkRefused(CrawlstreamError):
+    """The store will never take these records: sentences by offset. Nothing was written."""
+
+    def __init__(self, problems: Mapping[int, str]) -> None:
+        super().__init__("; ".join(sorted(set(problems.values()))))
+        self.problems = problems
+
+    def without(self, judged: Sequence[Judged]) -> Sequence[Judged]:
+        """The same records, those that are refused as undelivered ones."""
+        return [self._judged(each) for each in judged]
+
+    def _judged(self, judged: Judged) -> Judged:
+        problem = self.problems.get(judged.record.offset)
+        if problem is None:
+            return judged
+        undelivered = replace(judged, reason=SINK_REFUSED, errors=[problem])
+        return replace(undelivered, page=None, value=b"", rows=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a partition has come."""
+
+    position: int | None
+    """The first offset that is not in the store for good; None: nothing is there."""
+    account: Account
+
+
+class Sink(Protocol):
+    """Writes what was judged of batches, each partition in its order."""
+
+    trouble: str
+    """What keeps pages from being written; empty: nothing."""
+    stored: int
+    """Records that this process has stored, or accounted for."""
+
+    @property
+    def topics(self) -> Mapping[int, str]:
+        """UUID of the source, by partition that we know the position of."""
+
+    @property
+    def standings(self) -> Mapping[int, Standing]:
+        """How far those partitions are in the store."""
+
+    @property
+    def oldest_ms(self) -> int:
+        """Time of the oldest record that is read but not in the store for good; 0: none."""
+
+    async def position(self, topic_id: str, number: int) -> int | None:
+        """Where a partition is to be read from, None: its oldest record; drops what is open."""
+
+    async def write(self, batch: Batch, judged: Sequence[Judged], live: Liveness) -> int | None:
+        """Write what was judged of a batch; answers where to read on if that is elsewhere.
+
+        SinkRefused: call it again without the records that it names.
+        """
+
+    def knows(self, number: int, page_id: str) -> bool:
+        """Whether a page of a partition has come before, as far as is remembered."""
+
+    async def tick(self, live: Liveness) -> Mapping[int, int]:
+        """Finish what is old enough; answers where to read on, by partition, if elsewhere."""
+
+    async def end(self, live: Liveness) -> None:
+        """Finish what is open, in an orderly end, and let go of the store."""
+
+    async def skip(self, where: OutOfRange, live: Liveness) -> int:
+        """Go on at the oldest record where Kafka has deleted what was to be read next."""
+
+
+class Kept(Protocol):
+    """What a sink keeps beside the pages; calls block and raise Unavailable."""
+
+    place: str
+    """Where the pages are, for people; without secrets."""
+
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, Standing]:
+        """How far partitions have come."""
+
+    def get(self, name: str) -> bytes | None:
+        """A small text by its name."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a small text."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Of all that are kept below a folder."""
+
+    def close(self) -> None:
+        """Let go of the store."""

@@ -1,0 +1,96 @@
+"""What sinks keep beside the pages: in a folder of files, or in a store of rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from crawlstream.plugins.sinks import RowStore, SinkUnavailable
+from crawlstream.store.store import Store
+from pipeline_service.claims import Chain, topic_name
+from pipeline_service.sinks.door import Standing
+from pipeline_service.sinks.steps import standing_of
+
+_LOG = "_log"
+
+
+class KeptInFiles:
+    """In the folder ``_log`` of a pipeline's edition."""
+
+    def __init__(self, store: Store) -> None:
+        self.place = store.url("")
+        self._store = store
+
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, Standing]:
+        """How far partitions have come."""
+        ends = {number: Chain(self._store, topic_id, number).end() for number in numbers}
+        return {number: Standing(end.position, end.account) for number, end in ends.items()}
+
+    def get(self, name: str) -> bytes | None:
+        """A small text by its name."""
+        return self._store.get(f"{_LOG}/{name}")
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a small text."""
+        self._store.put(f"{_LOG}/{name}", value)
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Of all that are kept below a folder."""
+        return [name[len(_LOG) + 1 :] for name in self._store.list(f"{_LOG}/{folder}")]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class KeptInRows:
+    """In the notes of a store of rows, by a connection of its own; for several threads."""
+
+    def __init__(self, store: RowStore, place: str) -> None:
+        self.place = place
+        self._store = store
+        self._turn = threading.Lock()
+        self._is_open = False
+
+    def standings(self, topic_id: str, numbers: Iterable[int]) -> Mapping[int, Standing]:
+        """How far partitions have come."""
+        notes = self._read(f"{topic_name(topic_id)}-")
+        places = {number: f"{topic_name(topic_id)}-{number:05}" for number in numbers}
+        return {number: standing_of(notes, place) for number, place in places.items()}
+
+    def get(self, name: str) -> bytes | None:
+        """A small text by its name."""
+        text = self._read(name).get(name)
+        return None if text is None else text.encode()
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a small text."""
+        with self._opened():
+            self._store.keep({name: value.decode()})
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Of all that are kept below a folder."""
+        return sorted(self._read(f"{folder}/"))
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._turn:
+            self._is_open = False
+            self._store.close()
+
+    def _read(self, prefix: str) -> Mapping[str, str]:
+        with self._opened():
+            return self._store.read(prefix)
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """Have the store for the length of a block; opened anew after an error."""
+        with self._turn:
+            if not self._is_open:
+                self._store.open()
+                self._is_open = True
+            try:
+                yield
+            except SinkUnavailable:
+                self._is_open = False
+                raise

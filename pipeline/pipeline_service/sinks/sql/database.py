@@ -1,0 +1,71 @@
+"""What is asked of a database: transactions, and errors by what is done about them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from crawlstream.formats.columns import Kind
+
+Tuple = tuple[Any, ...]
+
+
+class Transaction(Protocol):
+    """Statements that take effect together; parameters are ``%s``."""
+
+    def execute(self, statement: str, parameters: Sequence[object] = ()) -> Sequence[Tuple]:
+        """Run a statement; the rows that it answers."""
+
+    def stage(self, table: str, columns: Sequence[str], rows: Sequence[Tuple]) -> None:
+        """Bring rows where ``insert`` finds them; holds nobody up."""
+
+    def insert(self, table: str, columns: Sequence[str], *, replace: bool) -> Collection[object]:
+        """Insert what was staged; answers the keys (of the first column) that are new.
+
+        Rows whose keys are there stay as they are, or are replaced.
+        """
+
+    def alone(self) -> None:
+        """Have nobody else make or change tables of ours until the transaction ends."""
+
+    def columns(self, table: str) -> Mapping[str, str]:
+        """Name and type of each column of a table; none where there is no such table."""
+
+    def has_unique(self, table: str, column: str) -> bool:
+        """Whether no two rows can have one value of a column."""
+
+    def keep_outside(self, table: str, column: str) -> None:
+        """Have large values of a column stored apart, uncompressed, where that is a choice."""
+
+
+class Database(Protocol):
+    """A connection to a database; calls block, one at a time.
+
+    All raise SinkUnavailable for what passes, RowsRefused for what the database will never take.
+    """
+
+    types: Mapping[Kind, str]
+    """How it calls what a column holds."""
+    lock: str
+    """Ends a ``select`` whose rows nobody else may change until the transaction ends."""
+
+    def open(self) -> None:
+        """Connect anew. ConfigError where that can never succeed."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+    def interrupt(self) -> None:
+        """Have the call under way fail; from another thread."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Statements that are committed at the block's end, or undone when it raises."""
+
+    def fits(self, kind: Kind, declared: str) -> bool:
+        """Whether a column of a declared type can hold a kind."""
+
+
+def quoted(name: str) -> str:
+    """An identifier as statements have it."""
+    return '"' + name.replace('"', '""') + '"'

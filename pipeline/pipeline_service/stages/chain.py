@@ -1,0 +1,133 @@
+"""The stages of a pipeline, one after the other, over one page."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from crawlstream.model.delivered import Delivered
+from pipeline_service.quality.counts import Quality
+from pipeline_service.stages.draft import STAGE_FAILED, Draft, Filtered, Refused, Step
+from pipeline_service.stages.fields import Clean, Fields
+from pipeline_service.stages.filter import Filter
+from pipeline_service.stages.function import Function, described
+from pipeline_service.stages.maintext import MainText
+from pipeline_service.stages.metadata import Metadata
+from pipeline_service.stages.page import Page, page_of
+from pipeline_service.stages.signature import Signature
+from pipeline_service.stages.spec import Plan, StageSpec
+from pipeline_service.stages.validate import Validate
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One row, as stages have made it."""
+
+    fields: Mapping[str, Any]
+    number: int | None = None
+    """Of an item; None: the page itself."""
+    errors: Sequence[str] = ()
+    """What is invalid, as sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one page."""
+
+    rows: Sequence[Made] | None = None
+    """None: the page as it is, unless one of the next two says that it is not stored."""
+    filtered: str = ""
+    """Why it is not wanted, as a code."""
+    reason: str = ""
+    """Why it is undelivered, as a code."""
+    errors: Sequence[str] = ()
+    """The same in sentences."""
+    stage: str = ""
+    """Which stage has refused it."""
+    quality: Quality | None = None
+    """Of its items, where they are counted."""
+    seconds: Sequence[float] = ()
+    """What the stages that it has come to have taken, in their order."""
+
+
+class Chain:
+    """Stages that are ready to run; ConfigError if one cannot be made."""
+
+    def __init__(self, plan: Plan) -> None:
+        if plan.folder and plan.folder not in sys.path:
+            sys.path.insert(0, plan.folder)
+        self._steps = [_made(spec, plan.counted) for spec in plan.stages]
+        self._labels = [spec.label for spec in plan.stages]
+        self._validate = next((s for s in self._steps if isinstance(s, Validate)), None)
+        self._changes_rows = any(spec.changes_rows for spec in plan.stages)
+        kinds = {spec.kind for spec in plan.stages}
+        self._counts = bool(plan.counted) or not kinds.isdisjoint({"python", "validate"})
+        self._counted = plan.counted
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of the items, if there is one."""
+        return None if self._validate is None else self._validate.schema
+
+    def run(self, result: Delivered) -> Outcome:
+        """What becomes of a page; MemoryError alone gets out of it."""
+        if self._validate is not None:
+            self._validate.quality = Quality()
+        seconds: list[float] = []
+        drafts: list[Draft] = []
+        told: dict[str, Any] = {}
+        try:
+            drafts = self._drafts(page_of(result), seconds)
+        except Filtered as error:
+            told = {"filtered": str(error)}
+        except Refused as error:
+            told = {"reason": error.reason, "errors": error.errors, "stage": error.stage}
+        if drafts and self._changes_rows:
+            told = {"rows": [Made(each.fields, each.number, each.errors) for each in drafts]}
+        return Outcome(**told, seconds=seconds, quality=self._quality(drafts))
+
+    def _drafts(self, page: Page, seconds: list[float]) -> list[Draft]:
+        """What the stages make of a page; adds what each of them takes."""
+        drafts = [Draft()]
+        for label, step in zip(self._labels, self._steps, strict=True):
+            began = time.perf_counter()
+            try:
+                drafts = step.run(page, drafts)
+            except (Filtered, Refused, MemoryError):
+                raise
+            except (Exception, SystemExit) as error:
+                raise Refused(STAGE_FAILED, label, [f"{label}: {described(error)}"]) from error
+            finally:
+                seconds.append(time.perf_counter() - began)
+        return drafts
+
+    def _quality(self, drafts: Sequence[Draft]) -> Quality | None:
+        if not self._counts:
+            return None
+        if self._validate is not None:
+            return self._validate.quality
+        quality = Quality()
+        for draft in drafts:
+            quality.count(draft.fields, self._counted, ())
+        return quality
+
+
+def _made(spec: StageSpec, counted: Sequence[str]) -> Step:
+    make: Mapping[str, Callable[[], Step]] = {
+        "where": lambda: Filter(spec.options),
+        "page": Metadata,
+        "text": lambda: MainText(spec.options),
+        "signature": lambda: Signature(spec.options),
+        "fields": lambda: Fields(spec.options),
+        "clean": Clean,
+        "validate": lambda: Validate(spec.options, counted),
+        "python": lambda: Function(str(spec.options["call"]), spec.label),
+    }
+    try:
+        return make[spec.kind]()
+    except ConfigError as error:
+        raise ConfigError(f"stage {spec.label}: {error}") from error

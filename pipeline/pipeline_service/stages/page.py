@@ -1,0 +1,66 @@
+"""What a stage is given: a result, typed, with its text and its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from parsel import Selector
+
+from crawlstream.model.delivered import Delivered
+
+_NAMES = tuple(each.name for each in fields(Delivered))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Delivered):
+    """A page that was crawled: the fields of its result, its text and its tree.
+
+    ``body`` has the bytes that the site has sent, after content decoding.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What earlier stages have made of the page, or of this item of it."""
+
+    @cached_property
+    def text(self) -> str:
+        """The body as text; what its charset cannot say is U+FFFD. Empty if it is not text."""
+        if self.encoding == "binary":
+            return ""
+        try:
+            return self.body.decode(self.encoding or "utf-8", "replace")
+        except (LookupError, ValueError):
+            return self.body.decode("utf-8", "replace")
+
+    @cached_property
+    def select(self) -> Selector:
+        """The page's tree: ``page.select.css("h1::text").get()``, ``page.select.xpath(…)``."""
+        return Selector(text=self.text, type="xml" if _is_xml(self.mime) else "html")
+
+    @property
+    def is_html(self) -> bool:
+        """Whether the site calls it HTML, or calls it nothing and it is text."""
+        if self.mime:
+            return self.mime in ("text/html", "application/xhtml+xml")
+        return self.encoding != "binary"
+
+
+def page_of(result: Delivered) -> Page:
+    """The same as a page."""
+    return Page(**{name: getattr(result, name) for name in _NAMES})
+
+
+def with_fields(page: Page, made: Mapping[str, Any]) -> Page:
+    """The same page, with other fields of earlier stages; its text and tree are kept."""
+    other = object.__new__(Page)
+    for name in _NAMES:
+        object.__setattr__(other, name, getattr(page, name))
+    other.__dict__.update(page.__dict__)
+    other.__dict__["fields"] = made
+    return other
+
+
+def _is_xml(mime: str) -> bool:
+    return mime in ("text/xml", "application/xml") or (mime.endswith("+xml") and "html" not in mime)

@@ -1,0 +1,144 @@
+"""The stages of a pipeline between what was judged of its records and its sink."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from crawlstream.errors import ConfigError
+from crawlstream.model.delivered import Delivered
+from pipeline_service.config import Pipeline
+from pipeline_service.judging import Judged
+from pipeline_service.metrics import STAGE_SECONDS, WORKER_DEATHS
+from pipeline_service.quality.expect import Judge
+from pipeline_service.rows import Row, Shape
+from pipeline_service.schema import required
+from pipeline_service.stages.chain import Outcome
+from pipeline_service.workers.inside import Inside
+from pipeline_service.workers.pool import Beat, Limits, Pool
+
+
+class Runner(Protocol):
+    """Runs stages over pages."""
+
+    async def open(self) -> Mapping[str, Any] | None:
+        """Load the stages; answers the JSON Schema of the items. ConfigError."""
+
+    async def run(self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat) -> Sequence[Outcome]:
+        """The outcome of each page, in their order."""
+
+    async def close(self) -> None:
+        """End what was opened."""
+
+
+class Staging:
+    """The stages of one pipeline, wherever they run; does nothing for one without stages."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.shape: Shape | None = None
+        """Of the rows, if they are not the pages themselves; known once it is open."""
+        self.judge = Judge(pipeline.expect)
+        """Of the items of a run."""
+        self.pipeline = pipeline
+        self._runner: Runner | None = None
+        self._took = [STAGE_SECONDS.labels(pipeline.name, spec.label) for spec in pipeline.stage]
+
+    async def open(self) -> None:
+        """Load the stages. ConfigError."""
+        if not self.pipeline.stage:
+            return
+        runner = self._made()
+        self._runner = runner
+        schema = await runner.open()
+        if self.pipeline.changes_rows:
+            self.shape = Shape(self.pipeline.stage, schema)
+        self.judge = Judge(self.pipeline.expect, required(schema or {}))
+
+    async def close(self) -> None:
+        """End the workers."""
+        if self._runner is not None:
+            await self._runner.close()
+
+    async def run(
+        self, judged: Sequence[Judged], beat: Beat, is_known: Callable[[str], bool]
+    ) -> Sequence[Judged]:
+        """The same records, their pages as the stages have left them. ConfigError, StagesLost.
+
+        Repeats of a page that ``is_known``, or that comes twice, are not asked for: what became of
+        it the first time stays.
+        """
+        if self._runner is None:
+            return judged
+        judged = list(_without_repeats(judged, is_known))
+        pages = [(each.value, each.page) for each in judged if each.page is not None]
+        outcomes = iter(await self._runner.run(pages, beat) if pages else ())
+        return [each if each.page is None else self._after(each, next(outcomes)) for each in judged]
+
+    async def run_one(self, judged: Judged) -> Judged:
+        """The same of one record by itself, wherever its page has been before."""
+        (after,) = await self.run([judged], lambda _: None, lambda _: False)
+        return after
+
+    def _made(self) -> Runner:
+        pipeline = self.pipeline
+        if not pipeline.worker_count:
+            return Inside(pipeline.plan)
+        limits = Limits(
+            workers=pipeline.worker_count, timeout_s=pipeline.timeout, memory_mb=pipeline.memory_mb
+        )
+
+        def died(cause: str) -> None:
+            WORKER_DEATHS.labels(pipeline.name, cause).inc()
+
+        return Pool(pipeline.plan, limits, died=died)
+
+    def _after(self, judged: Judged, outcome: Outcome) -> Judged:
+        for took, seconds in zip(self._took, outcome.seconds, strict=False):
+            took.observe(seconds)
+        if outcome.reason or outcome.filtered:
+            return replace(
+                judged,
+                page=None,
+                value=b"",
+                filtered=outcome.filtered,
+                reason=outcome.reason,
+                errors=outcome.errors,
+                stage=outcome.stage,
+                quality=outcome.quality,
+            )
+        if outcome.rows is None:
+            return replace(judged, quality=outcome.quality) if outcome.quality else judged
+        assert judged.page is not None
+        rows = [
+            Row(judged.page, judged.value, made.fields, made.number, made.errors)
+            for made in outcome.rows
+        ]
+        return replace(judged, rows=rows, quality=outcome.quality)
+
+
+@asynccontextmanager
+async def opened(pipelines: Sequence[Pipeline]) -> AsyncIterator[Mapping[str, Staging]]:
+    """The stages of each pipeline, by its name, ready to run; ConfigError."""
+    stagings = {each.name: Staging(each) for each in pipelines}
+    try:
+        for each in pipelines:
+            try:
+                await stagings[each.name].open()
+            except ConfigError as error:
+                raise ConfigError(f"pipeline.{each.name}: {error}") from error
+        yield stagings
+    finally:
+        for staging in stagings.values():
+            await staging.close()
+
+
+def _without_repeats(judged: Sequence[Judged], is_known: Callable[[str], bool]) -> Iterator[Judged]:
+    seen: set[str] = set()
+    for each in judged:
+        if each.id and (each.id in seen or is_known(each.id)):
+            yield replace(each, page=None, value=b"", filtered="", is_repeat=True)
+        else:
+            yield each
+        seen.add(each.id)

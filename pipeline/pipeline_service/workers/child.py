@@ -1,0 +1,94 @@
+"""A worker: runs the stages of a pipeline over the records that come by its socket.
+
+``python -m pipeline_service.workers.child PARENT SOCKET``; it ends with its parent, whatever ends
+that. Signals of a terminal or a supervisor are its parent's to answer.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from crawlstream.errors import ConfigError
+from crawlstream.tether import tie_to
+from crawlstream.wire.delivered import decode
+from pipeline_service.stages.chain import Chain
+from pipeline_service.workers import frames
+
+EXIT_MEMORY = 86
+_FLUSH_S = 0.05
+"""What is done is told so soon, while the next record is at hand: the parent counts its seconds."""
+
+
+def main(parent: int, number: int) -> None:
+    """Load the stages, then answer one list of records after the other."""
+    tie_to(parent)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
+    # Whatever code of the user prints is no answer of ours.
+    os.dup2(2, 1)
+    with socket.socket(fileno=number) as connection:
+        asked = _read(connection)
+        try:
+            chain = Chain(frames.plan_of(asked["plan"]))
+        except ConfigError as error:
+            connection.sendall(frames.pack({"refused": str(error)}))
+            return
+        _limit_memory(asked["memory_mb"])
+        connection.sendall(frames.pack({"schema": chain.schema}))
+        try:
+            while (values := _read(connection)) is not None:
+                _answer(connection, chain, values)
+        except (MemoryError, ConnectionError):
+            os._exit(EXIT_MEMORY)
+
+
+def _answer(connection: socket.socket, chain: Chain, values: list[bytes]) -> None:
+    done: list[bytes] = []
+    told_at = time.monotonic()
+    for value in values:
+        done.append(frames.outcome_bytes(chain.run(decode(value))))
+        if time.monotonic() - told_at > _FLUSH_S:
+            _tell(connection, done)
+            told_at = time.monotonic()
+    if done:
+        _tell(connection, done)
+
+
+def _tell(connection: socket.socket, done: list[bytes]) -> None:
+    connection.sendall(frames.pack(done))
+    done.clear()
+
+
+def _limit_memory(memory_mb: int) -> None:
+    """Of the address space; macOS takes no such limit."""
+    if sys.platform == "linux" and memory_mb:
+        limit = memory_mb << 20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _read(connection: socket.socket) -> Any:
+    """The next message; None at the end."""
+    head = _exactly(connection, frames.LENGTH.size)
+    body = head and _exactly(connection, frames.LENGTH.unpack(head)[0])
+    return frames.unpack(body) if body else None
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes | None:
+    received = bytearray(size)
+    view, at = memoryview(received), 0
+    while at < size:
+        count = connection.recv_into(view[at:])
+        if not count:
+            return None
+        at += count
+    return bytes(received)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

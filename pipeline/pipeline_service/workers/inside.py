@@ -1,0 +1,45 @@
+"""Stages in a thread of the pipeline itself: no process between, and none to be guarded by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crawlstream.model.delivered import Delivered
+from pipeline_service.stages.chain import Chain, Outcome
+from pipeline_service.stages.spec import Plan
+from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
+from pipeline_service.workers.pool import STAGE_KILLED, Beat
+
+
+class Inside:
+    """Runs the stages in one thread."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._chain: Chain | None = None
+
+    async def open(self) -> Mapping[str, Any] | None:
+        """Load them; answers the JSON Schema of the items. ConfigError."""
+        self._chain = await asyncio.to_thread(Chain, self._plan)
+        return self._chain.schema
+
+    async def close(self) -> None:
+        """Nothing is left to be ended."""
+
+    async def run(self, pages: Sequence[tuple[bytes, Delivered]], beat: Beat) -> Sequence[Outcome]:
+        """The outcome of each page, in their order."""
+        outcomes = []
+        for _, page in pages:
+            outcomes.append(await asyncio.to_thread(self._outcome, page))
+            beat(0)
+        return outcomes
+
+    def _outcome(self, page: Delivered) -> Outcome:
+        assert self._chain is not None
+        try:
+            # By the same way as a worker's, so that the same is stored.
+            return outcome_of(unpack(outcome_bytes(self._chain.run(page))))
+        except MemoryError:
+            return Outcome(reason=STAGE_KILLED, errors=["the process is out of memory"])

@@ -1,0 +1,219 @@
+"""What is typed into forms, as the bodies of the requests that the forms stand for.
+
+A form sends text under the names of a request's fields; what each field takes is said here, once.
+A field that is empty is absent. What is not of its field's type is passed on as it was typed, so
+that the API says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from crawlstream.model.scope import Scope, scope_fields
+from crawlstream.model.throttle import RULE_FIELDS
+from rest_service.http.envelope import RequestRefused
+
+JSON = "application/json"
+_FILES = {"csv": "text/csv", "json": JSON}
+"""Media types by the ends of the names of files; all others are lines of JSON."""
+_DIGITS = 19
+_LARGEST = 2**53
+"""Beyond it JSON's numbers are not exact everywhere."""
+
+
+class Field(NamedTuple):
+    """A field of a crawl request that not everybody needs."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    """``text``, ``number``, ``lines`` (a list), ``pairs``, ``json``, ``time``, ``truth``,
+    ``method``, ``long`` (a text of lines)."""
+    example: str = ""
+
+
+MORE: Sequence[Field] = (
+    Field("domain_max_pages", "Maximum number of pages per domain", "number"),
+    Field("allowed_domains", "Follow links only to these hosts", "lines", "example.com"),
+    Field("allow_regex", "Follow only links that match", "lines", "/products/"),
+    Field("deny_regex", "Never follow links that match", "lines", "/login"),
+    Field("deny_extensions", "Never follow links to these extensions", "lines", "pdf"),
+    Field("headers", "Headers", "pairs", "Accept-Language: en"),
+    Field("cookies", "Cookies", "pairs", "session: abc"),
+    Field("cookie", "Cookie header", "text", "a=1; b=2"),
+    Field("useragent", "User-Agent"),
+    Field("method", "Method of the seeds", "method"),
+    Field("body", "Request body of the seeds", "long"),
+    Field("obey_robots", "Obey robots.txt", "truth"),
+    Field("proxy", "Pool of proxies", example="direct"),
+    Field("not_before", "Not before", "time"),
+    Field("expires", "Expires", "time"),
+    Field("remember", "Remember pages after a run (seconds)", "number"),
+    Field("attrs", "Data that every result repeats, as JSON", "json", '{"job": 7}'),
+    Field("uuid", "Reply under this uuid"),
+)
+
+
+class File(NamedTuple):
+    """A file that was chosen."""
+
+    name: str
+    content: bytes
+
+    @property
+    def kind(self) -> str:
+        """Its media type."""
+        return _FILES.get(self.name.rpartition(".")[2].lower(), "application/x-ndjson")
+
+
+class Body(NamedTuple):
+    """The body of a request."""
+
+    content: bytes
+    kind: str = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """All that a form sent, by the names of its fields."""
+
+    texts: Mapping[str, Sequence[str]]
+    """Names that begin with an underscore are the form's own."""
+    file: File | None = None
+    has_file: bool = False
+    """Whether the form has a place for a file."""
+    at: float = field(default_factory=time.time)
+
+    def text(self, name: str) -> str:
+        """The first value of a field; "" where there is none."""
+        return next(iter(self.texts.get(name, ())), "")
+
+    def firsts(self) -> dict[str, str]:
+        """The first value of each field of the request that is not empty."""
+        told = {name: self.text(name) for name in self.texts if not name.startswith("_")}
+        return {name: text for name, text in told.items() if text}
+
+    def fields(self) -> dict[str, Any]:
+        """Its fields as values."""
+        return {name: self._value(name, text) for name, text in self.firsts().items()}
+
+    def _value(self, name: str, text: str) -> Any:
+        kind = _KINDS.get(name, "text")
+        if kind == "ahead" and isinstance(seconds := _number(text), int):
+            # Of a pause, 0 is its end.
+            return int(self.at) + seconds if seconds else 0
+        read = _READ.get(kind)
+        return read(text) if read else text
+
+
+def body_of(typed: Typed, *, without: Sequence[str] = ()) -> Body:
+    """The fields as they are, as JSON."""
+    told = typed.fields()
+    return Body(orjson.dumps({name: told[name] for name in told if name not in without}))
+
+
+def seeds_of(typed: Typed) -> Body:
+    """Seeds of a crawl: a file, a text as it is, or a request for each URL; Refused (422)."""
+    if typed.has_file:
+        if typed.file is None:
+            raise RequestRefused(422, "Choose a file.", code="invalid")
+        return Body(typed.file.content, typed.file.kind)
+    if "raw" in typed.texts:
+        return Body(typed.text("raw").encode("utf-8", "surrogatepass"))
+    told = typed.fields()
+    urls = _lines(told.pop("urls", ""))
+    scope = _scope(told.pop("scope", Scope.ANY))
+    if not told.keys() & {"allowed_domains", "allow_regex"}:
+        told |= scope_fields(scope, urls)
+    return Body(orjson.dumps([{"url": url, **told} for url in urls] or [told]))
+
+
+def records_of(typed: Typed) -> Body:
+    """Places of records, of which each says ``partition:offset``; Refused (422)."""
+    places = map(place_of, typed.texts.get("record", ()))
+    records = [{"partition": partition, "offset": offset} for partition, offset in places]
+    if not records:
+        raise RequestRefused(422, "Choose at least one record.", code="invalid")
+    return Body(orjson.dumps({"records": records}))
+
+
+def place_of(text: str) -> tuple[int, int]:
+    """Partition and offset of a record that is named ``partition:offset``; Refused (422)."""
+    numbers = text.partition(":")[::2]
+    if not all(one.isdecimal() and len(one) < _DIGITS for one in numbers):
+        raise RequestRefused(422, f"{text[:50]!r} names no record.", code="invalid")
+    return int(numbers[0]), int(numbers[1])
+
+
+def _scope(text: str) -> Scope:
+    try:
+        return Scope(text)
+    except ValueError:
+        named = ", ".join(Scope)
+        raise RequestRefused(422, f"scope: must be one of {named}.", code="invalid") from None
+
+
+def _number(text: str) -> int | float | str:
+    """A number as JSON has it, or the text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number):
+        return text
+    return int(number) if number.is_integer() and abs(number) <= _LARGEST else number
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found = (line.partition(":") for line in _lines(text))
+    return {name.strip(): value.strip() for name, _, value in found}
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _time(text: str) -> int | str:
+    """Epoch seconds of a date and time, in UTC unless it names a zone."""
+    try:
+        at = datetime.fromisoformat(text)
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return text
+
+
+def _truth(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text, text)
+
+
+_READ: Mapping[str, Any] = {
+    "number": _number,
+    "lines": _lines,
+    "pairs": _pairs,
+    "json": _json,
+    "time": _time,
+    "truth": _truth,
+}
+_KINDS: Mapping[str, str] = {
+    **{one.name: one.kind for one in MORE},
+    **dict.fromkeys(("maxdepth", "max_pages", "priority"), "number"),
+    **{
+        one.name: "truth" if one.is_truth else "ahead" if one.is_time else "number"
+        for one in RULE_FIELDS
+    },
+    "until": "ahead",
+}

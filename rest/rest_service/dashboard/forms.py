@@ -1,0 +1,295 @@
+"""Forms of the dashboard: what a browser sends by itself becomes a request to ``/v2``.
+
+The life of a form
+    ``/ui/do/v2/…`` takes the fields of a form. It makes the body that ``/v2/…`` takes and asks that
+    route of the application, as the same client: what may be done, by whom, and what is logged is
+    decided there. A script gets the answer as it is. A browser without scripts is asked whether it
+    is meant, and then led to the screen where the effect is seen (303), which says what came of it;
+    or it gets the form again, with what was typed, and each problem beside its field.
+
+The gate asks of ``/ui/do/v2/…`` what it asks of ``/v2/…``, and refuses forms of other sites.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import orjson
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import UploadFile
+from starlette.types import Message
+
+from crawlstream.errors import Unavailable
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.request import Steering
+from crawlstream.tasks import wait_until
+from rest_service.dashboard import cluster, rejected, submit
+from rest_service.dashboard.fields import Body, File, Typed, body_of, records_of, seeds_of
+from rest_service.dashboard.outcome import with_outcome
+from rest_service.dashboard.render import path_of, render
+from rest_service.http.access import FORMS
+from rest_service.http.envelope import JSON, RequestRefused
+from rest_service.http.gate import CLIENT
+from rest_service.http.inputs import wants_html
+from rest_service.service import Service, TheClient, TheService
+from rest_service.v2.schedules import Steering as Firing
+
+_MOST_FIELDS = 2_000
+"""Of a form: a screen of rejected records has 500."""
+_KNOWN_S = 3.0
+"""How long a crawl that was just fed may take until it is known."""
+_PLACE = re.compile(r"(?:seed \d+: )?(?:\$\.|body\.)(\w+)")
+"""The field that a problem of the API is about."""
+
+router = APIRouter(prefix=FORMS, include_in_schema=False)
+
+Again = Callable[[Mapping[str, str], int], Awaitable[Response]]
+"""A form once more, with its problems by field ("": of none) and a status."""
+
+
+class Asked(NamedTuple):
+    """A request to ``/v2`` that a form stands for, and what comes after it."""
+
+    method: str
+    path: str
+    make: Callable[[Typed], Body]
+    """Its body; Refused (422)."""
+    back: str
+    """The screen where the effect is seen."""
+    word: str
+    """What came of it, a word of ``outcome``."""
+    counted: str = ""
+    """Which number of the answer is told with it."""
+    again: Again | None = None
+    """Without it, problems are told on a screen of their own."""
+
+
+async def _read(request: Request, service: TheService) -> Typed:
+    """All that a form sent; HTTPException (400) if it is none."""
+    most = service.settings.rest_max_body_bytes
+    texts: dict[str, list[str]] = {}
+    file, has_file = None, False
+    async with request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=most) as form:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                has_file = True
+                file = File(value.filename, await value.read()) if value.filename else None
+            else:
+                # Browsers end lines in their own way.
+                texts.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return Typed(texts, file, has_file)
+
+
+TheTyped = Annotated[Typed, Depends(_read)]
+
+
+@router.post("/v2/crawls")
+async def feed(
+    request: Request, service: TheService, client: TheClient, typed: TheTyped
+) -> Response:
+    """Start a crawl: by URLs, by a file, or by the text of a request."""
+
+    async def again(wrong: Mapping[str, str], status: int) -> Response:
+        if place := typed.text("_record"):
+            raw = typed.text("raw")
+            return await rejected.screen(
+                service, client, place, raw=raw, wrong=wrong, status=status
+            )
+        told = {"file": _rows(wrong)} if typed.has_file else wrong
+        values = typed.firsts()
+        return await submit.screen(service, client, values=values, wrong=told, status=status)
+
+    asked = Asked("POST", "/v2/crawls", seeds_of, "/ui/crawls", "fed", "fed", again)
+    return await _do(request, service, typed, asked)
+
+
+@router.post("/v2/check")
+async def check(request: Request, service: TheService, typed: TheTyped) -> Response:
+    """What ``feed`` would answer, for scripts."""
+    asked = Asked("POST", "/v2/check", seeds_of, "/ui/submit", "checked")
+    return await _do(request, service, typed, asked)
+
+
+@router.post("/v2/rejected/replay")
+async def replay(request: Request, service: TheService, typed: TheTyped) -> Response:
+    """Feed rejected records again."""
+    path = "/v2/rejected/replay"
+    asked = Asked("POST", path, records_of, "/ui/rejected", "replayed", "replayed")
+    return await _do(request, service, typed, asked)
+
+
+@router.post("/v2/crawl/{verb}")
+async def steer(verb: Steering, request: Request, service: TheService, typed: TheTyped) -> Response:
+    """Stop, pause, resume or reprioritize a crawl."""
+    named = (typed.text("spiderid") or "link", typed.text("appid"), typed.text("crawlid"))
+    back = path_of(CrawlKey(*named))
+    return await _do(
+        request, service, typed, Asked("POST", f"/v2/crawl/{verb}", body_of, back, verb)
+    )
+
+
+@router.post("/v2/throttle/rules")
+async def set_rule(
+    request: Request, service: TheService, client: TheClient, typed: TheTyped
+) -> Response:
+    """Set the rule of a domain, or remove it."""
+
+    async def again(wrong: Mapping[str, str], status: int) -> Response:
+        values = typed.firsts()
+        return await cluster.rule_screen(service, client, typed=values, wrong=wrong, status=status)
+
+    asked = _of_domain(typed, "rules", ("set-rule", "remove-rule"))
+    return await _do(request, service, typed, asked._replace(again=again))
+
+
+@router.post("/v2/throttle/blacklist")
+async def block(request: Request, service: TheService, typed: TheTyped) -> Response:
+    """Block a domain, or unblock it."""
+    return await _do(request, service, typed, _of_domain(typed, "blacklist", ("block", "unblock")))
+
+
+@router.post("/v2/processes/{name}/drain")
+async def drain(name: str, request: Request, service: TheService, typed: TheTyped) -> Response:
+    """Have a crawler finish what it has begun, and end."""
+    path = f"/v2/processes/{name}/drain"
+    back = f"/ui/process?{urlencode({'name': name})}"
+    return await _do(request, service, typed, Asked("POST", path, body_of, back, "drain"))
+
+
+@router.post("/v2/schedules/{appid}/{name}/{verb}")
+async def fire(
+    appid: str, name: str, verb: Firing, *, request: Request, service: TheService, typed: TheTyped
+) -> Response:
+    """Pause or resume a schedule, or have it fire once."""
+    path = f"/v2/schedules/{appid}/{name}/{verb}"
+    return await _do(request, service, typed, Asked("POST", path, body_of, "/ui/schedules", verb))
+
+
+def _of_domain(typed: Typed, table: str, words: tuple[str, str]) -> Asked:
+    """A change of what is kept by domain: set, or removed where the form says ``DELETE``."""
+    is_removed = typed.text("_method") == "DELETE"
+    name = typed.text("domain").strip()
+
+    def make(typed: Typed) -> Body:
+        if not name or "/" in name:
+            told = "body.domain: must be a domain such as example.com, without http:// and path"
+            raise RequestRefused(422, "The request is not valid.", code="invalid", errors=[told])
+        return body_of(typed, without=["domain"])
+
+    back = f"/ui/domains?{urlencode({'name': name})}"
+    method = "DELETE" if is_removed else "PUT"
+    return Asked(method, f"/v2/throttle/{table}/{name}", make, back, words[is_removed])
+
+
+async def _do(request: Request, service: Service, typed: Typed, asked: Asked) -> Response:
+    """Ask, and lead on; a script gets the answer as it is."""
+    if not wants_html(request):
+        return await _ask(request, asked, asked.make(typed))
+    if question := typed.text("_ask"):
+        return _confirm(request, typed, asked, question)
+    try:
+        told = _told(await _ask(request, asked, asked.make(typed)))
+    except RequestRefused as refused:
+        if asked.again is None:
+            raise
+        return await asked.again(_wrong(refused), refused.status)
+    if "poll_id" in told:
+        return RedirectResponse(with_outcome(asked.back, "later"), 303)
+    back = await _screen_of(service, told["crawls"][0]) if "crawls" in told else asked.back
+    where = with_outcome(back, asked.word, told.get(asked.counted))
+    return RedirectResponse(where, 303)
+
+
+def _confirm(request: Request, typed: Typed, asked: Asked, question: str) -> Response:
+    """The question of a form, and the form once more without it."""
+    fields = [
+        (name, text) for name, texts in typed.texts.items() if name != "_ask" for text in texts
+    ]
+    path = quote(request.url.path)
+    return render(
+        "confirm.html",
+        client=request.scope[CLIENT],
+        question=question,
+        action=path,
+        fields=fields,
+        back=asked.back,
+    )
+
+
+async def _ask(request: Request, asked: Asked, body: Body) -> Response:
+    """The answer of a route of the application, to the client that sent the form."""
+    kept = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", CLIENT)
+    headers = {"content-type": body.kind, "accept": JSON, "content-length": len(body.content)}
+    scope = {
+        **{name: request.scope[name] for name in kept if name in request.scope},
+        "method": asked.method,
+        "path": asked.path,
+        "raw_path": quote(asked.path).encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), str(value).encode()) for name, value in headers.items()],
+    }
+    status, content = 500, bytearray()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body.content, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            content.extend(message.get("body", b""))
+
+    await request.app(scope, receive, send)
+    return Response(bytes(content), status, media_type=JSON)
+
+
+def _told(answer: Response) -> Mapping[str, Any]:
+    """The data of an answer; Refused if it is a refusal."""
+    told = orjson.loads(answer.body)
+    if error := told["error"]:
+        raise RequestRefused(
+            answer.status_code,
+            error["message"],
+            code=error.get("code"),
+            cause=error.get("cause"),
+            errors=error.get("errors", ()),
+        )
+    return told["data"] if isinstance(told["data"], dict) else {}
+
+
+def _wrong(refused: RequestRefused) -> Mapping[str, str]:
+    """The problems of a refusal by the field that each is about."""
+    details: Any = refused.details
+    cause = details.get("cause")
+    problems = details.get("errors") or [f"{refused} {cause}" if cause else str(refused)]
+    found: dict[str, list[str]] = {}
+    for problem in problems:
+        named = _PLACE.match(problem)
+        field = named[1] if named else ""
+        text = problem.replace("$.", "").replace("body.", "")
+        found.setdefault("urls" if field == "url" else field, []).append(text)
+    return {name: "\n".join(texts) for name, texts in found.items()}
+
+
+def _rows(wrong: Mapping[str, str]) -> str:
+    """Problems of a file: its seeds are rows."""
+    return re.sub(r"^seed (\d+): ", r"row \1: ", "\n".join(wrong.values()), flags=re.MULTILINE)
+
+
+async def _screen_of(service: Service, named: Mapping[str, str]) -> str:
+    """The screen of a crawl that was just fed, as soon as it is known; else where it will be."""
+    key = CrawlKey(**named)
+
+    async def is_known() -> bool:
+        return await service.frontier.queries.crawl_state(key, with_domains=False) is not None
+
+    try:
+        await wait_until(is_known, timeout_s=_KNOWN_S)
+    except (TimeoutError, Unavailable):
+        return f"/ui/crawls?{urlencode({'q': key.crawlid})}"
+    return path_of(key)

@@ -1,0 +1,70 @@
+"""Every kind of sink, in every store that it is for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from crawlstream.chaos.pipelines.objects import ROOT, register
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.stores.postgres import RunningPostgres
+from support.documented import install_example_sink
+from support.pipelines.targets import Target
+
+collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else ["test_connect.py"]
+_FEW = "max_records = 6, max_age = 3600"
+
+
+@pytest.fixture
+def make_target(
+    request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str, monkeypatch: pytest.MonkeyPatch
+) -> object:
+    """A function that makes a target of a kind, empty."""
+    register()
+
+    def make(kind: str, more: str = "") -> Target:
+        env = {ROOT: str(tmp_path / "objects")}
+        if kind == "kafka":
+            port = request.getfixturevalue("kafka_server").port
+            env = {"KAFKA_HOSTS": f"127.0.0.1:{port}", "KAFKA_TOPIC_PREFIX": fresh_name}
+        if kind == "redis":
+            site = tmp_path / "site"
+            if not site.exists():
+                install_example_sink(site)
+            monkeypatch.syspath_prepend(str(site))
+            env = {"SINK_SITE": str(site)}
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        return Target(_described(request, kind, tmp_path, fresh_name) + more, tmp_path, env)
+
+    return make
+
+
+def _described(request: pytest.FixtureRequest, kind: str, folder: Path, name: str) -> str:
+    kind, _, which = kind.partition("/")
+    if kind == "file":
+        return (
+            f'kind = "files", path = "file://{folder}/out", format = "{which or "jsonl"}", {_FEW}'
+        )
+    if kind == "objects":
+        return (
+            f'kind = "files", path = "objects://bucket/out", format = "{which or "jsonl"}", {_FEW}'
+        )
+    if kind == "sqlite":
+        return f'kind = "sql", url = "sqlite:///{folder}/pages.db"'
+    if kind == "kafka":
+        return f'kind = "kafka", topic = "{name}.out"'
+    if kind == "redis":
+        return f'kind = "redis", url = "{_emptied(request.getfixturevalue("redis_server"))}"'
+    server: RunningPostgres = request.getfixturevalue("postgres_server")
+    return f'kind = "sql", url = "{server.make_database(name)}"'
+
+
+def _emptied(server: RunningServer) -> str:
+    url = f"redis://127.0.0.1:{server.port}/0"
+    with Redis.from_url(url) as client:
+        client.flushdb()
+    return url

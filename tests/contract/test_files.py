@@ -1,0 +1,78 @@
+"""The sink of files: what a segment that was left unfinished becomes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from crawlstream.formats.files import FORMATS
+from crawlstream.store.store import Store
+from crawlstream.wire import jsontext
+from pipeline_service.files_sink import base_url
+from support.pipelines import writer
+from support.pipelines.targets import Target
+
+MakeTarget = Callable[..., Target]
+
+
+@pytest.fixture(params=["file", "objects"])
+def place(request: pytest.FixtureRequest) -> str:
+    """A kind of store."""
+    return str(request.param)
+
+
+def store_of(target: Target) -> Store:
+    """The folder of its edition."""
+    return Store.at(base_url(writer.pipeline(target.sink)))
+
+
+@pytest.mark.parametrize("which", FORMATS)
+def test_every_format_is_made_again_under_its_names(
+    place: str, which: str, make_target: MakeTarget
+) -> None:
+    """A segment that is claimed and half put is the same when another has made it again."""
+    target = make_target(f"{place}/{which}")
+    with target.start("after_put:kill:3") as process:
+        assert process.wait() == -signal.SIGKILL
+    store = store_of(target)
+    before = {name: store.get(name) for name in store.list() if name.endswith(which)}
+    with target.start() as process:
+        assert process.wait() == 0
+    assert before
+    assert all(store.get(name) == content for name, content in before.items())
+    target.assert_all_is_there_once()
+    rows = 0
+    for name in store.list("_log"):
+        if name.endswith(".done.json"):
+            told: Any = jsontext.loads(store.get(name) or b"")
+            for file, about in told["files"].items():
+                assert len(store.get(file) or b"") == about["bytes"]
+                rows += about["rows"]
+    assert rows == writer.PAGES
+
+
+def test_the_hint_may_be_lost(place: str, make_target: MakeTarget) -> None:
+    """What it says is found by a walk; so it is where it is wrong."""
+    target = make_target(place)
+    store = store_of(target)
+    for at in ("after_finish:kill:2", ""):
+        with target.start(at) as process:
+            process.wait()
+        (hint,) = (name for name in store.list("_log") if name.endswith("/latest"))
+        store.remove(hint)
+    target.assert_all_is_there_once()
+
+
+def test_a_claim_of_other_files_leaves_none_of_them(make_target: MakeTarget) -> None:
+    """A pipeline whose format was changed after a death has its pages in the new one only."""
+    before, after = make_target("file/jsonl"), make_target("file/parquet")
+    with before.start("after_put:kill:1") as process:
+        process.wait()
+    assert before.ids()
+    with after.start() as process:
+        assert process.wait() == 0
+    after.assert_all_is_there_once()
+    assert not before.ids()

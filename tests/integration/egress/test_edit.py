@@ -1,0 +1,200 @@
+"""Editing the pools in a real ZooKeeper, by the commands that people use."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kazoo.client import KazooClient
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
+from crawlstream.cli.app import run
+from crawlstream.egress.edit import PoolEditor
+from support.crawler.proxies import dead_port, small_proxy
+
+pytestmark = pytest.mark.usefixtures("node")
+
+
+class Node:
+    """The node as any other tool sees it."""
+
+    def __init__(self, client: KazooClient, path: str) -> None:
+        self._client = client
+        self._path = path
+
+    @property
+    def content(self) -> Any:
+        """The YAML, read."""
+        return yaml.safe_load(self._client.get(self._path)[0])
+
+    def write(self, text: str) -> None:
+        """Write it, over whatever is there."""
+        self._client.ensure_path(self._path)
+        self._client.set(self._path, text.encode())
+
+
+@pytest.fixture
+def node(
+    zookeeper_server: RunningServer,
+    fresh_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Node]:
+    """A node of this test's own, which the commands find and which does not exist yet."""
+    hosts = f"127.0.0.1:{zookeeper_server.port}"
+    monkeypatch.setenv("ZOOKEEPER_HOSTS", hosts)
+    monkeypatch.setenv("ZOOKEEPER_ID", fresh_name)
+    monkeypatch.setenv("CRAWLSTREAM_HOME", str(tmp_path))
+    monkeypatch.setenv("CRAWLSTREAM_ALLOW_NETWORKS", "127.0.0.0/8")
+    client = KazooClient(hosts=hosts)
+    client.start()
+    yield Node(client, f"/scrapy-cluster/crawler/{fresh_name}-proxies")
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs ``crawlstream proxies``; what it printed."""
+
+    def say(*arguments: str, status: int = 0) -> str:
+        assert run(["proxies", *arguments]) == status, capsys.readouterr().err
+        said = capsys.readouterr()
+        return said.out + said.err
+
+    return say
+
+
+def test_a_pool_is_made_changed_used_and_removed(say: Any, node: Node) -> None:
+    """What is not given stays; what is still used is not removed; passwords are not shown."""
+    shown = say(
+        "set", "de", "http://u:CANARY@gw.test:80", "socks5://10.0.0.1:1080", "--spread", "2"
+    )
+    assert "CANARY" not in shown
+    assert "http://u:•••@gw.test:80" in shown
+    say("set", "de", "http://u:CANARY2@gw.test:80", "--rest", "9", "--label", "new")
+    assert node.content["pools"]["de"] == {
+        "proxies": [
+            {"url": "http://u:CANARY2@gw.test:80", "labels": ["new"]},
+            "socks5://10.0.0.1:1080",
+        ],
+        "spread": 2,
+        "rest": 9.0,
+    }
+    assert "shop.test" in say("use", "Shop.Test.", "de")
+    say("use", "default", "de")
+    refused = say("remove", "de", status=1)
+    assert "still used by all domains without a pool of their own, domain shop.test" in refused
+    say("use", "default", "direct")
+    say("use", "shop.test", "direct")
+    say("remove", "de")
+    assert node.content["pools"] == {}
+    assert "there is no pool 'de'" in say("show", "de", status=2)
+
+
+def test_proxies_come_from_a_file_and_bad_lines_are_not_repeated(
+    say: Any, node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """URLs, price lists, comments, variables, sessions; - is standard input."""
+    file = tmp_path / "proxies.txt"
+    file.write_text("# mine\n\ngw.test:8000:u:p@ss\nhttps://${U}:${P}@gw.test:8443\n")
+    say("set", "de", "--file", str(file))
+    monkeypatch.setattr("sys.stdin", io.StringIO("http://u-{session}:p@gw.test:7777\n"))
+    say("set", "de", "--file", "-", "--sessions", "50")
+    lines = node.content["pools"]["de"]["proxies"]
+    assert lines[:2] == ["http://u:p%40ss@gw.test:8000", "https://${U}:${P}@gw.test:8443"]
+    assert lines[2] == {"url": "http://u-{session}:p@gw.test:7777", "sessions": 50}
+    assert len(json.loads(say("show", "de", "--json"))["proxies"]) == 52
+    before = node.content
+    file.write_text("http://u:p@ok.test:1\nhttp://CANARY:CANARY@h te st:1\n")
+    refused = say("set", "de", "--file", str(file), status=2)
+    assert "line 2" in refused
+    assert "CANARY" not in refused
+    assert node.content == before
+
+
+def test_what_is_disabled_stays_where_it_is(say: Any, node: Node) -> None:
+    """A pool, or single proxies by their id; an id that there is not is named."""
+    say("set", "de", "http://a.test:1", "http://b.test:2")
+    first, second = (each["id"] for each in json.loads(say("show", "de", "--json"))["proxies"])
+    assert say("disable", "de", second).count("disabled") == 2
+    say("disable", "de")
+    assert node.content["pools"]["de"] == {
+        "proxies": ["http://a.test:1", {"url": "http://b.test:2", "disabled": True}],
+        "disabled": True,
+    }
+    say("enable", "de")
+    say("remove", "de", first)
+    told = json.loads(say("show", "de", "--json"))
+    assert (told["disabled"], [each["id"] for each in told["proxies"]]) == (False, [second])
+    assert f"has no proxy {first}" in say("disable", "de", first, status=1)
+    assert "there is no pool 'fr'" in say("disable", "fr", status=1)
+
+
+def test_keys_that_are_not_ours_are_kept_and_a_broken_node_is_not_overwritten(
+    say: Any, node: Node
+) -> None:
+    """Nor is anything of it repeated."""
+    node.write("mine: 1\npools: {de: {note: x, proxies: [{url: 'http://a.test:1', note: y}]}}\n")
+    say("set", "de", "http://a.test:1", "--spread", "3")
+    assert node.content["mine"] == 1
+    assert node.content["pools"]["de"]["note"] == "x"
+    assert node.content["pools"]["de"]["proxies"] == [{"url": "http://a.test:1", "note": "y"}]
+    node.write("pools: [CANARY")
+    assert "CANARY" not in say("set", "de", "http://a.test:1", status=1)
+
+
+@pytest.fixture
+def site() -> Iterator[CrawlerSite]:
+    """A page."""
+    with serving({"/": page(text="hello")}) as site:
+        yield site
+
+
+def test_proxies_are_checked_by_the_client_that_crawls(
+    say: Any, site: CrawlerSite, tmp_path: Path
+) -> None:
+    """Each is told apart: well, dead, unauthorised, without the text; one that passes is enough."""
+    with small_proxy() as well, small_proxy(user="u", password="p") as locked:
+        dead = f"http://127.0.0.1:{dead_port()}"
+        say("set", "de", f"http://{well.url}", dead, f"socks5://u:p@{locked.url}")
+        say("set", "de", f"http://u:CANARY@{locked.url}")
+        url = ("--url", site.url("/"))
+        verdicts = json.loads(say("check", "de", *url, "--expect", "hello", "--json"))
+        assert [each["ok"] for each in verdicts] == [True, False, True, False]
+        assert [each["result"] for each in verdicts] == [
+            "200",
+            "proxy (libcurl 7)",
+            "200",
+            "password (CONNECT 407)",
+        ]
+        file = tmp_path / "proxies.txt"
+        file.write_text(f"127.0.0.1:{well.port}\n")
+        table = say("check", "--file", str(file), *url, "--expect", "bye", status=1)
+        assert "200, without the expected text" in table
+        assert "expected a pool or --file" in say("check", *url, status=2)
+        inside = say("check", "de", "--url", "http://169.254.169.254/", "--json", status=1)
+    assert {each["result"] for each in json.loads(inside)} == {"address_refused"}
+    assert len(site.visits) == 3
+
+
+def test_edits_that_meet_are_both_there(node: Node) -> None:
+    """Compare-and-set: the loser of a race reads and tries again."""
+    settings = load_settings()
+
+    async def meet() -> None:
+        editors = [PoolEditor(settings.zookeeper_hosts, settings.proxies_path) for _ in range(8)]
+        await asyncio.gather(
+            *(editor.set_pool(f"p{n}", policy={"spread": 2}) for n, editor in enumerate(editors))
+        )
+
+    asyncio.run(meet())
+    assert set(node.content["pools"]) == {f"p{n}" for n in range(8)}

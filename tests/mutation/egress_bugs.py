@@ -1,0 +1,55 @@
+"""Bugs on purpose in the ways through proxies; ``test_planted.py`` plants them."""
+
+from __future__ import annotations
+
+from mutation.bug import Bug
+
+_WAYS = "integration/egress/test_proxies.py::"
+_FAULTS = "integration/egress/test_faults.py::"
+
+EGRESS_BUGS = {
+    "a page of a pool that there is not leaves directly": Bug(
+        module="crawling.egress.routes",
+        right="        if pool is None or pool.disabled:\n",
+        wrong="        if pool is None:\n            return None\n        if pool.disabled:\n",
+        test=_FAULTS + "never_leaves_past_it",
+    ),
+    "a new worker takes no pools for granted": Bug(
+        module="crawling.egress.routes",
+        right="                await self.known.look()\n",
+        wrong="                pass\n",
+        test=_FAULTS + "asked_for_first",
+    ),
+    "the environment lets pages past their pool": Bug(
+        module="crawling.client.proxied",
+        right='    curl.setopt(pycurl.NOPROXY, "")\n',
+        wrong="",
+        test=_WAYS + "environment",
+    ),
+    "a proxy may be asked for itself": Bug(
+        module="crawling.egress.routes",
+        right="if (host, port) in self._places:",
+        wrong="if False:",
+        test=_WAYS + "target_inside",
+        red_by=("PathFailed",),  # it was asked
+    ),
+    "the head of a tunnel is taken for the site's": Bug(
+        module="crawling.client.proxied",
+        right="        if self.is_paid:\n            return super().on_head(line)\n",
+        wrong="        return super().on_head(line)\n",
+        test=_WAYS + "told_the_name",
+    ),
+    "a proxy's failure is the page's": Bug(
+        module="crawling.client.http_client",
+        right="if trouble.blame.is_proxys:",
+        wrong="if False:",
+        test=_FAULTS + "surely_its_own",
+        red_by=("PathFailed",),  # the page has lost an attempt
+    ),
+    "all sessions share their connections": Bug(
+        module="crawling.client.line",
+        right="key = route.proxy, route.credentials, route.pool.plain, route.pool.dns",
+        wrong="key = route.proxy.host, route.pool.plain",
+        test=_WAYS + "sessions",
+    ),
+}

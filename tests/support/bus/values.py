@@ -1,0 +1,32 @@
+"""The values of a topic, as a client of Kafka's has them."""
+
+from __future__ import annotations
+
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
+
+
+def values_of(hosts: str, topic: str, *, isolation_level: str = "read_uncommitted") -> list[bytes]:
+    """Every value so far, in the order of each partition; none of a topic that is not there."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=hosts, isolation_level=isolation_level, enable_auto_commit=False
+    )
+    try:
+        numbers = consumer.partitions_for_topic(topic) or ()
+        partitions = [TopicPartition(topic, number) for number in numbers]
+        if not partitions:
+            return []
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends, values = consumer.end_offsets(partitions), []
+        while any(consumer.position(one) < ends[one] for one in partitions):
+            polled = consumer.poll(timeout_ms=200)
+            values += [record.value for records in polled.values() for record in records]
+        return values
+    finally:
+        consumer.close()
+
+
+def committed(hosts: str, topic: str) -> list[bytes]:
+    """The same, without what was written in a transaction that is open, or was aborted."""
+    return values_of(hosts, topic, isolation_level="read_committed")

@@ -1,0 +1,46 @@
+"""The fetch lane's client with proxies: real sockets, and pools in a real Redis; no frontier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis.asyncio import Redis
+
+from crawling.egress.patience import Patience
+from crawling.egress.routes import Routes
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys
+from support.crawler.proxies import pools
+from support.crawler.visitor import Visitor, visiting
+
+
+class Bench:
+    """A client that goes by the pools in a real Redis."""
+
+    def __init__(self, redis: Redis) -> None:
+        self.pools = Frontier(redis, FrontierKeys()).pools
+        self.environment: dict[str, str] = {}
+        patience = Patience(redis, FrontierKeys(), most_s=3600, now=lambda: self.now)
+        self.routes = Routes(self.pools, patience, group="", environment=self.environment)
+        self.now = time.time()
+        self._versions = 0
+
+    async def set(self, text: str) -> None:
+        """Let these pools rule, and the client know of them."""
+        self._versions += 1
+        assert await self.pools.copy(pools(text, self._versions))
+        await self.routes.known.look()
+
+    async def of(self, *urls: str, policy: str = "") -> None:
+        """One pool, ``de``, of these proxies."""
+        lines = ", ".join(f'"{url}"' for url in urls)
+        await self.set(f"pools: {{de: {{proxies: [{lines}], {policy}}}}}")
+
+    @contextmanager
+    def visiting(self, **settings: Any) -> Iterator[Visitor]:
+        """A client for the length of the block."""
+        with visiting(routes=self.routes, **settings) as visitor:
+            yield visitor

@@ -1,0 +1,182 @@
+"""Where the contract of sinks is tried: each kind of sink, and how its pages are read back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import psycopg
+from redis import Redis
+
+from crawlstream.boot.settings import load_settings
+from crawlstream.store.store import Store
+from crawlstream.wire.delivered import decode
+from pipeline_service.config import FilesSink
+from pipeline_service.files_sink import base_url
+from pipeline_service.sinks.door import Standing
+from pipeline_service.sinks.make import open_kept
+from pipeline_service.sinks.settings import KafkaSink, PluginSink, SqlSink
+from support.bus.values import committed
+from support.pipelines import writer
+from support.pipelines.reading import pages_in
+from support.pipelines.results import page_id
+
+OF_FILES = ("before_claim", "after_claim", "after_put", "after_finish")
+OF_ROWS = ("before_write", "in_write", "after_write")
+EXPECTED = Counter(page_id(n) for n in range(writer.PAGES))
+ACCOUNT = {
+    "read": writer.PAGES + 8,
+    "delivered": writer.PAGES,
+    "repeats": 5,
+    "lost": 0,
+    "filtered": {"where.status": 1},
+    "undelivered": {"unreadable": 2},
+}
+_TIMEOUT_S = 300
+
+
+class Writing:
+    """A writer process: forked of one that has imported all, so that it costs little to begin."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["support.pipelines.writer", "psycopg"])
+        self._process = context.Process(target=writer.run, args=[dict(env)], daemon=True)
+        self._process.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+
+    def wait(self) -> int:
+        """Its exit code, negative for a signal."""
+        self._process.join(_TIMEOUT_S)
+        assert self._process.exitcode is not None
+        return self._process.exitcode
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it has stopped at its failpoint."""
+        return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        psutil.Process(self._process.pid).resume()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A sink, as the file of the pipelines describes it."""
+
+    sink: str
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """Where a writer may die."""
+        return OF_FILES if self.is_files else OF_ROWS
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it writes files."""
+        return isinstance(writer.pipeline(self.sink).sink, FilesSink)
+
+    @property
+    def spool(self) -> Path:
+        """Where files are written first."""
+        return self.home / "spool"
+
+    def start(self, failpoint: str = "") -> Writing:
+        """A writer, which dies at a failpoint."""
+        env = {**self.env, "SINK": self.sink, "SPOOL": str(self.spool), "FAILPOINT": failpoint}
+        return Writing(env)
+
+    def beside(self) -> Target:
+        """The same place with room for another edition: of tables, another one."""
+        if self.is_files:
+            return self
+        if isinstance(writer.pipeline(self.sink).sink, SqlSink):
+            return replace(self, sink=f'{self.sink}, table = "again"')
+        return replace(self, sink=self.sink.replace(".out", ".again"))
+
+    def bodies(self, more: str = "") -> Sequence[tuple[str, bytes]]:
+        """Id and body of each page, as a reader has them."""
+        asked = writer.pipeline(self.sink, more)
+        if isinstance(asked.sink, FilesSink):
+            found = pages_in(Store.at(base_url(asked)), asked.sink.format)
+            return [(page.id, page.body) for page in found]
+        if isinstance(asked.sink, KafkaSink):
+            hosts, topic = self.env["KAFKA_HOSTS"], asked.sink.topic
+            return [(page.id, page.body) for page in map(decode, committed(hosts, topic))]
+        if isinstance(asked.sink, PluginSink):
+            url, begin = asked.sink.options["url"], f"{asked.name}:{asked.edition}:page:"
+            return [(page.id, page.body) for page in map(decode, values_at(url, begin))]
+        return [(row["id"], row.get("body") or b"") for row in self.rows()]
+
+    @property
+    def url(self) -> str:
+        """Of a database."""
+        sink = writer.pipeline(self.sink).sink
+        assert isinstance(sink, SqlSink)
+        return sink.url
+
+    def rows(self) -> Sequence[dict[str, Any]]:
+        """The rows of a table."""
+        sink = writer.pipeline(self.sink).sink
+        assert isinstance(sink, SqlSink)
+        return select(sink.url, f"select * from {sink.table}")  # noqa: S608  ours
+
+    def ids(self, more: str = "") -> Counter[str]:
+        """How often each page is there."""
+        return Counter(name for name, _ in self.bodies(more))
+
+    def standing(self, more: str = "") -> Standing:
+        """How far it has come."""
+        kept = open_kept(load_settings(), writer.pipeline(self.sink, more))
+        try:
+            return kept.standings(writer.TOPIC, [0])[0]
+        finally:
+            kept.close()
+
+    def assert_all_is_there_once(self) -> None:
+        """Every page is there once, no other is, and the account closes."""
+        assert self.ids() == EXPECTED
+        standing = self.standing()
+        assert standing.position == len(writer.values())
+        assert standing.account.total.as_record() == ACCOUNT
+        assert standing.account.total.is_closed
+
+
+def values_at(url: str, begin: str) -> list[bytes]:
+    """The values of a Redis whose keys begin so."""
+    with Redis.from_url(url) as client:
+        return [client.get(key) for key in client.scan_iter(match=f"{begin}*")]
+
+
+def select(url: str, statement: str) -> list[dict[str, Any]]:
+    """What a database answers, by column."""
+    if url.startswith("sqlite:///"):
+        file = sqlite3.connect(url.removeprefix("sqlite:///"))
+        try:
+            cursor = file.execute(statement)
+            names = [each[0] for each in cursor.description or ()]
+            found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            file.commit()
+            return found
+        finally:
+            file.close()
+    with psycopg.connect(url) as connection:
+        answer = connection.execute(statement)
+        names = [each.name for each in answer.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in (answer.fetchall() if names else ())]

@@ -1,0 +1,116 @@
+"""Who is out and who rests: by what came of the requests, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawling.egress.book import FAILURES, Book
+from support.crawler.holds import Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Seconds that the test moves."""
+    return Clock()
+
+
+@pytest.fixture
+def book(clock: Clock) -> Book:
+    """A book that knows nothing."""
+    return Book(clock)
+
+
+def test_failures_in_a_row_put_a_proxy_out_and_a_success_in_between_does_not(
+    book: Book, clock: Clock
+) -> None:
+    """For 30 s, less by chance; then one request at a time until it is well."""
+    for _ in range(FAILURES - 1):
+        book.failed("p")
+    book.came_through("p", "a")
+    for _ in range(FAILURES - 1):
+        book.failed("p")
+    assert book.is_fit("p", "a")
+    book.failed("p")
+    assert not book.is_fit("p", "a")
+    assert 15 <= book.out_until("p") - clock.now <= 30
+    clock.now += 30
+    assert book.is_fit("p", "a")
+    book.busy["p"] += 1
+    assert not book.is_fit("p", "b")
+    book.came_through("p", "a")
+    assert book.is_fit("p", "b")
+
+
+def test_a_proxy_that_fails_its_trial_is_out_for_twice_as_long_up_to_an_hour(
+    book: Book, clock: Clock
+) -> None:
+    """One failure is enough there; a wrong password is at once."""
+    spans: list[float] = []
+    for _ in range(12):
+        book.failed("p", at_once=not spans)
+        spans.append(book.out_until("p") - clock.now)
+        clock.now = book.out_until("p")
+    for number, span in enumerate(spans):
+        assert min(30 * 2**number, 3600) / 2 <= span <= min(30 * 2**number, 3600)
+    book.came_through("p", "a")
+    book.failed("p", at_once=True)
+    assert book.out_until("p") - clock.now <= 30
+
+
+def test_a_proxy_rests_for_a_site_and_for_no_other(book: Book, clock: Clock) -> None:
+    """Longer each time that it finds no way there, up to what its pool says."""
+    book.rest("p", "a", 300)
+    assert (book.is_fit("p", "a"), book.is_fit("p", "b"), book.rests("p", "a")) == (
+        False,
+        True,
+        True,
+    )
+    clock.now += 300
+    assert book.is_fit("p", "a")
+    spans: list[float] = []
+    for _ in range(5):
+        book.found_no_way("q", "a", most_rest_s=300)
+        spans.append(book.fit_at("q", "a") - clock.now)
+    assert spans == [60, 120, 240, 300, 300]
+    book.came_through("q", "a")
+    assert book.is_fit("q", "a")
+    book.found_no_way("q", "a", most_rest_s=0)
+    assert book.is_fit("q", "a")
+
+
+def test_a_proxy_that_comes_through_nowhere_is_out(book: Book) -> None:
+    """A mute one is told from a silent site by that; many pages of one site are one site."""
+    for number in range(20):
+        book.found_no_way("p", f"site{number % (FAILURES - 1)}", most_rest_s=0)
+    assert book.out_until("p") == 0
+    book.found_no_way("p", "another", most_rest_s=0)
+    assert book.out_until("p") > 0
+
+
+def test_a_site_is_silent_for_proxies_that_work_elsewhere_only(book: Book, clock: Clock) -> None:
+    """Three of them, or all that there are; lately; and until anybody hears of it."""
+    for proxy in ("p", "q", "r"):
+        book.found_no_way(proxy, "a", most_rest_s=0)
+    assert not book.is_silent("a", of=3)
+    for proxy in ("p", "q"):
+        book.came_through(proxy, "b")
+        book.found_no_way(proxy, "a", most_rest_s=0)
+    assert (book.is_silent("a", of=2), book.is_silent("a", of=9)) == (True, False)
+    book.came_through("r", "b")
+    clock.now += 61
+    book.found_no_way("r", "a", most_rest_s=0)
+    assert not book.is_silent("a", of=9)
+    book.came_through("r", "b")
+    book.found_no_way("r", "a", most_rest_s=0)
+    assert book.is_silent("a", of=9)
+    book.came_through("p", "a")
+    assert not book.is_silent("a", of=1)
+
+
+def test_a_proxy_that_the_table_drops_is_forgotten(book: Book) -> None:
+    """And is nobody's when it comes back."""
+    for proxy in ("p", "q"):
+        book.failed(proxy, at_once=True)
+    book.keep(frozenset({"q"}))
+    assert book.is_fit("p", "a")
+    assert not book.is_fit("q", "a")

@@ -1,0 +1,140 @@
+"""What sitemaps and feeds list, and how far they are read."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from crawling.links.sitemaps import MOST_LISTED, Listed, listing_of
+
+HERE = "http://a.example/maps/sitemap.xml"
+SITEMAPS = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def pages(body: bytes, url: str = HERE) -> list[Listed]:
+    """The pages that a file lists, all of it read."""
+    found = listing_of(url, body)
+    assert not found.refused
+    return found.pages
+
+
+def test_a_sitemap_lists_pages_and_an_index_sitemaps() -> None:
+    """With the times of their last change, where they are told."""
+    listed = b"<%b><loc> http://a.example/1 </loc><lastmod>2026-11-22</lastmod></%b>"
+    page = (
+        b"<urlset %b>" % SITEMAPS + listed % (b"url", b"url") + b"<url><loc>/2</loc></url></urlset>"
+    )
+    found = listing_of(HERE, page)
+    expected = [Listed("http://a.example/1", "", "2026-11-22"), Listed("http://a.example/2")]
+    assert (found.pages, found.sitemaps) == (expected, [])
+    index = b"<sitemapindex>" + listed % (b"sitemap", b"sitemap") + b"</sitemapindex>"
+    found = listing_of(HERE, gzip.compress(index))
+    assert (found.pages, found.sitemaps) == ([], expected[:1])
+
+
+def test_feeds_list_pages_with_their_titles() -> None:
+    """RSS 2 and 1, Atom; the feed's own address is none of them."""
+    item = b"<item><title>A &amp; B</title><link>http://a.example/1</link>%b</item>"
+    date = b"<pubDate>Sun, 06 Nov 1994 08:49:37 GMT</pubDate>"
+    rss = b"<rss><channel><link>http://a.example/</link>" + item % date + b"</channel></rss>"
+    assert pages(rss) == [Listed("http://a.example/1", "A & B", "1994-11-06T08:49:37+00:00")]
+    rdf = b'<rdf:RDF xmlns:rdf="r" xmlns:dc="d">' + item % b"<dc:date>2026-11</dc:date>"
+    assert pages(rdf + b"</rdf:RDF>") == [Listed("http://a.example/1", "A & B", "2026-11")]
+    atom = (
+        b'<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://a.example/"/><entry>'
+        b'<link rel="edit" href="/no"/><link href="/1"/><published>2025-01-01</published>'
+        b"<updated>2026-11-22T10:00:00Z</updated></entry></feed>"
+    )
+    assert pages(atom) == [Listed("http://a.example/1", "", "2026-11-22T10:00:00Z")]
+    guid = b"<rss><item><guid>http://a.example/g</guid></item>"
+    other = b"<item><guid isPermaLink='false'>http://a.example/x</guid></item></rss>"
+    assert pages(guid + other) == [Listed("http://a.example/g")]
+
+
+def test_robots_txt_names_sitemaps() -> None:
+    """In any case, whole or not, each once."""
+    body = b"User-agent: *\nDisallow: /\nSitemap: http://a.example/1.xml\r\n sitemap:/2.xml\n" * 2
+    found = listing_of("http://a.example/robots.txt", body)
+    assert [one.url for one in found.sitemaps] == [
+        "http://a.example/1.xml",
+        "http://a.example/2.xml",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (b"http://a.example/?a&amp;b", "http://a.example/?a&b"),
+        (b"http://a.example/?a&b=1&copy=2", "http://a.example/?a&b=1&copy=2"),
+        (b"http://a.example/?a&amp;amp;b", "http://a.example/?a&b"),
+        (b"<![CDATA[http://a.example/?a&b]]>", "http://a.example/?a&b"),
+        (b"http://a.example/&#233;", "http://a.example/é"),
+        ("http://a.example/é".encode(), "http://a.example/é"),
+    ],
+)
+def test_an_ampersand_is_what_was_meant(written: bytes, meant: str) -> None:
+    """Escaped, forgotten, twice, or in CDATA; wherever the file is cut into pieces."""
+    for spaces in (0, 65_520, 65_530, 65_534):
+        body = b"<urlset><url>" + b" " * spaces + b"<loc>" + written + b"</loc></url></urlset>"
+        assert [one.url for one in pages(body)] == [meant]
+
+
+def test_other_charsets_are_read() -> None:
+    """As the file declares them."""
+    text = '<?xml version="1.0" encoding="{}"?><urlset><url><loc>/é?a&amp;b</loc></url></urlset>'
+    for charset in ("utf-16", "iso-8859-1", "utf-8-sig"):
+        (page,) = pages(text.format(charset.removesuffix("-sig")).encode(charset))
+        assert page.url == "http://a.example/é?a&b"
+
+
+def test_what_is_about_pictures_is_no_page() -> None:
+    """Nor what stands in another place than it should."""
+    image = b"<image:image><image:loc>http://a.example/i</image:loc></image:image>"
+    body = b'<urlset xmlns:image="i"><loc>/no</loc><url>' + image + b"<loc>/1</loc></url></urlset>"
+    assert [one.url for one in pages(body)] == ["http://a.example/1"]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html><a href=/x>x</a>", b"\x89PNG\r\n", b"plain text"])
+def test_what_is_neither_lists_nothing(body: bytes) -> None:
+    """It is a page like any other."""
+    found = listing_of(HERE, body)
+    assert (found.pages, found.sitemaps) == ([], [])
+
+
+def test_there_are_no_entities() -> None:
+    """What a document type says is never expanded, nor fetched."""
+    declared = (
+        b'<!DOCTYPE u [<!ENTITY a "http://a.example/"><!ENTITY b SYSTEM "file:///etc/passwd">]>'
+    )
+    for name in (b"a", b"b"):
+        body = declared + b"<urlset><url><loc>http://a.example/&%b;</loc></url></urlset>" % name
+        assert {one.url for one in listing_of(HERE, body).pages} <= {
+            f"http://a.example/&{name.decode()};"
+        }
+
+
+def test_what_was_read_before_the_end_counts() -> None:
+    """A file that breaks off, or is no XML any more, has listed something; and says so."""
+    whole = b"<urlset>" + b"".join(b"<url><loc>/%d</loc></url>" % n for n in range(9_999))
+    packed = gzip.compress(whole + b"</urlset>")
+    found = listing_of(HERE, packed[: len(packed) // 2])
+    assert 0 < len(found.pages) < 9_999
+    assert found.refused == {"sitemap_cut": 1}
+    assert len(listing_of(HERE, whole[: len(whole) // 2]).pages) > 4_000
+
+
+def test_no_more_than_the_format_allows() -> None:
+    """What is beyond is counted."""
+    body = b"<urlset>" + b"<url><loc>/x</loc></url>" * (MOST_LISTED + 7) + b"</urlset>"
+    found = listing_of(HERE, body)
+    assert (len(found.pages), found.refused) == (MOST_LISTED, {"too_many": 7})
+    deep = listing_of(HERE, b"<urlset>" + b"<a>" * 200_000)
+    assert deep.refused == {"sitemap_cut": 1}
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "2026-13-45T99", "1" * 400, "22.11.2026"])
+def test_a_date_that_is_none_is_left_out(text: str) -> None:
+    """The page has no version then."""
+    body = f"<urlset><url><loc>/1</loc><lastmod>{text}</lastmod></url></urlset>".encode()
+    assert pages(body) == [Listed("http://a.example/1")]

@@ -1,0 +1,49 @@
+"""Rows of tables: which shapes of items can be one, and which are refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlstream.errors import ConfigError
+from pipeline_service.rows import Shape
+from pipeline_service.sinks.making import check_columns
+from pipeline_service.sinks.settings import SqlSink
+from pipeline_service.stages.spec import read_stages
+
+URL = "sqlite:///x.db"
+
+
+def shape(**fields: str) -> Shape:
+    """Of items whose schema has these fields, each of a type."""
+    stages = [{"use": "python:shop:product"}, {"use": "validate", "schema": "pydantic:shop:Item"}]
+    schema = {"properties": {name: {"type": kind} for name, kind in fields.items()}}
+    return Shape(read_stages(stages, "stage", Path()), schema)
+
+
+def test_items_go_into_a_table() -> None:
+    """Beside the key and the place on the page."""
+    made = shape(name="string", price="number")
+    check_columns(made, SqlSink(url=URL))
+    assert {"id", "n", "name", "price", "_extra"} <= {column.name for column in made.columns}
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "sentence"),
+    [
+        ({"id": "integer"}, {}, "id is the key of the table: rename the field"),
+        ({"Name": "string", "name": "string"}, {}, "no two differ in capitals only"),
+        ({"URL": "string"}, {}, "the field 'U"),
+        ({"x" * 64: "string"}, {}, "a name has 1 to 63 bytes"),
+        ({"a": "string"}, {"on_repeat": "replace"}, "would leave items behind"),
+        ({"a": "string"}, {"body": "ref"}, 'body = "ref" is for pages'),
+    ],
+)
+def test_what_cannot_be_a_table_is_refused(
+    fields: dict[str, str], options: dict[str, Any], sentence: str
+) -> None:
+    """Before anything is read."""
+    with pytest.raises(ConfigError, match=sentence):
+        check_columns(shape(**fields), SqlSink(url=URL, **options))

@@ -1,0 +1,392 @@
+"""Stages: what becomes of a page, whatever the page and whatever code of users does with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlstream.errors import ConfigError
+from crawlstream.wire.delivered import decode
+from pipeline_service.config import Pipeline, read
+from pipeline_service.rows import Row, Shape
+from pipeline_service.stages.chain import Chain, Outcome
+from pipeline_service.stages.fields import cleaned
+from pipeline_service.workers.frames import outcome_bytes, outcome_of, unpack
+from support.pipelines.results import record
+
+SHOP = b"""<!doctype html><html lang="de"><head><title> A
+ shop</title><meta name="Description" content="all of it"><meta name=robots content=noindex>
+<link rel="x CANONICAL" href="/canon"><meta property="og:title" content="Og"><meta property="fb:a"
+content="b"><script type="application/ld+json">[{"@type": "Product", "n": 1}, 2]</script>
+<script type="application/ld+json">{broken</script></head><body><h1>Lamp</h1>
+<p class="price">12.5</p><ul><li>one<li>two</ul><style>p {}</style></body></html>"""
+SCHEMA = {
+    "type": "object",
+    "required": ["name", "price"],
+    "properties": {
+        "name": {"type": "string"},
+        "price": {"type": ["number", "null"], "minimum": 10},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "maker": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+def pipeline(stages: str, folder: Path = Path(), more: str = "", which: str = "jsonl") -> Pipeline:
+    """One with these stages."""
+    sink = f'[pipeline.a.sink]\nkind = "files"\npath = "/x"\nformat = "{which}"'
+    return read(f"[pipeline.a]\n{more}\n{stages}\n{sink}", {}, folder)["a"]
+
+
+def stage(text: str) -> str:
+    """A stage of these keys."""
+    return f"[[pipeline.a.stage]]\n{text}\n"
+
+
+def use(*names: str) -> str:
+    """Stages without options."""
+    return "".join(stage(f'use = "{name}"') for name in names)
+
+
+def run(described: Pipeline, body: bytes = SHOP, **changes: Any) -> Outcome:
+    """What becomes of a page, by the way that workers' answers take."""
+    value = record(1, body=body, **changes)
+    return outcome_of(unpack(outcome_bytes(Chain(described.plan).run(decode(value)))))
+
+
+def rows(described: Pipeline, body: bytes = SHOP, **changes: Any) -> list[dict[str, Any]]:
+    """The rows of a page as JSON; its Parquet columns say the same of its fields."""
+    value = record(1, body=body, **changes)
+    chain = Chain(described.plan)
+    outcome = outcome_of(unpack(outcome_bytes(chain.run(decode(value)))))
+    assert outcome.rows is not None, outcome
+    shape = Shape(described.stage, chain.schema)
+    made = [
+        Row(decode(value), value, each.fields, each.number, each.errors) for each in outcome.rows
+    ]
+    for row in made:
+        for column in shape.columns:
+            column.take(row)
+    return [orjson.loads(shape.record(row)) for row in made]
+
+
+def test_metadata_is_added_to_the_page() -> None:
+    """The whole record is there, and beside it what the page says of itself."""
+    (row,) = rows(pipeline(use("page")))
+    plain = orjson.loads(record(1, body=SHOP))
+    assert {name: row[name] for name in plain} == plain
+    assert {name: row[name] for name in row if name not in plain} == {
+        "title": "A shop",
+        "description": "all of it",
+        "canonical": "http://127.0.0.7:8080/canon",
+        "lang": "de",
+        "robots": "noindex",
+        "opengraph": {"title": "Og"},
+        "jsonld": [{"@type": "Product", "n": 1}, 2],
+    }
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(["utf-8", "utf-16", "binary", "nonsense", None]))
+def test_no_page_is_too_strange_for_the_stages(body: bytes, encoding: str | None) -> None:
+    """Whatever bytes a site sends, each stage makes something of them, the same again."""
+    described = pipeline(
+        stage('use = "page"') + stage('use = "signature"\nsimhash = true') + use("clean")
+    )
+    assert run(described, body, encoding=encoding) is not None
+    first, second = (rows(described, body, encoding=encoding) for _ in range(2))
+    assert first == second
+    assert len(first) == 1
+
+
+def test_the_main_text_is_without_the_menu() -> None:
+    """By trafilatura."""
+    text = " ".join(["The lamp gives light to the whole room, and it is made of brass."] * 5)
+    body = f"<html><body><nav>Home Imprint</nav><article><p>{text}</p></article></body></html>"
+    (row,) = rows(pipeline(use("text")), body.encode())
+    assert "made of brass" in row["text"]
+    assert "Imprint" not in row["text"]
+
+
+def test_signatures_tell_what_pages_say() -> None:
+    """Scripts and markup are no matter; digits need not be; a changed word is, a little."""
+    words = [f"word{n % 700}" for n in range(1_000)]
+
+    def signed(text: str, more: str = "") -> dict[str, Any]:
+        described = pipeline(stage(f'use = "signature"\nsimhash = true\n{more}'))
+        return rows(described, f"<html><body>{text}</body></html>".encode())[0]
+
+    one, same = signed(" ".join(words)), signed("<script>x</script><b>" + "\n".join(words))
+    assert one["signature"] == same["signature"]
+    assert one["simhash"] == same["simhash"]
+    near = signed(" ".join([*words[:-1], "other"]))
+    assert near["signature"] != one["signature"]
+    assert (near["simhash"] ^ one["simhash"]).bit_count() < 10
+    mask = "mask_digits = true"
+    assert signed("5 minutes ago", mask)["signature"] == signed("17 minutes ago", mask)["signature"]
+    assert signed("")["signature"] is None
+
+
+def test_a_function_makes_items() -> None:
+    """Each with its page's id and place, and its number; no item, and the page is filtered."""
+    (row,) = rows(pipeline(use("python:support.pipelines.shop:product")))
+    plain = orjson.loads(record(1))
+    place = {name: plain[name] for name in ("id", "appid", "crawlid", "spiderid", "run", "url")}
+    item = {"name": "Lamp", "price": 12.5, "seen": "2026-11-01"}
+    assert row == {**place, "n": 0, "timestamp": plain["timestamp"], **item}
+    assert run(pipeline(use("python:support.pipelines.shop:product")), b"<p>").filtered == "product"
+
+
+def test_stages_see_what_stages_before_have_made() -> None:
+    """Items of items are numbered anew, in their order."""
+    shop = "python:support.pipelines.shop"
+    made = rows(pipeline(use("page", f"{shop}:several", f"{shop}:doubled")))
+    assert [(row["n"], row["name"], row["copy"]) for row in made] == [
+        (0, "one", 0),
+        (1, "one", 1),
+        (2, "two", 0),
+        (3, "two", 1),
+    ]
+    assert {row["title"] for row in made} == {"A shop"}
+
+
+def test_pages_are_filtered_by_stages() -> None:
+    """By what the pipeline's own ``where`` asks, or by a function; pages stay what they are."""
+    wanted = pipeline(stage('use = "where"\npython = "support.pipelines.shop:is_shop"'))
+    assert run(wanted).rows is None
+    assert run(wanted, b"other").filtered == "where.python"
+    assert not wanted.changes_rows
+    assert run(pipeline(stage('use = "where"\nstatus = ["404"]'))).filtered == "where.status"
+
+
+def test_fields_are_kept_dropped_and_renamed() -> None:
+    """The page's own columns likewise; the id stays."""
+    described = pipeline(
+        use("page")
+        + stage('use = "fields"\nkeep = ["url", "title", "lang", "body"]\ndrop = ["body"]')
+        + stage('use = "fields"\nrename = {title = "headline", url = "address"}')
+    )
+    (row,) = rows(described)
+    assert row == {
+        "id": orjson.loads(record(1))["id"],
+        "address": "http://127.0.0.7:8080/a?b=c",
+        "headline": "A shop",
+        "lang": "de",
+    }
+    names = [column.name for column in Shape(described.stage, None).columns]
+    assert sorted(names) == ["address", "headline", "id", "lang"]
+
+
+@given(st.text())
+def test_clean_text_is_clean(text: str) -> None:
+    """To clean it again changes nothing, and no control character is left but line breaks."""
+    once = cleaned(text)
+    assert cleaned(once) == once
+    assert not any(ord(each) < 32 and each != "\n" for each in once)
+    assert cleaned({"a": ["x\u00a0 y\u200b", "a\r\n\n\n\nb", 1]}) == {"a": ["x y", "a\n\nb", 1]}
+
+
+def described_schema(folder: Path, handling: str, schema: object = SCHEMA) -> Pipeline:
+    """One whose items have a schema."""
+    (folder / "s.json").write_bytes(orjson.dumps(schema))
+    return pipeline(
+        use("python:support.pipelines.shop:product")
+        + stage(f'use = "validate"\nschema = "s.json"\non_invalid = "{handling}"'),
+        folder,
+    )
+
+
+def test_invalid_items_are_marked_dropped_or_undelivered(tmp_path: Path) -> None:
+    """As the stage says; and they are counted in any case, by field and rule."""
+    cheap = b"<h1>Lamp</h1><p class=price>1</p>"
+    (row,) = rows(described_schema(tmp_path, "mark"), cheap)
+    assert row["price"] == 1
+    assert row["_errors"] == ["price: 1.0 is less than the minimum of 10"]
+    dropped = run(described_schema(tmp_path, "drop"), cheap)
+    assert dropped.filtered == "validate"
+    refused = run(described_schema(tmp_path, "undelivered"), cheap)
+    assert (refused.reason, refused.stage) == ("invalid", "validate")
+    assert refused.errors == ["price: 1.0 is less than the minimum of 10"]
+    for outcome in (dropped, refused):
+        assert outcome.quality is not None
+        assert outcome.quality.as_record() == {
+            "items": 1,
+            "fields": {
+                "maker": [0, 0, {}],
+                "maker.city": [0, 0, {}],
+                "name": [1, 1, {}],
+                "price": [1, 0, {"minimum": 1}],
+                "tags": [0, 0, {}],
+            },
+        }
+    (valid,) = rows(described_schema(tmp_path, "undelivered"))
+    assert "_errors" not in valid
+
+
+def test_a_model_of_pydantic_validates_as_well() -> None:
+    """What it makes of a value is what is stored."""
+    described = pipeline(
+        use("python:support.pipelines.shop:product")
+        + stage('use = "validate"\nschema = "pydantic:support.pipelines.shop:Product"')
+    )
+    (row,) = rows(described)
+    assert (row["name"], row["price"], row["tags"]) == ("Lamp", 12.5, None)
+    outcome = run(described, b"<h1>Lamp</h1>")
+    assert outcome.rows is not None
+    assert outcome.rows[0].errors == ["price: Input should be a valid number"]
+    kinds = {
+        c.name: str(c.kind) for c in Shape(described.stage, Chain(described.plan).schema).columns
+    }
+    assert kinds["price"] == "64-bit floating point"
+    assert kinds["tags"] == "list of texts"
+
+
+def test_what_fits_no_column_is_kept_beside_them(tmp_path: Path) -> None:
+    """A value of another type than the schema's, and a field that it does not have."""
+    described = described_schema(tmp_path, "mark", {"properties": {"price": {"type": "string"}}})
+    value = record(1, body=SHOP)
+    (made,) = run(described).rows or ()
+    shape = Shape(described.stage, Chain(described.plan).schema)
+    row = Row(decode(value), value, made.fields, made.number, made.errors)
+    taken = {column.name: column.take(row) for column in shape.columns}
+    assert taken["price"] is None
+    assert orjson.loads(str(taken["_extra"])) == {
+        "name": "Lamp",
+        "price": 12.5,
+        "seen": "2026-11-01",
+    }
+    assert taken["_errors"] == ["price: 12.5 is not of type 'string'"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "sentence"),
+    [
+        (b"raise", "stage_failed", "by_body: ValueError: on purpose ("),
+        (b"quit", "stage_failed", "by_body: SystemExit ("),
+        (b"large", "too_large", "the rows have"),
+    ],
+)
+def test_what_fails_is_undelivered(body: bytes, reason: str, sentence: str) -> None:
+    """With the place in the user's own code."""
+    outcome = run(pipeline(use("python:support.pipelines.shop:by_body")), body)
+    assert outcome.reason == reason
+    assert outcome.errors[0].startswith(sentence), outcome.errors
+    if reason == "stage_failed":
+        assert "shop.py:" in outcome.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        ("'text'", "it returned str: expected a mapping"),
+        ("[1]", "it returned int: expected a mapping"),
+        ("{'id': 1}", "'id' belongs to each row"),
+        ("{'x': {'y': object()}}", "'x.y' is of the type object, which JSON cannot say"),
+        ("{'x': 1 << 70}", "'x' is an integer beyond 64 bits"),
+        ("({} for _ in range(20_000))", "more than 10000 items of one page"),
+    ],
+)
+def test_what_is_no_item_is_undelivered(
+    returned: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a sentence; nothing that cannot be stored gets as far as a sink."""
+    name = f"code{abs(hash(returned))}"
+    (tmp_path / f"{name}.py").write_text(f"def call(page):\n    return {returned}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outcome = run(pipeline(use(f"python:{name}:call")))
+    assert outcome.reason in ("stage_failed", "too_large")
+    assert sentence in outcome.errors[0]
+
+
+def test_values_become_those_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN is null, and half a character is one that can be encoded."""
+    (tmp_path / "odd.py").write_text(
+        "import decimal\ndef call(page):\n    return {'a': float('nan'), 'b': '\\ud800x',"
+        " 'c': {2, 1}, 'd': decimal.Decimal('1.5'), 3: (True, None)}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (row,) = rows(pipeline(use("python:odd:call")))
+    found = {name: row[name] for name in "abcd3"}
+    assert found == {"a": None, "b": "\ufffdx", "c": [1, 2], "d": 1.5, "3": [True, None]}
+
+
+@pytest.mark.parametrize(
+    ("stages", "sentence"),
+    [
+        (use("nonsense"), r"stage\[1\].use: expected one of where, page, text"),
+        (use("python:x"), r"stage\[1\].use: expected one of"),
+        (stage('use = "page"\nx = 1'), r"stage\[1\]: unknown key 'x'; it takes none"),
+        (stage('use = "text"\nformat = "pdf"'), 'format: expected "txt" or "markdown"'),
+        (stage('use = "signature"\nsimhash = 1'), "simhash: expected true or false"),
+        (stage('use = "fields"'), "expected keep, drop or rename"),
+        (stage('use = "fields"\nkeep = "x"'), "keep: expected a list of names"),
+        (stage('use = "fields"\nrename = {a = "id"}'), "'id' belongs to each row"),
+        (stage('use = "fields"\nrename = {a = "c", b = "c"}'), "a different name for each"),
+        (stage('use = "where"'), "expected what a page must be"),
+        (stage('use = "where"\ncolour = ["red"]'), "unknown key 'colour'"),
+        (stage('use = "where"\npython = "x"'), 'python: expected "MODULE:FUNCTION"'),
+        (stage('use = "validate"'), "schema: expected the path of a JSON Schema"),
+        (stage('use = "validate"\nschema = "none.json"'), "none.json cannot be read"),
+        (stage('use = "validate"\nschema = "pydantic:x"'), 'expected "pydantic:MODULE:CLASS"'),
+        (
+            stage('use = "validate"\nschema = "x"\non_invalid = "keep"'),
+            "on_invalid: expected one of mark, drop, undelivered",
+        ),
+    ],
+)
+def test_a_stage_that_cannot_be_meant_is_refused(stages: str, sentence: str) -> None:
+    """When the file is read, by its number and key."""
+    with pytest.raises(ConfigError, match=sentence):
+        pipeline(stages)
+
+
+@pytest.mark.parametrize(
+    ("stages", "sentence"),
+    [
+        ("python:nowhere:f", "stage f: nowhere:f cannot be imported: ModuleNotFoundError"),
+        ("python:support.pipelines.shop:none", "the module support.pipelines.shop has no none"),
+        ("python:support.pipelines.shop:asynchronous", "expected a function that is not async"),
+        ("pydantic:support.pipelines.shop:product", "a class that inherits pydantic.BaseModel"),
+    ],
+)
+def test_a_stage_that_cannot_be_loaded_is_refused(stages: str, sentence: str) -> None:
+    """Before a record is read."""
+    text = use(stages)
+    if stages.startswith("pydantic"):
+        text = stage(f'use = "validate"\nschema = "{stages}"')
+    with pytest.raises(ConfigError, match=sentence):
+        Chain(pipeline(text).plan)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ({"type": "nothing"}, r"the JSON Schema is none: \$.type"),
+        ({"properties": {"id": {}}}, "its schema has 'id', which belongs to each row"),
+    ],
+)
+def test_a_schema_that_cannot_be_meant_is_refused(
+    schema: object, sentence: str, tmp_path: Path
+) -> None:
+    """Before a record is read."""
+    with pytest.raises(ConfigError, match=sentence):
+        Chain(described_schema(tmp_path, "mark", schema).plan)
+
+
+def test_an_archive_takes_pages_only() -> None:
+    """A WARC file of something else would not be one."""
+    with pytest.raises(ConfigError, match="WARC files hold pages as they were, and the stage page"):
+        pipeline(use("page"), which="warc.gz")
+    assert pipeline(stage('use = "where"\nappid = ["a"]'), which="warc.gz").worker_count == 0
+
+
+def test_what_needs_a_process_of_its_own_has_one() -> None:
+    """Unless the file says how many; what only looks at a record has none."""
+    assert pipeline(stage('use = "where"\nstatus = ["200"]')).worker_count == 0
+    assert pipeline(use("page")).worker_count == 1
+    assert pipeline(use("page"), more="workers = 0").worker_count == 0

@@ -1,0 +1,110 @@
+"""What a compacted topic holds: the latest committed value of each key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from crawlstream.bus.connect import Kafka, open_client
+from crawlstream.bus.unpack import read_quickly
+from crawlstream.errors import KafkaUnavailable
+
+PATIENCE_S = 20.0
+"""For transactions of others that are open; longer than they may be."""
+_POLL_MS = 200
+_CLOSE_MS = 1_000
+_CLIENT_ID = "crawlstream-table"
+
+
+class Table:
+    """The keys of a topic that begin alike. What was read once is not read again; calls block."""
+
+    def __init__(self, kafka: Kafka, topic: str, prefix: bytes) -> None:
+        self._kafka = kafka
+        self._topic = topic
+        self._prefix = prefix
+        self._values: dict[bytes, bytes] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._readers: tuple[Any, Any] | None = None
+        """One that reads what is committed, and one that knows how far the topic goes."""
+
+    def read(self) -> Mapping[bytes, bytes]:
+        """All that was committed before the call; open transactions are waited for.
+
+        KafkaUnavailable.
+        """
+        try:
+            if self._readers is None:
+                self._readers = (
+                    self._consumer("read_committed"),
+                    self._consumer("read_uncommitted"),
+                )
+            committed, uncommitted = self._readers
+            self._read_up_to(committed, self._ends(uncommitted))
+        except KafkaError as error:
+            self.close()
+            raise KafkaUnavailable(f"cannot read topic {self._topic}: {error}") from error
+        except KafkaUnavailable:
+            self.close()
+            raise
+        return self._values
+
+    def close(self) -> None:
+        """Let go of Kafka; what was read is kept."""
+        readers, self._readers = self._readers, None
+        for each in readers or ():
+            each.close(autocommit=False, timeout_ms=_CLOSE_MS)
+
+    def _ends(self, consumer: Any) -> Mapping[TopicPartition, int]:
+        numbers = consumer.partitions_for_topic(self._topic)
+        if not numbers:
+            raise KafkaUnavailable(f"topic {self._topic} does not exist")
+        keys = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        ends: Mapping[TopicPartition, int] = consumer.end_offsets(keys)
+        return ends
+
+    def _read_up_to(self, consumer: Any, ends: Mapping[TopicPartition, int]) -> None:
+        is_another = any(self._positions.get(key, 0) > end for key, end in ends.items())
+        if is_another:
+            # It is shorter than before: somebody has deleted the topic, and made it anew.
+            self._values.clear()
+            self._positions.clear()
+        if is_another or consumer.assignment() != set(ends):
+            consumer.assign(list(ends))
+            consumer.seek_to_beginning(*ends)
+            for key in ends.keys() & self._positions.keys():
+                consumer.seek(key, self._positions[key])
+        deadline = time.monotonic() + PATIENCE_S
+        while any((consumer.position(key) or 0) < end for key, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable(f"an open transaction hides the end of topic {self._topic}")
+            for records in consumer.poll(timeout_ms=_POLL_MS).values():
+                for record in records:
+                    self._note(record.key or b"", record.value)
+        self._positions = {key: consumer.position(key) or 0 for key in ends}
+
+    def _note(self, key: bytes, value: bytes | None) -> None:
+        if not key.startswith(self._prefix):
+            return
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
+
+    def _consumer(self, isolation: str) -> Any:
+        consumer, _ = open_client(
+            KafkaConsumer,
+            **self._kafka.named(_CLIENT_ID).options(),
+            group_id=None,
+            isolation_level=isolation,
+            auto_offset_reset="earliest",
+            allow_auto_create_topics=False,
+            metrics_enabled=False,
+        )
+        read_quickly(consumer)
+        return consumer

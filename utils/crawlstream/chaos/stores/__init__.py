@@ -1,0 +1,1 @@
+"""Servers that pipelines write to, to be killed and frozen."""

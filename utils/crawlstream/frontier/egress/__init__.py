@@ -1,0 +1,1 @@
+"""What the cluster knows of its proxies: the pools in force (``pools``)."""

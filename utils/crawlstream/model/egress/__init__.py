@@ -1,0 +1,1 @@
+"""The ways by which pages leave: proxies and their pools (``pools``)."""

@@ -1,0 +1,132 @@
+"""What a sink of one's own is made of: a store of rows that keeps notes in the same transaction.
+
+A pipeline gives it rows, and notes of how far it has come; everything else (reading, repeats, the
+account, second chances) is the pipeline's. A package names what makes the store as an entry point
+of the group ``crawlstream.sinks``, by the `kind` that the file of the pipelines gives:
+``docs/sinks.md`` shows one, and :mod:`crawlstream.plugins.contract` tries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from crawlstream.errors import ConfigError, CrawlstreamError, Unavailable
+
+__all__ = [
+    "Change",
+    "ConfigError",
+    "Row",
+    "RowStore",
+    "RowsRefused",
+    "SinkSpec",
+    "SinkUnavailable",
+]
+
+Notes = Mapping[str, str | None]
+"""Texts by name; None: the note is to be removed."""
+Settle = Callable[[Collection[str]], Notes]
+"""Keys that the store had already -> the notes to be written with the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A page, or an item that was made of one."""
+
+    key: str
+    """No two rows of a pipeline have the same: a page's id, or ``id:n`` of its n-th item."""
+    offset: int
+    """Of its record in the source."""
+    fields: Mapping[str, object]
+    """By column: text, int, float, bool, bytes, aware datetime, list, mapping or None."""
+    value: bytes = b""
+    """The row as UTF-8 JSON, for a store without columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is written at once, or not at all."""
+
+    name: str
+    """The note that says whose turn it is."""
+    expected: str | None
+    """Its text; None: there is no such note yet. Another text: nothing is to be written."""
+    rows: Sequence[Row]
+    """In the order of the source; no two have one key."""
+    settle: Settle
+    """Called once the rows are known to fit; what it answers is written with them. If it raises,
+    nothing is to be left of the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSpec:
+    """What a store is made of."""
+
+    pipeline: str
+    edition: int
+    """Another edition begins anew: its rows and notes are its own."""
+    options: Mapping[str, Any]
+    """Of its table in the file of the pipelines, without ``kind``; variables are filled in."""
+    columns: Mapping[str, str]
+    """Of the fields of its rows: what each holds, in words."""
+
+
+class SinkUnavailable(Unavailable):
+    """The store does not do what it is asked for now; the pipeline waits and tries again."""
+
+
+class RowsRefused(CrawlstreamError):
+    """The store will never take some of the rows; none was written.
+
+    ``keys`` are those of the rows, empty where the store does not know which: they are found by
+    trial then. The message says why.
+    """
+
+    def __init__(self, message: str, keys: Collection[str] = ()) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+class RowStore(Protocol):
+    """Where the rows of one edition of a pipeline are; calls block, one at a time.
+
+    A process has one of them to write, and another one to look.
+    """
+
+    knows_keys: bool
+    """Whether it tells of keys that it has already; if not, the pipeline remembers the last."""
+
+    def open(self) -> None:
+        """Have all that is needed, tables included; called again after an error.
+
+        SinkUnavailable, or ConfigError for what only an operator can mend.
+        """
+
+    def prove(self) -> None:
+        """Show that ``open`` would do, and leave nothing behind; errors as there."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+    def interrupt(self) -> None:
+        """Have the call under way fail: it has taken too long. Called from another thread."""
+
+    def take_over(self, name: str) -> None:
+        """Shut out whoever has written the note ``name`` before, if a note is no lock here."""
+
+    def read(self, prefix: str) -> Mapping[str, str]:
+        """All notes whose names begin so. SinkUnavailable."""
+
+    def keep(self, notes: Notes) -> None:
+        """Write notes for which nobody else is responsible. SinkUnavailable."""
+
+    def write(self, change: Change) -> bool:
+        """Write rows and notes in one transaction; False if somebody else has written before.
+
+        SinkUnavailable: perhaps it is written all the same. RowsRefused: nothing was written.
+        """
+
+
+MakeStore = Callable[[SinkSpec], RowStore]
+"""What the entry point names. ConfigError: the options are not what it takes."""
