@@ -57,6 +57,12 @@ class Machine:
 
     async def live(self, steps: int) -> None:
         """Take random steps, then let everything come to its end."""
+        try:
+            await self._live(steps)
+        finally:
+            await self._shelving.close()
+
+    async def _live(self, steps: int) -> None:
         actions = self._actions()
         self._life.shelf = self._shelving.read
         await self._surroundings.limit()
@@ -84,7 +90,7 @@ class Machine:
         for ms in (3_100, 61_000, HOUR_MS, HOUR_MS, HOUR_MS):
             await life.redis.advance(ms)
             await self._caring.tend()
-        await self._shelving.close()
+        await self._shelving.end()
         state = await audit(life.redis)
         short_lived = ("stop:", "occasion:")
         left = {name for name in left_over(state) if not name.startswith(short_lived)}

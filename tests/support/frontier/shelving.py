@@ -117,7 +117,7 @@ class Shelving(Part):
             await self.redis.advance(LONGEST_MS)
         await self._read_heads()
 
-    async def close(self) -> None:
+    async def end(self) -> None:
         """Everything is over: nothing is left on the shelf."""
         await self.bring()
         while await self.redis.exists(KEYS.tag + "abandoned_chunks"):
@@ -127,6 +127,12 @@ class Shelving(Part):
             await self._let(self._lasting.step)
         left = await self.read()
         assert not left, set(left)
+
+    async def close(self) -> None:
+        """However the life has ended, nothing of it goes on."""
+        if self._frozen:
+            self._frozen.cancel()
+            await asyncio.gather(self._frozen, return_exceptions=True)
         if self._server:
             await self._server.aclose()
 
