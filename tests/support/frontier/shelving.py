@@ -52,7 +52,7 @@ class Shelving(Part):
         super().__init__(life)
         self._chance = Random(repr(self.random.getstate()))
         """Of its own, so that lives are what they were before there were shelves."""
-        self.is_used = self._chance.random() < 0.6
+        self.is_used = self._chance.random() < 0.35
         if self.is_used:
             life.world = life.model.world = life.world.narrowed()
         self._shelve_from = self._chance.choice(SHELVE_FROM)
