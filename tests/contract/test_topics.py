@@ -16,7 +16,7 @@ from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.records import Out
+from crawlstream.bus.records import Out, RecordTooLarge
 from crawlstream.bus.tables import Table
 from crawlstream.bus.topics import create_missing
 from crawlstream.bus.transactions import Transactions
@@ -97,6 +97,21 @@ async def test_a_record_that_the_topic_refuses_is_undelivered(target: Target, ka
         assert await sink.write(batch, judged, Liveness("write")) is None
     assert target.ids() == Counter(page_id(n) for n in (1, 3))
     assert target.standing().account.total.undelivered == {"sink_refused": 1}
+
+
+def test_a_refusal_amid_a_transaction_names_the_record(
+    target: Target, kafka: Kafka, fresh_name: str
+) -> None:
+    """Kafka refuses it while others are handed over; those cannot be, and it is named."""
+    make_topic(kafka, topic_of(target), **{"max.message.bytes": "50000"})
+    large = Out(topic_of(target), random.Random(7).randbytes(80_000), b"large")
+    others = [Out(topic_of(target), b"x" * 500, b"%d" % n) for n in range(30_000)]
+    producer = Transactions(kafka, fresh_name)
+    with pytest.raises(RecordTooLarge) as refused:
+        producer.write([large, *others])
+    producer.close()
+    assert large in refused.value.records
+    assert committed(target.env["KAFKA_HOSTS"], topic_of(target)) == []
 
 
 def test_without_transactions_pages_are_there_at_least_once(make_target: MakeTarget) -> None:

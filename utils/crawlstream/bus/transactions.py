@@ -87,16 +87,22 @@ class Transactions:
         threading.Thread(target=self._close, name="kafka-transactions-close", daemon=True).start()
 
     def _send(self, records: Sequence[Out], deadline: float) -> None:
-        sent = [
-            self._producer.send(one.topic, None if one.deletes else one.value, one.key)
-            for one in records
-        ]
+        sent: list[Any] = []
         problems: dict[int, Exception] = {}
+        ended: KafkaError | None = None
+        for one in records:
+            try:
+                sent.append(self._producer.send(one.topic, _value_of(one), one.key))
+            except KafkaError as error:  # Kafka has refused one of those before, which tells why.
+                ended = error
+                break
         for position, future in enumerate(sent):
             try:
                 future.get(timeout=max(deadline - time.monotonic(), 0.1))
             except KafkaError as error:
                 problems[position] = error
+        if ended is not None:
+            problems[len(sent)] = ended
         large = [position for position, why in problems.items() if isinstance(why, TOO_LARGE)]
         if large:
             raise RecordTooLarge(
@@ -112,6 +118,10 @@ class Transactions:
         sender.force_close()
         sender.join(_CLOSE_S)
         self._producer.close(timeout=0)
+
+
+def _value_of(record: Out) -> bytes | None:
+    return None if record.deletes else record.value
 
 
 def _connect(kafka: Kafka, name: str | None) -> Any:
