@@ -64,6 +64,18 @@ def lost_spill(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
     return [Out(topics.rejected, rejects.encode(rejection), key)]
 
 
+def lost_on_shelf(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
+    """Pages of a long queue that the shelf does not have any more: nobody knows which they were."""
+    crawl = FrontierKeys.crawl_field(owed.crawl)
+    problem = (
+        f"$: {owed.links} shelved pages of run {owed.run} of {crawl} in {owed.domain} were lost"
+        " on the shelf"
+    )
+    rejection = Rejection(reason=owed.reason, errors=[problem], raw=None)
+    key = f"{crawl}:{owed.run}:{owed.spill}".encode()
+    return [Out(topics.rejected, rejects.encode(rejection), key)]
+
+
 def put_aside(owed: OutboxRecord, topics: Topics) -> Sequence[Out]:
     """What this version cannot read, such as an entry of another one: kept as it is."""
     crawl = FrontierKeys.crawl_field(owed.crawl)

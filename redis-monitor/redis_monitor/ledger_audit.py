@@ -80,6 +80,8 @@ def _show(state: FrontierState) -> None:
         ("spilled", state.spilled),
     ):
         metrics.ENTRIES.labels(name).set(entries)
+    metrics.SHELVED.set(state.shelved)
+    metrics.SHELF_CHUNKS.set(state.shelf_chunks)
     metrics.WORKERS.set(state.workers)
     metrics.OWED.labels("outbox").set(state.outbox)
     metrics.OWED.labels("actions").set(state.actions)

@@ -90,6 +90,16 @@ PROXY_BUDGET = Gauge(
     "Fraction of the day's budget that is left, for pools with a budget.",
     ["pool"],
 )
+SHELVED = Gauge("crawlstream_shelved_entries", "Number of queued pages that are on the shelf.")
+SHELF_CHUNKS = Gauge(
+    "crawlstream_shelf_chunks", "Number of chunks on the shelf, if that is a server of its own."
+)
+SHELF_PAGES = Counter(
+    "crawlstream_shelf_pages",
+    "Number of pages that redis-monitors carried, by outcome: `shelved`, `restocked`, `lost` (the"
+    " shelf did not have them any more).",
+    ["outcome"],
+)
 REAPED = Counter("crawlstream_reaped_workers", "Number of dead workers whose leases were revoked.")
 RUNS = Counter(
     "crawlstream_runs", "Number of published run events (starts and endings).", ["event"]

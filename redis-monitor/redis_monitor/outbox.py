@@ -20,7 +20,7 @@ from crawlstream.model.event import CrawlEvent
 from crawlstream.model.runs import RUNNING, RunMark
 from crawlstream.stats.tally import Tally
 from crawlstream.wire import events, replies, runs
-from redis_monitor.dead_letters import cut, dead_letter, lost_spill, put_aside
+from redis_monitor.dead_letters import cut, dead_letter, lost_on_shelf, lost_spill, put_aside
 from redis_monitor.ledger_audit import check_ending
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
 from redis_monitor.schedules.owed import records_of
@@ -37,6 +37,9 @@ _STATES = {
 }
 
 log = structlog.get_logger()
+
+
+_LOST = {"spill_lost": lost_spill, "shelf_lost": lost_on_shelf}
 
 
 class OutboxPublisher:
@@ -101,8 +104,8 @@ class OutboxPublisher:
             return self._outbound.reply(owed.crawl.appid, body)
         if owed.hold is not None:
             return dead_letter(owed, owed.hold, self._topics)
-        if owed.kind == "spill_lost":
-            return lost_spill(owed, self._topics)
+        if owed.kind in _LOST:
+            return _LOST[owed.kind](owed, self._topics)
         if owed.kind not in _STATES:
             return put_aside(owed, self._topics)
         check_ending(owed)

@@ -13,7 +13,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client
+from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
@@ -54,11 +54,15 @@ from redis_monitor.periodic import PeriodicTask
 from redis_monitor.pool_sync import PoolSync
 from redis_monitor.schedules.duty import ScheduleDuty
 from redis_monitor.schedules.seeds import SeedReader
+from redis_monitor.shelving import Shelving
 from redis_monitor.table_sync import TableSync
 from redis_monitor.throttle_sync import ThrottleSync
 
-SHARED = ("dupefilter_timeout", "finish_grace", "max_wait", "max_queued_crawl", "max_queued")
-"""Settings by which any of several redis-monitors must end crawls alike."""
+SHARED = (
+    *("dupefilter_timeout", "finish_grace", "max_wait", "max_queued_crawl", "max_queued"),
+    "shelve_at",
+)
+"""Settings by which any of several redis-monitors must end crawls, and shelve pages, alike."""
 DRAIN_S = 10.0
 """How long the steps at hand may take after a stop; what is cut off is taken over by another."""
 
@@ -100,7 +104,8 @@ async def run(settings: Settings) -> None:
     configure(settings, "redis-monitor")
     stop = Stop()
     async with AsyncExitStack() as stack:
-        process = Process(kind="redis-monitor", values=told(settings, *SHARED))
+        values = {**told(settings, *SHARED), "CRAWLSTREAM_SHELF": settings.shelf_address}
+        process = Process(kind="redis-monitor", values=values)
         resources = await _resources(settings, process.node, stop=stop, stack=stack)
         heartbeat = Heartbeat(resources.redis, resources.keys, process)
         await resources.frontier.rules.agree(settings.throttle_scope)
@@ -111,6 +116,7 @@ async def run(settings: Settings) -> None:
             _actions(resources),
             _outbox(resources),
             await stack.enter_async_context(_maintenance(resources)),
+            await stack.enter_async_context(_shelving(resources)),
             await stack.enter_async_context(_copying(pools)),
             await stack.enter_async_context(_copying(rules)),
             _ledger_audit(resources),
@@ -134,6 +140,7 @@ async def _resources(
     topics = settings.topics
     redis = await stack.enter_async_context(redis_client(settings))
     blocking = await stack.enter_async_context(blocking_redis(settings))
+    shelf = await stack.enter_async_context(shelf_of(settings))
     keys = settings.keys
     await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
     kafka = kafka_of(settings, "redis-monitor")
@@ -146,7 +153,7 @@ async def _resources(
         redis=redis,
         blocking=blocking,
         sink=await stack.enter_async_context(make_sink(kafka)),
-        frontier=Frontier(redis, keys, _limits(settings)),
+        frontier=Frontier(redis, keys, _limits(settings), shelf),
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
@@ -162,6 +169,7 @@ def _limits(settings: Settings) -> FrontierLimits:
         max_wait_ms=int(settings.max_wait * 1000),
         most_queued_of_crawl=settings.max_queued_crawl,
         most_queued=settings.max_queued,
+        shelve_from=settings.shelve_at,
     )
 
 
@@ -217,6 +225,16 @@ async def _maintenance(resources: Resources) -> AsyncIterator[PeriodicTask]:
         yield PeriodicTask(
             Liveness("tend"), Maintenance(resources.frontier.maintenance, sleeper).step
         )
+    finally:
+        await sleeper.stop()
+
+
+@asynccontextmanager
+async def _shelving(resources: Resources) -> AsyncIterator[PeriodicTask]:
+    sleeper = Sleeper(resources.blocking, resources.keys, "shelf")
+    await sleeper.start()
+    try:
+        yield PeriodicTask(Liveness("shelve"), Shelving(resources.frontier.stocking, sleeper).step)
     finally:
         await sleeper.stop()
 

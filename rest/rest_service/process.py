@@ -11,11 +11,10 @@ from functools import partial
 
 import structlog
 import uvicorn
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp
 
-from crawlstream.boot.clients import kafka_of, redis_client
+from crawlstream.boot.clients import kafka_of, redis_client, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
@@ -63,8 +62,10 @@ async def run(settings: Settings) -> None:
         sink = make_sink(kafka)
         stack.push_async_callback(sink.stop)
         redis = await stack.enter_async_context(redis_client(settings))
+        shelf = await stack.enter_async_context(shelf_of(settings))
+        frontier = Frontier(redis, settings.keys, shelf=shelf)
         service = _service(
-            settings, process.node, kafka=kafka, redis=redis, feeder=Feeder(sink.send)
+            settings, process.node, kafka=kafka, frontier=frontier, feeder=Feeder(sink.send)
         )
         reader = ReplyReader(kafka, service.topics.outbound, service.replies)
         heartbeat = Heartbeat(
@@ -104,10 +105,9 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _service(
-    settings: Settings, node: str, *, kafka: Kafka, redis: Redis, feeder: Feeder
+    settings: Settings, node: str, *, kafka: Kafka, frontier: Frontier, feeder: Feeder
 ) -> Service:
-    keys = settings.keys
-    frontier = Frontier(redis, keys)
+    keys, redis = settings.keys, frontier.scripts.redis
     sampler = Sampler(redis, keys, frontier.queries)
     return Service(
         settings=settings,

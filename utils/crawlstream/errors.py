@@ -10,6 +10,7 @@ CrawlstreamError
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   │   └── NotReached       (bus.connect)
+│   ├── ShelfUnavailable
 │   ├── StoreUnavailable      (store.store)
 │   ├── GivenUp               (crawling.publish.publisher) leave the page open: it goes back
 │   └── ZooKeeperUnavailable
@@ -75,6 +76,10 @@ class KafkaUnavailable(Unavailable):
 
 class ZooKeeperUnavailable(Unavailable):
     """ZooKeeper does not answer; the last good rules stay in force."""
+
+
+class ShelfUnavailable(Unavailable):
+    """The server that keeps the middle of long queues does not answer; what is there waits."""
 
 
 class FrontierFull(CrawlstreamError):

@@ -113,6 +113,14 @@ class FrontierKeys:
         """Crawls that are remembered, by name."""
         return self.tag + "names"
 
+    def shelf(self) -> str:
+        """What is known of the shelf, and the last name of a chunk."""
+        return self.tag + "shelf"
+
+    def shelved_chunk(self, name: str, id_: str) -> str:
+        """A chunk on a server of its own, which frontiers of several names may share."""
+        return f"{self.tag}chunk:{name}:{id_}"
+
     def schedules(self) -> str:
         """Schedules by when they are looked at next."""
         return self.tag + "schedules"

@@ -81,7 +81,11 @@ def _figures(service: Service) -> list[tuple[str, str, str]]:
     sample = service.sampler.samples[-1]
     state, lately = sample.state, sample.lately
     waiting = state.queued + state.delayed + state.spilled
-    parts = [(state.delayed, "delayed"), (state.spilled, "in Kafka")]
+    parts = [
+        (state.shelved, "on the shelf"),
+        (state.delayed, "delayed"),
+        (state.spilled, "in Kafka"),
+    ]
     told = ", ".join(f"{count:,} {name}" for count, name in parts if count)
     limit = f"of {volume(state.memory_limit)}" if state.memory_limit else "in Redis"
     hands = f"by {state.workers} worker{'s' * (state.workers != 1)}"

@@ -194,6 +194,7 @@ async def _ask(redis: Redis) -> None:
     await bench.feed.seeds("http://a.example/", "http://a.example/1")
     (hold,) = await bench.worker.lease()
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
+    await _shelve(bench)
     await frontier.rules.agree("")
     await frontier.pools.copy(PoolTable())
     await frontier.book.session("w1").exchange(_report(), is_user=True)
@@ -221,6 +222,15 @@ def _report() -> ProxyReport:
         spends={"de": PoolSpend(1, 1)},
         bans=[ProxyBan("p", "a.example", 1_000)],
     )
+
+
+async def _shelve(bench: Bench) -> None:
+    bench.shelve(4)
+    await bench.frontier.stocking.step()
+    await bench.feed.seeds(*(f"long.example/{n}" for n in range(8)))
+    await bench.frontier.stocking.step()
+    await bench.worker.lease(50)
+    await bench.frontier.stocking.step()
 
 
 async def _fire(bench: Bench) -> None:

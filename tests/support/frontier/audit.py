@@ -23,6 +23,7 @@ PERMANENT = {
     "outbox",
     "actions",
     "overflow",
+    "shelf",
 }
 """Keys that stay when everything that was ever fed is over and forgotten."""
 

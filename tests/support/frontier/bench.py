@@ -12,7 +12,10 @@ from redis.asyncio import Redis
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.maintenance import FrontierLimits, MaintenanceResult
+from crawlstream.frontier.shelves.shelf import Shelf
+from crawlstream.frontier.shelves.stocking import Stocking
 from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import FrontierKeys
@@ -285,6 +288,12 @@ class Bench:
         """Let these limits of the cluster apply from the next care on."""
         maintenance = self.frontier.maintenance
         maintenance._limits = replace(maintenance._limits, **limits)
+
+    def shelve(self, shelve_from: int, shelf: Shelf | None = None) -> None:
+        """Let the middle of bands go to the shelf from this length on."""
+        stocking = Stocking(self.frontier.scripts, shelf, shelve_from=shelve_from, lost_after_s=0)
+        self.frontier.stocking = stocking
+        self.frontier.inspector = Inspector(self.frontier.scripts, stocking)
 
     def another_worker(self, name: str, spiderid: str = "link") -> Worker:
         """A second process."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
 from crawlstream.chaos.frontier_invariants import Dump, strings_of
+from crawlstream.frontier.codec.chunks import unpack_chunk
 from support.frontier.bench import KEYS, entry_of
 from support.frontier.model import Model
 from support.frontier.values import Generation, Item
@@ -19,6 +20,8 @@ _ZERO = 33
 """What retries, deaths and reaps are counted from, in one character each."""
 Seen = tuple[str, str | None, int, int, int]
 """URL, origin, retries, deaths and reaps of an entry."""
+_ANY: Seen = ("", None, 0, 0, 0)
+"""What is not to be had any more."""
 
 
 @lru_cache(maxsize=4_096)
@@ -33,15 +36,19 @@ def _believed(item: Item) -> Seen:
     return item.url, item.origin, item.retries, item.deaths, item.reaps
 
 
-def compare(state: Dump, model: Model) -> None:
-    """Everything that the model knows of is so in Redis."""
+def compare(state: Dump, model: Model, shelf: Mapping[str, bytes]) -> dict[Generation, str]:
+    """Everything that the model knows of is so in Redis, and on the shelf, as far as that has it.
+
+    Answers the number of each crawl.
+    """
     numbers = dict(_numbers(state, model))
     for number, generation in numbers.items():
         _compare_ledger(state.get(f"x:{number}"), generation)
         if generation.takes_seeds:
             _compare_dedupe(state, number, generation)
-    _compare_bands(state, model, numbers)
+    _compare_bands(state, model, numbers, shelf)
     _compare_holds(state, model)
+    return {generation: number for number, generation in numbers.items()}
 
 
 def _numbers(state: Dump, model: Model) -> Iterator[tuple[str, Generation]]:
@@ -79,13 +86,23 @@ def _compare_dedupe(state: Dump, number: str, generation: Generation) -> None:
     assert {domain: n for domain, n in counted.items() if n} == +generation.counted, generation
 
 
-def _compare_bands(state: Dump, model: Model, numbers: dict[str, Generation]) -> None:
-    """Every band of a run under way has these entries, in this order."""
+def _compare_bands(
+    state: Dump, model: Model, numbers: dict[str, Generation], shelf: Mapping[str, bytes]
+) -> None:
+    """Every band of a run under way has these entries, in this order; what is lost was any."""
     found: dict[tuple[str, str, str], list[Seen]] = {}
-    for (spider, tag, *rest), entries in state.named("b"):
-        number = tag.split("/")[0]
+    names = {":".join(parts) for letter in ("b", "bc", "bt") for parts, _ in state.named(letter)}
+    model.heads.clear()
+    for name in names:
+        spider, tag, domain = name.split(":", 2)
+        number, _, level = tag.partition("/")
         if number in numbers and numbers[number].state == "running":
-            found[unquote(spider), ":".join(rest), tag] = list(map(_seen, entries))
+            band = unquote(spider), domain, tag
+            kept = _entries_of(name, state, shelf)
+            found[band] = [_ANY if entry is None else _seen(entry) for entry in kept]
+            if f"bc:{name}" in state.values:
+                head = len(state.values.get(f"b:{name}", ()))
+                model.heads[band[0], domain, numbers[number], int(level)] = head
     number_of = {generation: number for number, generation in numbers.items()}
     believed = defaultdict(list)
     for (spider, domain), bands in model.bands.items():
@@ -93,7 +110,26 @@ def _compare_bands(state: Dump, model: Model, numbers: dict[str, Generation]) ->
             if items:
                 tag = f"{number_of[generation]}/{priority}"
                 believed[spider, domain, tag] = list(map(_believed, items))
-    assert found == believed, (found, believed)
+    assert set(found) == set(believed), (found, believed)
+    for place, entries in found.items():
+        pairs = zip(entries, believed[place], strict=False)
+        is_same = len(entries) == len(believed[place])
+        assert is_same, (place, found, believed)
+        assert all(one in (two, _ANY) for one, two in pairs), (place, found, believed)
+
+
+def _entries_of(name: str, state: Dump, shelf: Mapping[str, bytes]) -> Iterator[bytes | None]:
+    """The entries of a band: its head, its chunks, its tail; None for each that is lost."""
+    yield from state.values.get(f"b:{name}", ())
+    for text in state.values.get(f"bc:{name}", ()):
+        id_, amount, place = text.split()
+        kept = (
+            state.values.get(f"chunk:{id_.decode()}") if place == b"i" else shelf.get(id_.decode())
+        )
+        entries = unpack_chunk(id_, kept) if kept else [None] * int(amount)
+        assert len(entries) == int(amount)
+        yield from entries
+    yield from state.values.get(f"bt:{name}", ())
 
 
 def _compare_holds(state: Dump, model: Model) -> None:

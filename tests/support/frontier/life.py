@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
 from crawlstream.model.effects import OutboxRecord
@@ -10,6 +11,7 @@ from support.frontier.audit import audit
 from support.frontier.bench import GRACE_MS, Bench, Worker
 from support.frontier.compare import compare
 from support.frontier.model import Model
+from support.frontier.values import Generation
 from support.frontier.witness import Witness
 from support.frontier.world import World
 
@@ -26,10 +28,14 @@ class Life:
         self.world = World.some(random)
         self.model = Model(support.WIDE_OPEN, self.world)
         self.workers: dict[str, Worker] = {}
+        self.shelf: Callable[[], Awaitable[Mapping[str, bytes]]] = _nothing
+        """What a shelf of its own has, by the id of the chunk."""
+        self.numbers: dict[Generation, str] = {}
+        """The number of each crawl, as the last look has found it."""
 
     async def check(self) -> None:
         """Nothing is wrong in Redis, and everything is as the model says."""
-        compare(await audit(self.redis), self.model)
+        self.numbers = compare(await audit(self.redis), self.model, await self.shelf())
 
     async def settle_up(self) -> None:
         """Runs are idle or not; what is owed is as expected, with the right counters."""
@@ -60,10 +66,15 @@ class Life:
         self.model.finish(generation, now)
 
 
+async def _nothing() -> Mapping[str, bytes]:
+    return {}
+
+
 class Part:
     """One part of a random life: what happens there, and what the model expects of it."""
 
     def __init__(self, life: Life) -> None:
+        self.life = life
         self.redis = life.redis
         self.bench = life.bench
         self.random = life.random

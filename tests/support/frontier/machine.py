@@ -10,6 +10,7 @@ from support.frontier.bench import open_bench
 from support.frontier.caring import Caring
 from support.frontier.feeding import Feeding
 from support.frontier.life import Life
+from support.frontier.shelving import Shelving
 from support.frontier.spilling import Spilling
 from support.frontier.surroundings import Surroundings
 from support.frontier.witness import Witness
@@ -22,9 +23,10 @@ class Machine:
 
     def __init__(self, life: Life) -> None:
         self._life = life
+        self._shelving = Shelving(life)
         self._feeding = Feeding(life)
         self._spilling = Spilling(life)
-        self._working = Working(life, self._spilling)
+        self._working = Working(life, self._spilling, self._shelving)
         self._caring = Caring(life, self._spilling)
         self._surroundings = Surroundings(life)
 
@@ -55,12 +57,22 @@ class Machine:
 
     async def live(self, steps: int) -> None:
         """Take random steps, then let everything come to its end."""
+        try:
+            await self._live(steps)
+        finally:
+            await self._shelving.close()
+
+    async def _live(self, steps: int) -> None:
         actions = self._actions()
+        self._life.shelf = self._shelving.read
         await self._surroundings.limit()
         await self._feeding.feed()
         for action in self._life.random.choices([*actions], [*actions.values()], k=steps):
             await action()
             await self._life.check()
+            if self._shelving.is_used:
+                await self._feeding.feed()
+                await self._shelving.maybe()
         await self._end()
 
     async def _end(self) -> None:
@@ -78,9 +90,11 @@ class Machine:
         for ms in (3_100, 61_000, HOUR_MS, HOUR_MS, HOUR_MS):
             await life.redis.advance(ms)
             await self._caring.tend()
+        await self._shelving.end()
         state = await audit(life.redis)
         short_lived = ("stop:", "occasion:")
-        assert {name for name in left_over(state) if not name.startswith(short_lived)} == set()
+        left = {name for name in left_over(state) if not name.startswith(short_lived)}
+        assert not left, left
         over = {"finished", "stopped", "expired"}
         assert all(one.state in over for one in life.model.generations)
 

@@ -57,6 +57,8 @@ class Model:
         self.run_floor = 0
         self.occasions: set[tuple[str, Occasion]] = set()
         """Those that took effect, with their application."""
+        self.heads: dict[tuple[str, str, Generation, int], int] = {}
+        """How many entries can be leased of a band whose next ones are on the shelf."""
         self._turn = 0
 
     # Seeds and stops.
@@ -268,6 +270,13 @@ class Model:
         item.of.ledger["queued"] += 1
         band = self.band_of(item)
         band.appendleft(item) if in_front else band.append(item)
+        if in_front:
+            self._move_head(item, 1)
+
+    def _move_head(self, item: Item, by: int) -> None:
+        band = item.spider, item.domain, item.of, item.priority
+        if band in self.heads:
+            self.heads[band] += by
 
     def band_of(self, item: Item) -> deque[Item]:
         """The band of an item."""
@@ -360,7 +369,11 @@ class Model:
     def open_bands(self, spider: str, domain: str) -> dict[tuple[Generation, int], deque[Item]]:
         """Bands of a domain that may be leased from."""
         bands = self.bands.get((spider, domain), {})
-        return {key: band for key, band in bands.items() if band and key[0].may_lease}
+        return {
+            key: band
+            for key, band in bands.items()
+            if band and key[0].may_lease and self.heads.get((spider, domain, *key)) != 0
+        }
 
     def top_priority(self, spider: str, domain: str) -> int | None:
         """Best priority that waits in a domain, as it stands now."""
@@ -396,6 +409,7 @@ class Model:
         item = self.bands[spider, name][key].popleft()
         assert (item.url, item.origin) == (url_of(hold), hold.entry.origin), ("not the first", hold)
         assert (item.retries, item.of.run) == (hold.retries, hold.run), hold
+        self._move_head(item, -1)
         item.of.ledger["queued"] -= 1
         item.of.ledger["held"] += 1
         self.holds.setdefault(worker, {})[hold.token] = Held(item, now)

@@ -26,6 +26,12 @@ class Witness(Redis):
         # Without a time limit: a task and a timer less for every read and every write.
         super().__init__(host="127.0.0.1", port=port, db=database, socket_timeout=None)
 
+    def neighbour(self) -> Redis:
+        """A client of another database of this server."""
+        pool: Any = self.connection_pool
+        where = pool.connection_kwargs
+        return Redis(host="127.0.0.1", port=where["port"], db=where["db"] + 8)
+
     async def evalsha(self, *args: Any) -> Any:
         """Run a script."""
         pipe: Any = self.pipeline(transaction=False)

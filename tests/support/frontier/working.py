@@ -20,6 +20,7 @@ from support.frontier import bench as support
 from support.frontier.bench import Worker
 from support.frontier.life import Life, Part
 from support.frontier.model import DEADLINE_MS
+from support.frontier.shelving import Shelving
 from support.frontier.spilling import Spilling, children_of
 from support.frontier.values import Held
 from support.frontier.world import DOMAINS, SHARED, UNKNOWN, Told
@@ -28,9 +29,10 @@ from support.frontier.world import DOMAINS, SHARED, UNKNOWN, Told
 class Working(Part):
     """A few workers at a time."""
 
-    def __init__(self, life: Life, spilling: Spilling) -> None:
+    def __init__(self, life: Life, spilling: Spilling, shelving: Shelving) -> None:
         super().__init__(life)
         self._spilling = spilling
+        self._shelving = shelving
         self._born = 0
         self._left_out: dict[str, int] = {}
         """How many links of a settle its worker has left out as known, by token."""
@@ -210,6 +212,10 @@ class Working(Part):
             if answer.holds:
                 told = Told(settles=[_done(hold) for hold in answer.holds])
                 await self._after_exchange(worker, told, await worker.exchange(**vars(told)), 0)
+            elif any(
+                not head for (of, *_), head in self.model.heads.items() if of == worker.spiderid
+            ):
+                await self._shelving.bring()
             elif answer.next_due_ms is None:
                 return
             else:

@@ -76,6 +76,13 @@ class World:
             most_of_all=random.choice((0, 0, 0, 10)),
         )
 
+    def narrowed(self) -> World:
+        """One crawl and one domain of each spider, without limits: queues become long."""
+        (crawl, *_) = self.caps
+        domains = {spider: names[:1] for spider, names in self.domains.items()}
+        caps: dict[CrawlKey, Caps] = {crawl: (None, None)}
+        return World(caps=caps, domains=domains, paths=40, most_of_crawl=0, most_of_all=0)
+
 
 @dataclass
 class Told:

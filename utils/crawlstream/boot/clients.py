@@ -7,6 +7,8 @@ of ours may be repeated, and whoever calls decides what happens after that.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from redis.asyncio import Redis
@@ -17,6 +19,7 @@ from crawlstream.boot.access import revealed
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
+from crawlstream.frontier.shelves.shelf import Shelf
 
 
 def kafka_of(settings: Settings, client_id: str = "crawlstream") -> Kafka:
@@ -46,6 +49,24 @@ def blocking_redis(settings: Settings) -> Redis:
     It waits as long as the call itself says; keepalive and a ping tell a dead connection.
     """
     return _client(settings, timeout_s=None)
+
+
+@asynccontextmanager
+async def shelf_of(settings: Settings) -> AsyncIterator[Shelf | None]:
+    """The server for the middle of long queues; None where Redis keeps it."""
+    if settings.shelf is None:
+        yield None
+        return
+    client = Redis.from_url(
+        settings.shelf.get_secret_value(),
+        socket_timeout=settings.redis_socket_timeout,
+        socket_connect_timeout=settings.redis_socket_timeout,
+        socket_keepalive=True,
+        health_check_interval=30,
+        retry=Retry(NoBackoff(), 1),
+    )
+    async with client:
+        yield Shelf(client, settings.shelf_address)
 
 
 def _client(settings: Settings, *, timeout_s: float | None) -> Redis:

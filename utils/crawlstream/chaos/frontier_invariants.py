@@ -87,6 +87,7 @@ async def check(redis: Redis) -> Dump:
         else:
             _check_indexes(state, spider, index)
     _check_bands(state)
+    _check_parts(state)
     _check_throttle(state)
     _check_pauses(state)
     _check_delayed(state)
@@ -124,8 +125,10 @@ def _check_ledger(state: Dump) -> None:
     held = Counter(c for _, c, _ in _holds(state))
     queued: Counter[str] = Counter()
     delayed: Counter[str] = Counter()
-    for (_, tag, *_), entries in state.named("b"):
+    for (_, tag, *_), entries in (*state.named("b"), *state.named("bt")):
         queued[tag.split("/")[0]] += len(entries)
+    shelved = _shelved(state)
+    queued.update(shelved)
     for parts, entries in state.named("y"):
         if len(parts) == 2:
             delayed[parts[1]] += len(entries)
@@ -141,6 +144,7 @@ def _check_ledger(state: Dump) -> None:
         waiting = counts["queued"] + counts["delayed"] + counts["held"] + counts["spilled"]
         _require(counts["admitted"] == ended + waiting, c, ledger)
         _require(counts["held"] == held[c], c, ledger, held)
+        _require(counts["shelved"] == (shelved[c] if _is_running(state, c) else 0), c, ledger)
         _require(counts["spilled"] == spilled.get(c, 0), c, ledger, spilled)
         if _is_running(state, c):
             _require((counts["queued"], counts["delayed"]) == (queued[c], delayed[c]), c, ledger)
@@ -149,7 +153,7 @@ def _check_ledger(state: Dump) -> None:
             totals["running"] += 1
         else:
             _require(counts["queued"] == counts["delayed"] == 0, c, ledger)
-        for name in ("queued", "delayed", "held", "spilled"):
+        for name in ("queued", "shelved", "delayed", "held", "spilled"):
             totals[name] += counts[name]
     for name, value in state.get("totals").items():
         _require(int(value) == totals[name.decode()], name, value, totals)
@@ -192,7 +196,7 @@ def _check_views(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
 
 def _check_bands(state: Dump) -> None:
     """Every band of a run that takes part can be found from its domain."""
-    for (spider, tag, *rest), _ in state.named("b"):
+    for (spider, tag, *rest), _ in (*state.named("b"), *_tails_of_nothing(state)):
         domain, c = ":".join(rest), tag.split("/")[0]
         if not _is_running(state, c):
             _require(c.encode() in state.get("sweep"), spider, tag, domain)
@@ -205,6 +209,49 @@ def _check_bands(state: Dump) -> None:
         tags = {known, *state.get(f"q:{spider}:{domain}")}
         _require(tag.encode() in tags, spider, domain, tag, tags)
         _require(spider.encode() in state.get("spiders"))
+
+
+def _shelved(state: Dump) -> Counter[str]:
+    """Entries on the shelf by crawl number, as the lists of chunks say."""
+    shelved: Counter[str] = Counter()
+    for (_, tag, *_), chunks in state.named("bc"):
+        shelved[tag.split("/")[0]] += sum(int(chunk.split()[1]) for chunk in chunks)
+    return shelved
+
+
+def _tails_of_nothing(state: Dump) -> Iterator[tuple[list[str], Any]]:
+    """Tails without a head or chunks before them: they are next."""
+    for parts, entries in state.named("bt"):
+        name = ":".join(parts)
+        if f"b:{name}" not in state.values and f"bc:{name}" not in state.values:
+            yield parts, entries
+
+
+def _check_parts(state: Dump) -> None:
+    """What is noted of bands in parts is so, and one whose next entries are out is seen to."""
+    noted = dict(_noted_parts(state))
+    flagged = {c for (c,), fields in state.named("x") if b"parts" in fields}
+    _require(flagged == {c for (c,), _ in state.named("parts")}, flagged)
+    for name in (":".join(parts) for letter in ("bc", "bt") for parts, _ in state.named(letter)):
+        spider, tag, domain = name.split(":", 2)
+        if not _is_running(state, tag.split("/")[0]):
+            continue
+        chunks = state.values.get(f"bc:{name}", [])
+        _require(noted.get(name) == sum(int(one.split()[1]) for one in chunks), name, noted)
+        if chunks and f"b:{name}" not in state.values:
+            _require(f"{spider} {tag} {domain}".encode() in state.get("restock"), name)
+        for id_, _, place in map(bytes.split, chunks):
+            _require((f"chunk:{id_.decode()}" in state.values) == (place == b"i"), name, id_)
+
+
+def _noted_parts(state: Dump) -> Iterator[tuple[str, int]]:
+    """Bands in parts, and how many of their entries are on the shelf, as it is noted."""
+    for (c,), domains in state.named("parts"):
+        for domain, text in domains.items():
+            for part in text.decode().split():
+                band, _, amount = part.partition("=")
+                spider, _, priority = band.partition("/")
+                yield f"{spider}:{c}/{priority}:{domain.decode()}", int(amount)
 
 
 def _check_throttle(state: Dump) -> None:
@@ -237,9 +284,14 @@ def _check_owners(state: Dump) -> None:
     """No key is without somebody who will remove it."""
     numbers = {c for (c,), _ in state.named("x")}
     running = {c.encode() for c in numbers if _is_running(state, c)}
+    swept = {name.decode().replace(" ", ":") for name in state.get("abandoned_chunks")}
+    for parts, _ in state.named("bc"):
+        is_over = not _is_running(state, parts[1].split("/")[0])
+        in_sweep = parts[1].split("/")[0].encode() in state.get("sweep")
+        _require(not is_over or in_sweep or ":".join(parts) in swept, parts)
     for of_run in ("shifts", "revisit", "stalled", "abandon"):
         _require(set(state.get(of_run)) <= running, of_run)
-    for letter in (*"kfse", "spills"):
+    for letter in (*"kfse", "spills", "parts"):
         _require({parts[0] for parts, _ in state.named(letter)} <= numbers, letter)
     for c in numbers:
         fields = state.get(f"x:{c}")

@@ -12,6 +12,7 @@ import orjson
 import typer
 from rich.table import Table
 
+from crawlstream.boot.clients import shelf_of
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.client import cluster_redis
 from crawlstream.cli.common.console import say, stdout_console
@@ -104,8 +105,8 @@ def kind_of(what: str) -> Kind:
 async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
     """What one crawl, or each that is remembered, knows of a page."""
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        inspector = Frontier(redis, settings.keys).inspector
+    async with cluster_redis(settings) as redis, shelf_of(settings) as shelf:
+        inspector = Frontier(redis, settings.keys, shelf=shelf).inspector
         crawls = [crawl] if crawl else await inspector.crawls(MOST_CRAWLS + 1)
         report = await inspector.url(url, crawls, with_never=crawl is not None)
     if crawl and not report.crawls:
@@ -187,7 +188,8 @@ def _show_crawl(state: CrawlState, *, as_json: bool) -> None:
         "crawl": state.crawl.crawlid,
         "run": f"{state.run}, {state.state}",
         "waits": f"{state.queued} queued, {state.delayed} delayed, {state.held} held"
-        + (f", {state.spilled} in Kafka" if state.spilled else ""),
+        + (f", {state.spilled} in Kafka" if state.spilled else "")
+        + (f"; {state.shelved} of the queued on the shelf" if state.shelved else ""),
         "over": f"{state.done} done, {state.redirected} redirected, {state.failed} failed",
         "failed": views.counted(state.failed_by_reason),
         "filtered": views.counted(state.filtered_by_reason),

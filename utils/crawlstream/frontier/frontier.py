@@ -14,6 +14,8 @@ from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.schedules import Schedules
 from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.shelves.shelf import Shelf
+from crawlstream.frontier.shelves.stocking import Stocking
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import FrontierKeys
@@ -23,9 +25,17 @@ class Frontier:
     """Opens the parts of one frontier over one client. One instance a process."""
 
     def __init__(
-        self, redis: Redis, keys: FrontierKeys, limits: FrontierLimits | None = None
+        self,
+        redis: Redis,
+        keys: FrontierKeys,
+        limits: FrontierLimits | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
-        """``limits`` are what maintenance goes by; None: the defaults."""
+        """``limits`` are what maintenance goes by; None: the defaults.
+
+        ``shelf`` has the middle of long bands; None: Redis has it.
+        """
+        limits = limits or FrontierLimits()
         self.scripts = Scripts(redis, keys)
         self.intake = FrontierIntake(self.scripts)
         self.positions = Positions(self.scripts)
@@ -35,7 +45,8 @@ class Frontier:
         self.pools = ProxyPools(self.scripts)
         self.book = ProxyBook(self.scripts)
         self.queries = FrontierQueries(self.scripts)
-        self.inspector = Inspector(self.scripts)
+        self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
+        self.inspector = Inspector(self.scripts, self.stocking)
         self.schedules = Schedules(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:

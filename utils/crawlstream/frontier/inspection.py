@@ -15,6 +15,7 @@ from crawlstream.frontier.codec.entries import split_entry
 from crawlstream.frontier.codec.values import crawl_from, unpack
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.scripts import Scripts, our_errors
+from crawlstream.frontier.shelves.stocking import Stocking
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import CrawlKey
@@ -43,8 +44,10 @@ _PHASES = ("granted", "sent", "received")
 class Inspector:
     """Answers questions about single pages and domains; changes nothing."""
 
-    def __init__(self, scripts: Scripts) -> None:
+    def __init__(self, scripts: Scripts, stocking: Stocking) -> None:
+        """``stocking`` reads what is on the shelf."""
         self._scripts = scripts
+        self._stocking = stocking
         self._queries = FrontierQueries(scripts)
         self._rules = ThrottleRules(scripts)
 
@@ -66,6 +69,8 @@ class Inspector:
         if not answer or state is None:
             return None
         run, run_state, is_known, *places, is_complete = answer
+        places[0] = [(*band[:4], await self._entries(*band[4:])) for band in places[0]]
+        is_complete &= all(len(band[4]) == band[3] for band in places[0])
         sightings = [*_held(places[2], mark), *_queued(places[0], mark), *_delayed(places[1], mark)]
         return PageReport(
             crawl=crawl,
@@ -79,6 +84,18 @@ class Inspector:
             failed_by_reason=state.failed_by_reason,
             filtered_by_reason=state.filtered_by_reason,
         )
+
+    async def _entries(
+        self, head: Sequence[bytes], chunks: Sequence[Any], tail: Sequence[bytes]
+    ) -> Sequence[bytes]:
+        """The entries of a band in their order, up to a chunk that cannot be read now."""
+        entries = [*head]
+        for id_, _, kept in zip(*[iter(chunks)] * 3, strict=True):
+            chunk = await self._stocking.read(id_, kept)
+            if chunk is None:
+                return entries
+            entries += chunk
+        return [*entries, *tail]
 
     async def url(
         self,

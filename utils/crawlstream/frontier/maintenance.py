@@ -9,6 +9,7 @@ from typing import cast
 from crawlstream.frontier.codec.values import crawl_from, unpack
 from crawlstream.frontier.revocation import RevokeResult, reap
 from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.shelves.stocking import SHELVE_FROM
 from crawlstream.frontier.throttle_rules import DOMAINS_PER_LOOK
 from crawlstream.model.crawl import CrawlKey
 
@@ -41,6 +42,8 @@ class FrontierLimits:
     """Entries of one crawl that may wait; 0: any number."""
     most_queued: int = 0
     """Entries that may wait in all; 0: any number."""
+    shelve_from: int = SHELVE_FROM
+    """Entries of a band from which on its middle is shelved; 0: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -329,8 +329,10 @@ class OutboxRecord:
     entry: bytes = b""
     """That entry, as the frontier kept it."""
     spill: str = ""
-    """The record of ``<prefix>.overflow`` that was lost, for ``spill_lost``."""
+    """The record of ``<prefix>.overflow`` that was lost, or the chunk, for ``shelf_lost``."""
     links: int = 0
     """How many pages it held."""
+    domain: str = ""
+    """Whose they were, for ``shelf_lost``."""
     reason: str = ""
     uuid: str | None = None

@@ -52,6 +52,8 @@ class CrawlState:
     """Pages of all of its runs that page limits count, for as long as it is remembered."""
     spilled: int = 0
     """Admitted as far as is known; waiting in Kafka until Redis has room."""
+    shelved: int = 0
+    """Of the queued ones, those on the shelf."""
     body_bytes: int = 0
     paused_until: int = 0
     """Epoch seconds at which its pause ends by itself; 0: it does not."""
@@ -110,6 +112,10 @@ class FrontierState:
     """Whether seeds wait in Kafka until Redis uses less."""
     spilled: int = 0
     """Links that wait in Kafka for room."""
+    shelved: int = 0
+    """Of the queued entries, those on the shelf."""
+    shelf_chunks: int = 0
+    """Chunks on the shelf, if that is a server of its own."""
     residual: int = 0
     """What the equations of all ledgers left over when they were last added up; anything but 0 is a
     defect."""

@@ -217,6 +217,28 @@ def decode_entry(body: bytes) -> Entry:
         raise ValueError(f"not a stored entry: {body[:40]!r}") from error
 
 
+def split_text(body: bytes) -> tuple[bytes, bytes]:
+    """An entry in two: what stands before its text, and the text, with a character a byte.
+
+    ValueError where it is not an entry.
+    """
+    _check_version(body, "entry")
+    try:
+        at = _text_at(body)
+    except IndexError as error:
+        raise ValueError(f"not a stored entry: {body[:40]!r}") from error
+    text = body[at:]
+    return body[:at], _unpack(text) if body[1] & _IS_PACKED else text
+
+
+def join_text(head: bytes, text: bytes) -> bytes:
+    """The entry that ``split_text`` was given; ValueError where there is none."""
+    packed = _pack(text) if head[1] & _IS_PACKED else text
+    if packed is None:
+        raise ValueError(f"not the text of a stored entry: {text[:40]!r}")
+    return head + packed
+
+
 def encode_profile(profile: Profile) -> bytes:
     """A profile as bytes; equal profiles are equal bytes."""
     values = {
@@ -288,6 +310,18 @@ def _decode_entry(body: bytes) -> Entry:
         parent = url[:prefix] + text[:rest_length] + url[len(url) - suffix :]
         values["parent_url"] = parent.decode()
     return Entry(url=url.decode(), depth=depth, **values)
+
+
+def _text_at(body: bytes) -> int:
+    """Where the text of an entry begins."""
+    _, at = _read_varint(body, 2)
+    if body[1] & _HAS_PARENT:
+        for _ in range(3):
+            _, at = _read_varint(body, at)
+    if body[1] & _HAS_EXTRAS:
+        length, at = _read_varint(body, at)
+        at += length
+    return at
 
 
 def _check_version(body: bytes, what: str) -> None:

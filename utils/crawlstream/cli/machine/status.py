@@ -225,8 +225,9 @@ def _in_words(counters: FrontierState | None) -> str:
     if counters is None:
         return "Redis does not answer"
     return (
-        f"{counted(counters.crawls, 'running crawl')}, {counted(counters.queued, 'page')} queued,"
-        f" {counters.delayed:,} delayed, {counters.held:,} in flight at"
+        f"{counted(counters.crawls, 'running crawl')}, {counted(counters.queued, 'page')} queued"
+        + (f" ({counters.shelved:,} of them on the shelf)" if counters.shelved else "")
+        + f", {counters.delayed:,} delayed, {counters.held:,} in flight at"
         f" {counted(counters.workers, 'worker')}"
         + (
             f", {counters.spilled:,} spilled to Kafka because Redis is full"

@@ -22,6 +22,12 @@ def profile_from(packed: bytes) -> Profile:
     return _PROFILES(packed) if packed else Profile()
 
 
+def header_of(entry: bytes) -> bytes:
+    """What stands before the body of a kept entry; nothing where it is none."""
+    header = _HEADER.match(entry)
+    return header[0] if header else b""
+
+
 def split_entry(entry: bytes) -> tuple[int, int, bytes]:
     """Header and body of a kept entry: retries, profile number, body."""
     header = _HEADER.match(entry)

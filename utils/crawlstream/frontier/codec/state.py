@@ -36,7 +36,8 @@ def backlog(listed: Sequence[Any], blocked: Iterable[str]) -> dict[str, DomainBa
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
     """Counters of the frontier."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer
-    workers, outbox, actions, memory_used, memory_limit, is_full, residual, spilled, spiders = rest
+    workers, outbox, actions, memory_used, memory_limit, is_full, residual, *rest = rest
+    spilled, spiders, shelved, shelf_chunks = rest
     domains = zip(spiders[::2], spiders[1::2], strict=True)
     return FrontierState(
         life=life,
@@ -54,6 +55,8 @@ def frontier_state(answer: Sequence[Any]) -> FrontierState:
         is_full=bool(is_full),
         residual=residual,
         spilled=spilled,
+        shelved=shelved,
+        shelf_chunks=shelf_chunks,
         backlog={unquote(name.decode()): {"domains": n} for name, n in sorted(domains)},
     )
 
@@ -79,6 +82,7 @@ def crawl_state(fields: Mapping[str, str], domains: Sequence[DomainBacklog]) -> 
         delayed=number("delayed"),
         held=number("held"),
         spilled=number("spilled"),
+        shelved=number("shelved"),
         done=number("done"),
         failed=number("failed"),
         redirected=number("redirected"),

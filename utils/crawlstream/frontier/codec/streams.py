@@ -68,6 +68,7 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
         spill=details.get(b"spill", b"").decode(),
         links=details.get(b"links", 0),
         reason=details.get(b"reason", b"").decode(),
+        domain=details.get(b"domain", b"").decode(),
         uuid=uuid.decode() if uuid else None,
     )
 

@@ -185,11 +185,12 @@ end
 local UNBOUNDED = 1e9
 local queue_caps
 
--- The operator's caps on what waits, of a crawl and in all; 0: none.
+-- The operator's caps on what waits, of a crawl and in all, and from which length on a band is one for
+-- the shelf; 0: none.
 local function caps_on_queues()
   if not queue_caps then
-    local caps = redis.call('HMGET', K.meta, 'most_of_crawl', 'most_of_all')
-    queue_caps = { tonumber(caps[1] or 0), tonumber(caps[2] or 0) }
+    local caps = redis.call('HMGET', K.meta, 'most_of_crawl', 'most_of_all', 'shelve_at')
+    queue_caps = { tonumber(caps[1] or 0), tonumber(caps[2] or 0), tonumber(caps[3] or 0) }
   end
   return queue_caps
 end
@@ -294,9 +295,16 @@ local function enqueue(terms, domain, record, list, first, amount)
     end
     return
   end
-  local length = redis.call('RPUSH', kind.bands .. domain, unpack(list, first, first + amount - 1))
+  local last = first + amount - 1
+  if crawl_of(c).parts and append_to_tail(kind.spider, kind.tag, domain, list, first, last) then
+    return
+  end
+  local length = redis.call('RPUSH', kind.bands .. domain, unpack(list, first, last))
   if length == amount then
     index_band(kind.spider, domain, kind.tag, kind.priority + shift_of(c))
+  end
+  if length >= queue_caps[3] and queue_caps[3] > 0 then
+    band_parts().note_long(kind.spider, kind.tag, domain, length, amount)
   end
 end
 

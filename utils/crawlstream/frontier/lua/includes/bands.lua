@@ -5,7 +5,8 @@
 --   domain's own state. That a band has run empty, or its crawl was paused, is found when its turn
 --   comes: it leaves the index then, and `revisit` brings back those of a resumed crawl. While work is
 --   due for S, or will be, some sleeping worker of S knows when, unless none sleeps.
--- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO. A domain has
+-- Band  `b:<S>:<tag>:<domain>` LIST, tag = `<crawl number>/<priority>`: entries, FIFO; of a long one the
+--   first (see `parts`). A domain has
 --   64 of a crawl (`admit`), beside one of each spider that came later.
 -- Index `o:<S>` HASH domain -> its one tag; `*` if it has several (then `q:<S>:<domain>` ZSET by
 --   priority, then turn). The priority of a tag is the one its entries came with; its standing, by
@@ -267,8 +268,13 @@ local function rank_band(S, domain, tag)
   raise(S, domain, priority)
 end
 
+--- include: parts
+
 -- Append entries to a band, or put them in front of it.
 local function push(S, domain, tag, priority, entries, in_front)
+  if not in_front and crawl_of(split_tag(tag)).parts and append_to_tail(S, tag, domain, entries, 1, #entries) then
+    return
+  end
   local length = redis.call(in_front and 'LPUSH' or 'RPUSH', K.band(S, tag, domain), unpack(entries))
   if length == #entries then
     index_band(S, domain, tag, priority + shift_of(split_tag(tag)))
@@ -357,7 +363,7 @@ end
 local function prune(V, domain, o)
   for _ = 1, DROPS_A_DOMAIN do
     local tag = o and first_tag(V, domain, o)
-    if not o or may_lease(split_tag(tag)) and redis.call('EXISTS', K.band(spider_of(V), tag, domain)) == 1 then
+    if not o or may_lease(split_tag(tag)) and band_parts().has_entries(spider_of(V), tag, domain) then
       break
     end
     o = drop_tag(V, domain, o, tag)

@@ -202,7 +202,7 @@ local function close_run(name, state)
     return 0, record.run
   end
   save_ledger()
-  local waiting = redis.call('HMGET', K.ledger(record.c), 'queued', 'delayed', 'spilled')
+  local waiting = redis.call('HMGET', K.ledger(record.c), 'queued', 'delayed', 'spilled', 'shelved')
   local queued, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
   local spilled = tonumber(waiting[3] or 0)
   redis.call('HSET', K.ledger(record.c), 'state', state)
@@ -213,6 +213,7 @@ local function close_run(name, state)
   count(record.c, 'queued', -queued)
   count(record.c, 'delayed', -delayed)
   count(record.c, 'spilled', -spilled)
+  count(record.c, 'shelved', -tonumber(waiting[4] or 0))
   redis.call('UNLINK', K.spills(record.c))
   count(record.c, state == 'stopping' and STOPPED or 'expired', queued + delayed + spilled)
   touched[record.c] = true

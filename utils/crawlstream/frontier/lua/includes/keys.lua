@@ -56,6 +56,8 @@ function K.occasion(occasion, part) return P .. 'occasion:' .. occasion .. ':' .
 
 -- What waits.
 function K.band(S, tag, domain) return P .. 'b:' .. S .. ':' .. tag .. ':' .. domain end
+function K.tail(S, tag, domain) return P .. 'bt:' .. S .. ':' .. tag .. ':' .. domain end
+function K.chunks(S, tag, domain) return P .. 'bc:' .. S .. ':' .. tag .. ':' .. domain end
 function K.tags(S) return P .. 'o:' .. S end
 function K.several(S, domain) return P .. 'q:' .. S .. ':' .. domain end
 function K.waiting(V) return P .. 'w:' .. V end
@@ -65,6 +67,18 @@ function K.delayed_crawls(S) return P .. 'y:' .. S end
 function K.delayed(S, c) return P .. 'y:' .. S .. ':' .. c end
 K.states = P .. 't'
 K.spent = P .. 'v'
+
+-- Shelves.
+K.shelf = P .. 'shelf'
+K.shelve = P .. 'shelve'
+K.restock = P .. 'restock'
+K.discarded = P .. 'discarded'
+K.doomed = P .. 'doomed'
+K.orphans = P .. 'orphans'
+K.abandoned_chunks = P .. 'abandoned_chunks'
+K.wake_shelf = P .. 'wake:shelf'
+function K.parts(c) return P .. 'parts:' .. c end
+function K.chunk(id) return P .. 'chunk:' .. id end
 
 -- Workers.
 K.workers = P .. 'workers'

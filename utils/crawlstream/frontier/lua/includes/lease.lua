@@ -23,7 +23,7 @@ local function offer_of(V, tag)
   if not lot then
     lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
-    lot.band = K.band(lot.spider, tag, '')
+    lot.band, lot.has_parts = K.band(lot.spider, tag, ''), crawl_of(lot.c).parts
     offers[tag] = lot
   end
   return lot
@@ -188,9 +188,12 @@ local function pop_band(lot, domain, limit)
     local entries = redis.call('LPOP', lot.band .. domain, portion) or {}
     take(lot, domain, entries)
     popped = popped + #entries
-    if #entries < portion then
+    if #entries < portion and not (lot.has_parts and band_parts().refill(lot.spider, lot.tag, domain)) then
       return popped, false
     end
+  end
+  if lot.has_parts then
+    band_parts().ask(lot.spider, lot.tag, domain)
   end
   return popped, lot.is_open
 end

@@ -2,9 +2,9 @@
 -- Guarantee: admitted = done + failed + redirected + stopped + expired + queued + delayed + held
 --   + spilled once `save_ledger` has run. An ending is owed to the outbox in the script that decides it.
 -- Record `x:<c>` of crawl number c: name, run, state, counters, expires, started, active.
--- `totals` HASH: queued, delayed, held and spilled over all crawls, and `running`, the runs under way.
+-- `totals` HASH: queued (of these `shelved`), delayed, held, spilled over all crawls; `running`, the runs under way.
 -- States: running -> finished | stopping -> stopped | expiring -> expired.
-local TOTALS = { queued = true, delayed = true, held = true, spilled = true }
+local TOTALS = { queued = true, shelved = true, delayed = true, held = true, spilled = true }
 local deltas, touched = {}, {}
 
 -- Add to a counter of crawl c; written by save_ledger.
@@ -19,14 +19,15 @@ end
 
 local crawl_cache = {}
 
--- {state, run, name, expires, paused, recovered, occasion} of crawl c; state is nil for a crawl that is gone.
+-- {state, run, name, expires, paused, recovered, occasion, parts} of crawl c; state is nil for a crawl that is gone.
 local function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
     local x = redis.call('HMGET', K.ledger(c), 'state', 'run', 'name', 'expires', 'paused',
-      'recovered', 'occasion')
+      'recovered', 'occasion', 'parts')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
-      paused = x[5] and true or nil, recovered = x[6] and true or nil, occasion = x[7] or nil }
+      paused = x[5] and true or nil, recovered = x[6] and true or nil, occasion = x[7] or nil,
+      parts = x[8] and true or nil }
     crawl_cache[c] = record
   end
   return record

@@ -7,7 +7,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 bands a step, 2 entries (or records of spilled links) a step.
 -- `abandon`, `abandon:<c>`: see `walk`; or a cursor of its spills behind an 's'.
--- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet.
+-- Returns: runs left to abandon; 0 also while the world has not heard of the last ones yet, or the next
+--   entries are on the shelf: `restocked` has this called again.
 -- Cost: O(bands a step and of its last domain + entries a step + workers).
 --- include: clock
 --- include: views
@@ -27,7 +28,7 @@ local c = redis.call('HRANDFIELD', K.abandon)
 if not c or redis.call('XLEN', K.outbox) >= MOST_OWED then
   return 0
 end
-local bands_left, left = tonumber(ARGV[1]), tonumber(ARGV[2])
+local bands_left, left, is_waiting = tonumber(ARGV[1]), tonumber(ARGV[2]), false
 local own_spider = string.match(crawl_of(c).name or '', '^[^:]*')
 
 -- The spider of a living worker, by its sleep or by one of its holds; nil if neither tells.
@@ -69,14 +70,17 @@ local function cause_of(S, domain)
 end
 
 local function abandon_band(S, domain, priority)
-  local key = K.band(S, c .. '/' .. priority, domain)
-  local reason = redis.call('EXISTS', key) == 1 and cause_of(S, domain)
-  local entries = reason and redis.call('LPOP', key, left) or {}
-  for i = 1, #entries do
-    bury(c, domain, tonumber(priority), entries[i], reason)
+  local tag = c .. '/' .. priority
+  local reason = (band_parts().has_entries(S, tag, domain) or shelf_notes().get(S, tag, domain)) and cause_of(S, domain)
+  while reason and left > 0 and band_parts().has_entries(S, tag, domain) do
+    local entries = redis.call('LPOP', K.band(S, tag, domain), left)
+    for i = 1, #entries do
+      bury(c, domain, tonumber(priority), entries[i], reason)
+    end
+    count(c, 'queued', -#entries)
+    left = left - #entries
   end
-  count(c, 'queued', -#entries)
-  left = left - #entries
+  is_waiting = reason and left > 0 and shelf_notes().get(S, tag, domain) and true or is_waiting
 end
 
 -- The same domain again, if not all that waits there could be taken.
@@ -85,7 +89,7 @@ local function visit(domain, bands)
     local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
     abandon_band(S ~= '' and S or own_spider, domain, priority)
     bands_left = bands_left - 1
-    if left <= 0 then
+    if left <= 0 or is_waiting then
       return false, false
     end
   end
@@ -107,4 +111,4 @@ elseif walk(K.abandon, K.abandon_domains(c), c, visit) then
   redis.call('HDEL', K.stalled, c)
 end
 finish()
-return redis.call('HLEN', K.abandon)
+return is_waiting and 0 or redis.call('HLEN', K.abandon)

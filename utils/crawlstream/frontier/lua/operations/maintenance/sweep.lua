@@ -5,6 +5,7 @@
 --   already counted them. Profiles stay until the last held page is back.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 keys and domains a step.
+-- Of a band in parts it leaves the chunks to `shelve`, in `abandoned_chunks`.
 -- Returns: crawls left to sweep.
 -- Cost: so many keys and domains, however many bands a domain has; what many domains have in common is
 --   removed by one command. Long lists are freed in the background.
@@ -99,6 +100,10 @@ local function sweep_band(S, priority, domain)
   local n = #of.domains + 1
   of.domains[n], of.tags[n] = domain, of.tag_of[priority]
   doomed[#doomed + 1] = of.prefix_of[priority] .. domain
+  if shelf_notes().get(S, of.tag_of[priority], domain) then
+    doomed[#doomed + 1] = K.tail(S, of.tag_of[priority], domain)
+    redis.call('SADD', K.abandoned_chunks, S .. ' ' .. of.tag_of[priority] .. ' ' .. domain)
+  end
 end
 
 -- Note a domain's own dedupe sets, as many as this step allows; answers whether all will be gone.
@@ -197,6 +202,8 @@ elseif sweep_slabs() then
   if state ~= 'stopping' and state ~= 'expiring' then
     doomed[#doomed + 1] = K.profiles(c)
   end
+  doomed[#doomed + 1] = K.parts(c)
+  redis.call('HDEL', K.ledger(c), 'parts')
   redis.call('SREM', K.sweep, c)
   redis.call('HDEL', K.meta, 'sweep_of', 'sweep_at')
 end

@@ -5,7 +5,8 @@
 -- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands a page.
 -- Returns: packed {fields of the record, next cursor, {domain, total, high, low …}, {domain …} blocked};
 --   {} if unknown. Priorities are as they stand now.
--- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules.
+-- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules; two more
+--   commands a domain of a crawl that has bands in parts.
 --- include: keys
 local FIELDS_WITHOUT_DOMAIN, DOMAINS_A_SCAN = 2, 50
 local call, match = redis.call, string.match
@@ -17,10 +18,20 @@ end
 local c, live = match(text, '^(%d+) %d+ (%d)$')
 local shift = tonumber(call('HGET', K.shifts, c) or 0)
 local own_spider = match(name, '^[^:]*')
+local has_parts, parts = call('HEXISTS', K.ledger(c), 'parts') == 1, nil
 local domains, size = {}, 0
 
 local function band_prefix(S, priority)
   return K.band(S, c .. '/' .. priority, '')
+end
+
+-- What a band has beside its head: on the shelf and in its tail.
+local function beyond_head(S, priority, domain)
+  local _, last = string.find(parts or '', ' ' .. S .. '/' .. priority .. '=', 1, true)
+  if not last then
+    return 0
+  end
+  return match(parts, '^%d+', last + 1) + call('LLEN', K.tail(S, c .. '/' .. priority, domain))
 end
 
 -- Of the crawl's own spider, as most are: how the bands of a priority are called, and where it stands.
@@ -41,6 +52,7 @@ local function add_several(domain, bands)
   for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
     local band = own_bands[priority]
     local length = call('LLEN', (S == '' and band.prefix or band_prefix(S, priority)) .. domain)
+      + beyond_head(S == '' and own_spider or S, priority, domain)
     left = left - 1
     if length > 0 then
       total = total + length
@@ -54,12 +66,13 @@ end
 
 -- Most domains have one band.
 local function add_domain(domain, record)
+  parts = has_parts and call('HGET', K.parts(c), domain)
   local priority = match(record, '^[^,]*,(-?%d+)$')
   if not priority then
     return add_several(domain, match(record, ',.*$') or '')
   end
   local band = own_bands[priority]
-  local length = call('LLEN', band.prefix .. domain)
+  local length = call('LLEN', band.prefix .. domain) + beyond_head(own_spider, priority, domain)
   left = left - 1
   if length > 0 then
     add(domain, length, band.standing, band.standing)

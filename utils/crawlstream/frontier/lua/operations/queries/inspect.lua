@@ -6,7 +6,8 @@
 --   5 most workers, 6 the site in the domain where the page is counted, or the domain.
 -- Returns: packed {run, state, is the fingerprint known, queued, delayed, held, is it complete}; {} for
 --   a crawl that is not remembered
---   queued  {spider, priority, standing, length, {entry …}}, best standing first
+--   queued  {spider, priority, standing, length, {entry …} of the head, {id, entries, chunk|'' …} in their order,
+--           {entry …} of the tail}, best standing first; chunk '': it is on another server
 --   delayed {spider, due_ms from now, priority, entry}
 --   held    {worker, token, since_ms ago, flags as in `holds`, spider, priority, entry}
 -- Cost: O(entries asked for + holds of all workers asked for).
@@ -18,6 +19,7 @@
 --- include: dedupe
 --- include: admit
 --- include: holds
+--- include: shelf
 
 local name, domain, fingerprint = ARGV[1], ARGV[2], ARGV[3]
 local most_entries, most_workers, site = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
@@ -25,6 +27,7 @@ local c, run, live = string.match(redis.call('HGET', K.names, name) or '', '^(%d
 if not c then
   return cmsgpack.pack({})
 end
+local MOST_CHUNKS = 40
 local own_spider = string.match(name, '^[^:]*')
 local record = parse_domain_record(redis.call('HGET', K.domains(c), domain))
 local is_complete, left = true, most_entries
@@ -40,8 +43,10 @@ local function list_bands(at, bands)
     local priority, S = string.match(band, '^(-?%d+)@?(.*)$')
     S, priority = S ~= '' and S or own_spider, tonumber(priority)
     spiders[S] = true
-    local key = K.band(S, c .. '/' .. int(priority), at)
-    queued[#queued + 1] = { S, priority, priority + shift_of(c), redis.call('LLEN', key), key }
+    local tag = c .. '/' .. int(priority)
+    local length = redis.call('LLEN', K.band(S, tag, at)) + redis.call('LLEN', K.tail(S, tag, at))
+      + (shelf_notes().get(S, tag, at) or 0)
+    queued[#queued + 1] = { S, priority, priority + shift_of(c), length, tag, at }
   end
 end
 
@@ -50,10 +55,37 @@ if site ~= domain then
   list_bands(site, parse_domain_record(redis.call('HGET', K.domains(c), site)).bands)
 end
 table.sort(queued, by_standing)
+
+-- As many entries of a list as may still be shown.
+local function some_of(key)
+  local entries = left > 0 and redis.call('LRANGE', key, 0, left - 1) or {}
+  left = left - #entries
+  return entries
+end
+
+-- The first chunks of a band, as many as may still be shown, and how many entries they have.
+local function some_chunks(S, tag, at)
+  local shown, shelved = {}, 0
+  for _, text in ipairs(redis.call('LRANGE', K.chunks(S, tag, at), 0, MOST_CHUNKS - 1)) do
+    local id, entries, place = split_chunk(text)
+    if entries > left then
+      break
+    end
+    left, shelved = left - entries, shelved + entries
+    shown[#shown + 1], shown[#shown + 2] = id, entries
+    shown[#shown + 1] = place == INSIDE and redis.call('GET', K.chunk(id)) or ''
+  end
+  return shown, shelved
+end
+
 for _, band in ipairs(queued) do
-  local entries = left > 0 and redis.call('LRANGE', band[5], 0, left - 1) or {}
-  left, band[5] = left - #entries, entries
-  is_complete = is_complete and #entries == band[4]
+  local S, tag, at = band[1], band[5], band[6]
+  local head = some_of(K.band(S, tag, at))
+  local chunks, shelved = some_chunks(S, tag, at)
+  local is_all = shelved == (shelf_notes().get(S, tag, at) or 0)
+  local tail = is_all and some_of(K.tail(S, tag, at)) or {}
+  band[5], band[6], band[7] = head, chunks, tail
+  is_complete = is_complete and #head + shelved + #tail == band[4]
 end
 
 local delayed = {}

@@ -52,7 +52,8 @@ for _, S in ipairs(redis.call('SMEMBERS', K.spiders)) do
       local c, priority = standing(tag)
       bands[#bands + 1] = crawl_of(c).name or ''
       bands[#bands + 1] = priority
-      bands[#bands + 1] = redis.call('LLEN', K.band(S, tag, domain))
+      bands[#bands + 1] = redis.call('LLEN', K.band(S, tag, domain)) + redis.call('LLEN', K.tail(S, tag, domain))
+        + (shelf_notes().get(S, tag, domain) or 0)
     end
     queues[#queues + 1] = { S, place, due, o == SEVERAL and redis.call('ZCARD', q) or 1, bands }
   end

@@ -1,0 +1,148 @@
+"""What comes too late changes nothing, what is lost is told; a test would find it otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier import sources
+from support.frontier.bench import KEYS, Bench
+from support.frontier.lua import LUA, forget_sources
+
+pytest_plugins = ["support.frontier.fixtures"]
+
+PAGES = 40
+AGAIN_MS = 2_000
+"""What was handed out and did not come back is handed out again."""
+Call = tuple[Any, ...]
+
+
+async def carry(bench: Bench) -> None:
+    """Shelve and bring back until there is nothing to do."""
+    while not (await bench.frontier.stocking.step()).is_idle:
+        pass
+
+
+async def fill(bench: Bench) -> None:
+    """Let 40 pages wait, most of them on the shelf."""
+    bench.shelve(8)
+    await carry(bench)
+    for at in range(0, PAGES, 4):
+        await bench.feed.seeds(*(f"a/{n}" for n in range(at, at + 4)))
+        await carry(bench)
+
+
+async def held_up(bench: Bench) -> Call:
+    """What brings a chunk back, said by a redis-monitor that was frozen before it could."""
+    calls: list[Call] = []
+    run = bench.frontier.scripts.run
+
+    async def freezing(operation: str, *args: Any) -> Any:
+        if operation == "restocked":
+            calls.append((operation, *args))
+            raise RedisUnavailable
+        return await run(operation, *args)
+
+    await fill(bench)
+    await bench.worker.lease(8)
+    await carry(bench)
+    await bench.worker.lease(8)
+    bench.frontier.scripts.run = freezing  # type: ignore[method-assign]
+    with contextlib.suppress(RedisUnavailable):
+        await carry(bench)
+    bench.frontier.scripts.run = run  # type: ignore[method-assign]
+    assert calls
+    return calls[0]
+
+
+async def after_another(bench: Bench) -> None:
+    """It is refused when another one has brought the chunk."""
+    late = await held_up(bench)
+    await bench.advance(AGAIN_MS)
+    await carry(bench)
+    assert await bench.frontier.scripts.run(*late) == 0
+
+
+async def after_a_stop(bench: Bench) -> None:
+    """It is refused when the run is over."""
+    late = await held_up(bench)
+    await bench.feed.say("stop")
+    assert await bench.frontier.scripts.run(*late) == 0
+
+
+async def after_a_loss(bench: Bench) -> None:
+    """Its pages fail by name, and the ledger adds up."""
+    await fill(bench)
+    shelved = (await bench.state()).shelved
+    await bench.redis.delete(*await bench.redis.keys(KEYS.tag + "chunk:*"))
+    while (await bench.state()).queued:
+        await bench.worker.settle(*await bench.worker.lease(8))
+        await carry(bench)
+    assert (await bench.state()).failed_by_reason == {"shelf_lost": shelved}
+
+
+async def test_a_chunk_is_gone(bench: Bench) -> None:
+    """What nobody has any more is told."""
+    await after_a_loss(bench)
+
+
+async def test_another_one_has_brought_the_chunk(bench: Bench) -> None:
+    """A chunk comes once, in its turn."""
+    await after_another(bench)
+
+
+async def test_the_run_was_stopped(bench: Bench) -> None:
+    """Nothing comes back into a run that is over."""
+    await after_a_stop(bench)
+
+
+class Bug(NamedTuple):
+    """What stands in exactly one place of the Lua, what is put there instead, and who finds it."""
+
+    right: str
+    wrong: str
+    scenario: Callable[[Bench], Awaitable[None]]
+
+
+BUGS = {
+    "a chunk comes back out of its turn": Bug(
+        right="if first ~= id or crawl_of(c)",
+        wrong="if crawl_of(c)",
+        scenario=after_another,
+    ),
+    "a chunk comes back to a run that is over": Bug(
+        right="if first ~= id or crawl_of(c).state ~= 'running' or",
+        wrong="if first ~= id or",
+        scenario=after_a_stop,
+    ),
+    "lost chunks are nowhere": Bug(
+        right="count(c, 'failed', amount)\n  count(c, 'f:shelf_lost', amount)",
+        wrong="count(c, 'f:shelf_lost', amount)",
+        scenario=after_a_loss,
+    ),
+}
+
+
+@pytest.fixture
+def _original() -> Iterator[None]:
+    """After the test Redis is asked for the right scripts again."""
+    yield
+    forget_sources()
+
+
+@pytest.mark.usefixtures("_original")
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_it_would_be_found(bug: Bug, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bug its scenario is red."""
+    texts = [path.read_text() for path in LUA.rglob("*.lua")]
+    assert sum(text.count(bug.right) for text in texts) == 1, "where it is planted has changed"
+    read = sources.read
+    monkeypatch.setattr(sources, "read", lambda file: read(file).replace(bug.right, bug.wrong))
+    forget_sources()
+    with pytest.raises(AssertionError):
+        await bug.scenario(bench)
+    await bench.redis.flushdb()
