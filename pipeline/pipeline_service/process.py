@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -114,39 +114,20 @@ async def _work(
     spool = Spool(Path(settings.spool or Path(settings.home) / "spool"))
     try:
         async with redis_client(settings) as redis, make_sink(kafka) as sink:
-            whole = [
-                _flow(settings, each, proof, kafka=kafka, sink=sink, spool=spool)
-                for each, proof in proofs.items()
-            ]
+            make = partial(_flow, settings, kafka=kafka, sink=sink, spool=spool)
+            whole = [make(each, proof) for each, proof in proofs.items()]
             memories = [each for each in whole if isinstance(each.pipeline.sink, PagesSink)]
-            failures = [
-                _flow(settings, Staging(one.pipeline.failures), kafka=kafka, sink=sink, spool=spool)
-                for one in memories
-            ]
-            flows = [*whole, *failures]
+            flows = [*whole, *(make(Staging(one.pipeline.failures)) for one in memories)]
             heartbeat = await _join(redis, settings, flows)
+            goals = await _goals(settings, kafka, flows, stop) if until_end else None
             visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
-            goals = None
-            if until_end:
-                noting = partial(Goals.noted, settings, kafka, flows)
-                goals = await until_ready("kafka", noting, stop=stop)
             helpers = [
                 heartbeat.run(),
                 *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in whole),
                 *(visitor.run() for visitor in visitors if visitor is not None),
+                *([] if goals is None else [goals.watch(stop)]),
             ]
-            if goals is not None:
-                helpers.append(goals.watch(stop))
-            async with (
-                beside(*helpers),
-                serve(
-                    settings.metrics_port,
-                    partial(_health, flows),
-                    host=settings.metrics_host,
-                    # Started by hand beside a cluster, it takes whatever port is free.
-                    or_any_port="SUPERVISOR_ENABLED" not in os.environ,
-                ),
-            ):
+            async with beside(*helpers), _serving(settings, flows):
                 collect_seldom()
                 log.info("start", pipelines=[each.pipeline.name for each in flows])
                 await _run_all(settings, flows, kafka, stop)
@@ -154,6 +135,24 @@ async def _work(
                 await goals.check()
     finally:
         spool.close()
+
+
+async def _goals(
+    settings: Settings, kafka: Kafka, flows: Sequence[Flow], stop: asyncio.Event
+) -> Goals:
+    noting = partial(Goals.noted, settings, kafka, flows)
+    return await until_ready("kafka", noting, stop=stop)
+
+
+def _serving(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextManager[None]:
+    """Metrics and health."""
+    return serve(
+        settings.metrics_port,
+        partial(_health, flows),
+        host=settings.metrics_host,
+        # Started by hand beside a cluster, it takes whatever port is free.
+        or_any_port="SUPERVISOR_ENABLED" not in os.environ,
+    )
 
 
 async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:

@@ -76,12 +76,7 @@ def up(
     spiders = _counts(spider or (), workers=workers, wanderers=wanderers)
     cluster = LocalCluster()
     if spiders and cluster.is_running and not cluster.is_stopping:
-        if pipelines is not None:
-            raise SetupError(
-                "--pipelines takes effect when a cluster starts, and this one is running: stop it"
-                " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
-            )
-        _scale(spiders, console)
+        _scale(spiders, pipelines, console)
         return
     with _ends_as_interrupt():
         started_at = time.monotonic()
@@ -115,8 +110,13 @@ def _counts(named: Iterable[str], **aliases: int | None) -> Mapping[str, int]:
 _ALIASES = {"workers": "link", "wanderers": "wandering"}
 
 
-def _scale(spiders: Mapping[str, int], console: Console) -> None:
-    """Change the crawlers of the cluster that runs."""
+def _scale(spiders: Mapping[str, int], pipelines: int | None, console: Console) -> None:
+    """Change the crawlers of the cluster that runs, and nothing else of it."""
+    if pipelines is not None:
+        raise SetupError(
+            "--pipelines takes effect when a cluster starts, and this one is running: stop it"
+            " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
+        )
     adopt_running_cluster()
     with showing(console) as progress:
         LocalCluster().scale(spiders, progress=progress)
