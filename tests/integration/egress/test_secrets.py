@@ -58,9 +58,9 @@ def places(crawler: Crawler, home: Path) -> Iterator[tuple[str, bytes]]:
             for path in ("metrics", "health"):
                 with urllib.request.urlopen(f"http://127.0.0.1:{one.laddr.port}/{path}") as told:
                     yield path, told.read()
-    for path in home.rglob("*"):
-        if path.is_file():
-            yield str(path), path.read_bytes()
+    for file in home.rglob("*"):
+        if file.is_file():
+            yield str(file), file.read_bytes()
 
 
 async def values(redis: Redis) -> Iterator[tuple[str, bytes]]:
