@@ -89,12 +89,12 @@ async def measure(redis: Redis) -> Figures:
     pages = [page(number) for number in range(SITES)]
     for each in pages:
         choice.choose(pool, each, set())
-    began = time.perf_counter()
+    began = time.process_time()
     for number in range(CHOICES):
         choice.choose(pool, pages[number % SITES], set())
-    chosen_s = time.perf_counter() - began
+    chosen_s = time.process_time() - began
     return {
-        "us_a_report": cost.script_us / CALLS,
+        "us_a_report": cost.cpu_us / CALLS,
         "us_a_choice": chosen_s / CHOICES * 1e6,
     }
 

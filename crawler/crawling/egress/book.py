@@ -90,11 +90,15 @@ class Book:
 
     def is_fit(self, proxy: str, site: str) -> bool:
         """Whether it may be asked now: one at a time until it has come through again."""
-        health = self._health.get(proxy)
-        is_on_trial = health is not None and health.times_out > 0
-        if is_on_trial and self.busy[proxy]:
+        now, health = self._clock(), self._health.get(proxy)
+        if health is not None:
+            is_on_trial = health.times_out > 0
+            if health.out_until > now or (is_on_trial and self.busy[proxy]):
+                return False
+        rest = self._rests.get((proxy, site))
+        if rest is not None and rest.until > now:
             return False
-        return self.fit_at(proxy, site) <= self._clock()
+        return not self._bans or self._rests_until(proxy, site) <= now
 
     def rests(self, proxy: str, site: str) -> bool:
         """Whether it leaves the site alone just now, by itself or by a person's word."""

@@ -45,8 +45,7 @@ class Choice:
             fit = [last]
         if not fit:
             return None
-        two = random.sample(fit, min(2, len(fit)))
-        proxy = min(two, key=lambda each: self._book.busy[each.id])
+        proxy = self._less_busy(fit)
         try:
             return Route(pool, proxy, proxy.credentials(self._environment))
         except KeyError as error:
@@ -54,6 +53,15 @@ class Choice:
         log.error("proxies", id=proxy.id, error=f"the environment variable {missing} is not set")
         self._book.failed(proxy.id, at_once=True)
         return self.choose(pool, page, tried | {proxy.id})
+
+    def _less_busy(self, fit: Sequence[Proxy]) -> Proxy:
+        """Of two at random."""
+        count, busy = len(fit), self._book.busy
+        if count == 1:
+            return fit[0]
+        one = int(random.random() * count)  # noqa: S311
+        other = (one + 1 + int(random.random() * (count - 1))) % count  # noqa: S311
+        return min(fit[one], fit[other], key=lambda each: busy[each.id])
 
     def is_full(self, pool: Pool, page: Page) -> bool:
         """Whether all that is missing is a place: it is a matter of a moment."""
@@ -91,8 +99,7 @@ class Choice:
     def _ordered(self, pool: Pool, page: Page) -> Iterator[Proxy]:
         """All proxies of a pool that a person lets be used, best first."""
         key = _key(pool, page)
-        enabled = [proxy for proxy in pool.proxies if not proxy.disabled]
-        best = self._ranking.best(pool.name, enabled, key)
+        best, enabled = self._ranking.best(pool, key), self._ranking.enabled(pool)
         yield from best
         if len(best) < len(enabled):
             yield from ranked(enabled, key)[len(best) :]

@@ -37,8 +37,10 @@ class Limits:
         """Whether one more request may go through a proxy now."""
         if not pool.concurrency:
             return True
-        share = share_of(pool.concurrency, proxy.id, self._book.workers, self._book.place)
-        return self._book.busy[proxy.id] < share
+        book, share = self._book, pool.concurrency
+        if book.workers > 1:
+            share = share_of(share, proxy.id, book.workers, book.place)
+        return book.busy[proxy.id] < share
 
     def is_spent(self, pool: Pool) -> bool:
         """Whether the budget of a pool is used up, until the next day in UTC."""

@@ -7,12 +7,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from crawlstream.model.egress.book import PoolSpend, ProxyOutcome, ProxyReport, ProxyRest, ProxyUse
 
 MOST_AT_ONCE = 500
-"""Rests, and answers, that one report tells; the others come with the next."""
+"""Outcomes, rests, answers and uses that one report tells; the others come with the next."""
 USER_FOR_S = 60.0
 """Who has used a proxy so lately uses proxies."""
 
@@ -111,11 +112,14 @@ class Notes:
         answers = [pair for pair, _ in _take(self._answers)]
         uses = [use for _, use in _take(self._uses)]
         spends = {**dict.fromkeys(self.watched, PoolSpend()), **self.spends}
+        outcomes = dict(islice(self._outcomes.items(), MOST_AT_ONCE))
         report = ProxyReport(
-            outcomes=self._outcomes, rests=rests, answers=answers, uses=uses, spends=spends
+            outcomes=outcomes, rests=rests, answers=answers, uses=uses, spends=spends
         )
-        self._outcomes, self.spends = {}, {}
-        if not (self._rests or self._answers or self._uses):
+        for told in outcomes:
+            del self._outcomes[told]
+        self.spends = {}
+        if not (self._outcomes or self._rests or self._answers or self._uses):
             self.is_waiting.clear()
         return report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlstream.model.egress.pools import Proxy
+from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream.model.egress.ranking import ranked
 
 _REMEMBERED = 10_000
@@ -17,13 +17,22 @@ class Ranking:
 
     def __init__(self) -> None:
         self._best: dict[tuple[str, str], Sequence[Proxy]] = {}
+        self._enabled: dict[str, Sequence[Proxy]] = {}
 
-    def best(self, pool: str, proxies: Sequence[Proxy], site: str) -> Sequence[Proxy]:
+    def enabled(self, pool: Pool) -> Sequence[Proxy]:
+        """Those that a person lets be used."""
+        found = self._enabled.get(pool.name)
+        if found is None:
+            found = [proxy for proxy in pool.proxies if not proxy.disabled]
+            self._enabled[pool.name] = found
+        return found
+
+    def best(self, pool: Pool, site: str) -> Sequence[Proxy]:
         """The first proxies of a site, at most 16."""
-        key = pool, site
+        key = pool.name, site
         found = self._best.get(key)
         if found is None:
             if len(self._best) >= _REMEMBERED:
                 self._best.clear()
-            found = self._best[key] = ranked(proxies, site)[:_BEST]
+            found = self._best[key] = ranked(self.enabled(pool), site)[:_BEST]
         return found

@@ -11,6 +11,7 @@ import pytest
 
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.model.effects import Loss
 from crawlstream.model.egress.book import PoolSpend, ProxyOutcome, ProxyReport
 from crawlstream.model.egress.pools import PoolTable
 from support.monitors import MonitorCluster
@@ -38,6 +39,7 @@ def editor(cluster: MonitorCluster) -> PoolEditor:
 @pytest.fixture
 async def table(editor: PoolEditor, frontier: Frontier) -> PoolTable:
     """A pool whose second proxy is out."""
+    await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
     await editor.set_pool(
         "de",
         [{"url": url} for url in URLS],

@@ -9,7 +9,7 @@ import pytest
 
 from crawling.egress.ranking import Ranking
 from crawlstream.egress.url import read_line
-from crawlstream.model.egress.pools import Proxy
+from crawlstream.model.egress.pools import Pool, Proxy
 from crawlstream.model.egress.ranking import ranked
 
 PROXIES = [read_line(f"http://h{number}.test:80") for number in range(20)]
@@ -39,8 +39,12 @@ def test_proxies_have_their_share_of_the_sites_by_weight() -> None:
 
 def test_what_is_remembered_is_what_would_be_worked_out() -> None:
     """In the order of the table or in any other; for each pool by itself."""
-    ranking, site = Ranking(), "a.test"
+    site = "a.test"
     expected = ranked(PROXIES, site)[:16]
+    disabled = replace(PROXIES[0], disabled=True)
     for proxies in (PROXIES, PROXIES[::-1]):
-        assert ranking.best("de", proxies, site) == expected
-    assert ranking.best("fr", PROXIES[:2], site) == ranked(PROXIES[:2], site)
+        ranking = Ranking()
+        for _ in range(2):
+            assert ranking.best(Pool(name="de", proxies=tuple(proxies)), site) == expected
+        fr = Pool(name="fr", proxies=(disabled, *PROXIES[1:3]))
+        assert ranking.best(fr, site) == ranked(PROXIES[1:3], site)

@@ -36,7 +36,9 @@ def _proxy(told: Mapping[str, Any]) -> Proxy:
 
 def _told(value: Any) -> dict[str, Any]:
     """The fields that are not at their default."""
-    found = {field.name: (getattr(value, field.name), field) for field in fields(value)}
+    found = {
+        field.name: (getattr(value, field.name), field) for field in fields(value) if field.init
+    }
     return {
         name: each.reveal() if isinstance(each, Secret) else each
         for name, (each, field) in found.items()

@@ -64,11 +64,14 @@ class Proxy:
     disabled: bool = False
     """Whether a person has banned it without an end."""
 
-    @property
-    def id(self) -> str:
-        """Its name wherever it is shown; the password is no part of it, so it may change."""
+    id: str = field(init=False, default="", compare=False)
+    """Its name wherever it is shown; the password is no part of it, so it may change."""
+
+    def __post_init__(self) -> None:
+        """Work its name out, once: it is asked for with every request."""
         told = "\0".join((self.scheme, self.user, self.host, str(self.port), str(self.session)))
-        return f"p-{blake2b(told.encode(), digest_size=_ID_BYTES).hexdigest()}"
+        name = blake2b(told.encode(), digest_size=_ID_BYTES).hexdigest()
+        object.__setattr__(self, "id", f"p-{name}")
 
     @property
     def address(self) -> str:
@@ -90,6 +93,8 @@ class Proxy:
 
         KeyError names a variable that the environment has not.
         """
+        if not self.user and not self.password.reveal():
+            return None
         user = self._filled(self.user, environment)
         password = self._filled(self.password.reveal(), environment)
         return (user, Secret(password)) if user or password else None

@@ -18,7 +18,7 @@
 -- Returns: packed {now, since, from, is there more, news, workers that use proxies, how many of them come before
 --   this one, day, sums of spends}; news: packed {kind, id, site, until, number}: 'o' out, number times in a row,
 --   'r' rests, number steps, 'b' banned, each until then, 0: no more; 's' no way to the site, 'a' it answers
--- Cost: some four commands an outcome or rest, one a worker's name; at most 1000 news, rests that are over.
+-- Cost: three commands for all outcomes, two a rest, one a use; at most 1000 news, and rests that are over.
 --- include: clock
 local FAILURES, FIRST_OUT_MS, LONGEST_OUT_MS, MOST_TIMES = 5, 30000, 3600000, 20
 -- A proxy that came through to another site so lately works.
@@ -49,86 +49,100 @@ local function lift(kind, id, site)
   end
 end
 
--- Of one proxy; through: when and to which site it came through last, for two different ones.
-local function health_of(id)
-  local packed = redis.call('HGET', K.proxy_health, id)
-  if packed then
-    local h = cmsgpack.unpack(packed)
-    return { score = h[1], answers = h[2], refused = h[3], path = h[4], failed = h[5], ms = h[6],
-      in_row = h[7], times = h[8], out_until = h[9], through = h[10], lost = h[11] }, true
-  end
-  return { score = 1, answers = 0, refused = 0, path = 0, failed = 0, ms = 0, in_row = 0, times = 0,
-    out_until = 0, through = {}, lost = {} }, redis.call('HLEN', K.proxy_health) < MOST_PROXIES
-end
+-- What is kept of one proxy, by place; AT and SITE: when and to which site it came through last, twice, for two
+-- different ones.
+local SCORE, ANSWERS, REFUSED, PATH, FAILED, MS, IN_ROW, TIMES, OUT_UNTIL = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local AT, SITE, LOST = { 10, 12 }, { 11, 13 }, 14
 
-local function keep_health(id, h)
-  redis.call('HSET', K.proxy_health, id, cmsgpack.pack({ h.score, h.answers, h.refused, h.path, h.failed,
-    h.ms, h.in_row, h.times, h.out_until, h.through, h.lost }))
+local function health_in(packed)
+  return packed and cmsgpack.unpack(packed) or { 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, '', {} }
 end
 
 -- After as many more as there are.
 local function mean(before, of, many)
-  return of + (before - of) * KEPT ^ many
+  return many == 0 and before or of + (before - of) * KEPT ^ many
 end
 
 local function came_through(h, site)
-  local last = h.through
-  if last[2] == site then
-    h.through = { now, site, last[3], last[4] }
-  else
-    h.through = { now, site, last[1], last[2] }
+  if h[SITE[1]] ~= site then
+    h[AT[2]], h[SITE[2]] = h[AT[1]], h[SITE[1]]
   end
+  h[AT[1]], h[SITE[1]] = now, site
 end
 
 local function works_elsewhere(h, site)
-  for i = 1, #h.through, 2 do
-    if h.through[i] > now - ELSEWHERE_MS and h.through[i + 1] ~= site then
+  for i, at in ipairs(AT) do
+    if h[at] > now - ELSEWHERE_MS and h[SITE[i]] ~= site then
       return true
     end
   end
   return false
 end
 
-local function lose(h, site)
-  for _, known in ipairs(h.lost) do
+local function lose(lost, site)
+  for _, known in ipairs(lost) do
     if known == site then
       return
     end
   end
-  h.lost[#h.lost + 1] = site
+  lost[#lost + 1] = site
 end
 
 -- Count, and put it out where it has failed too often, or comes through to no site at all.
-local function learn(outcome)
+-- Answers what is known of it then, packed.
+local function learn(outcome, packed)
   local id, luck, ok, refused, path, failed, in_row, is_sure, ms, through, lost = unpack(outcome)
-  local h, has_room = health_of(id)
-  if not has_room then
-    return
-  end
-  h.answers, h.refused, h.path, h.failed = h.answers + ok, h.refused + refused, h.path + path, h.failed + failed
-  h.score = mean(mean(mean(h.score, 1, ok), 0.5, path), 0, failed)
+  local h = health_in(packed)
+  h[ANSWERS], h[REFUSED] = h[ANSWERS] + ok, h[REFUSED] + refused
+  h[PATH], h[FAILED] = h[PATH] + path, h[FAILED] + failed
+  h[SCORE] = mean(mean(mean(h[SCORE], 1, ok), 0.5, path), 0, failed)
   if ok > 0 then
-    h.ms = h.ms == 0 and ms or mean(h.ms, ms, ok)
-    h.in_row, h.times, h.out_until, h.lost = 0, 0, 0, {}
-    lift('o', id, '*')
+    h[MS] = h[MS] == 0 and ms or mean(h[MS], ms, ok)
+    if h[TIMES] > 0 then
+      lift('o', id, '*')
+    end
+    h[IN_ROW], h[TIMES], h[OUT_UNTIL], h[LOST] = 0, 0, 0, {}
     for _, site in ipairs(through) do
       came_through(h, site)
     end
   end
-  if h.out_until <= now then
-    h.in_row = h.in_row + in_row
+  if h[OUT_UNTIL] <= now then
+    h[IN_ROW] = h[IN_ROW] + in_row
     for _, site in ipairs(lost) do
-      lose(h, site)
+      lose(h[LOST], site)
     end
-    local is_on_trial = h.times > 0 and in_row > 0
-    if is_sure or is_on_trial or h.in_row >= FAILURES or #h.lost >= FAILURES then
-      local span_ms = math.min(FIRST_OUT_MS * 2 ^ h.times, LONGEST_OUT_MS)
-      h.out_until, h.times = now + math.ceil(span_ms * luck), math.min(h.times + 1, MOST_TIMES)
-      h.in_row, h.lost = 0, {}
-      put_rest('o', id, '*', h.out_until, h.times)
+    local is_on_trial = h[TIMES] > 0 and in_row > 0
+    if is_sure or is_on_trial or h[IN_ROW] >= FAILURES or #h[LOST] >= FAILURES then
+      local span_ms = math.min(FIRST_OUT_MS * 2 ^ h[TIMES], LONGEST_OUT_MS)
+      h[OUT_UNTIL], h[TIMES] = now + math.ceil(span_ms * luck), math.min(h[TIMES] + 1, MOST_TIMES)
+      h[IN_ROW], h[LOST] = 0, {}
+      put_rest('o', id, '*', h[OUT_UNTIL], h[TIMES])
     end
   end
-  keep_health(id, h)
+  return cmsgpack.pack(h)
+end
+
+-- All outcomes; proxies that are new have room or are left out.
+local function learn_all()
+  local ids, kept = {}, {}
+  for i, outcome in ipairs(outcomes) do
+    ids[i] = outcome[1]
+  end
+  if #ids == 0 then
+    return
+  end
+  local known = redis.call('HMGET', K.proxy_health, unpack(ids))
+  local room = MOST_PROXIES - redis.call('HLEN', K.proxy_health)
+  for i, outcome in ipairs(outcomes) do
+    if known[i] or room > 0 then
+      room = known[i] and room or room - 1
+      kept[#kept + 1] = ids[i]
+      kept[#kept + 1] = learn(outcome, known[i])
+    end
+  end
+  if #kept > 0 then
+    redis.call('HSET', K.proxy_health, unpack(kept))
+  end
 end
 
 -- One more that works, and has found no way to the site since its last answer.
@@ -155,7 +169,7 @@ local function rest(id, site, ms, steps)
   if ms > 0 then
     put_rest('r', id, site, now + ms, steps)
   end
-  if steps >= 0 and works_elsewhere(health_of(id), site) then
+  if steps >= 0 and works_elsewhere(health_in(redis.call('HGET', K.proxy_health, id)), site) then
     miss(id, site)
   end
 end
@@ -167,15 +181,21 @@ local function answer(id, site)
   end
 end
 
-local function use(id, site, requests, most, rest_ms)
-  local key, field = K.proxy_used(hour), id .. ' ' .. site
-  if redis.call('HLEN', key) < MOST_USED or redis.call('HEXISTS', key, field) == 1 then
-    if redis.call('HINCRBY', key, field, requests) >= most then
-      redis.call('HDEL', key, field)
-      rest(id, site, rest_ms, -1)
+local function use_all()
+  local key = K.proxy_used(hour)
+  local room = MOST_USED - redis.call('HLEN', key)
+  for _, one in ipairs(uses) do
+    local id, site, requests, most, rest_ms = unpack(one)
+    local field = id .. ' ' .. site
+    if room > 0 or redis.call('HEXISTS', key, field) == 1 then
+      room = room - 1
+      if redis.call('HINCRBY', key, field, requests) >= most then
+        redis.call('HDEL', key, field)
+        rest(id, site, rest_ms, -1)
+      end
     end
-    redis.call('PEXPIRE', key, 2 * HOUR_MS)
   end
+  redis.call('PEXPIRE', key, 2 * HOUR_MS)
 end
 
 local function ban(id, site, ms)
@@ -204,12 +224,12 @@ end
 
 local is_told = is_new()
 if is_told then
-  for _, outcome in ipairs(outcomes) do
-    learn(outcome)
-  end
+  learn_all()
   each(rests, rest)
   each(answers, answer)
-  each(uses, use)
+  if #uses > 0 then
+    use_all()
+  end
   each(bans, ban)
   redis.call('PEXPIRE', K.proxy_rests, 2 * DAY_MS)
   redis.call('PEXPIRE', K.proxy_news, HOUR_MS)
@@ -239,7 +259,7 @@ local function all_rests(page)
     MOST_AT_ONCE, 'WITHSCORES')
   for i = 1, #members, 2 do
     local kind, id, site = string.match(members[i], '^(%S+) (%S+) (.*)$')
-    local number = kind == 'o' and health_of(id).times or 0
+    local number = kind == 'o' and health_in(redis.call('HGET', K.proxy_health, id))[TIMES] or 0
     news[#news + 1] = cmsgpack.pack({ kind, id, site, tonumber(members[i + 1]), number })
   end
   return news, #news == MOST_AT_ONCE and page + MOST_AT_ONCE or -1
