@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ class Bench:
         is_file = self.url.startswith("sqlite")
         for column in ("next_visit", "claimed_until"):
             earlier = (
-                f"strftime('%Y-%m-%dT%H:%M:%f000Z', {column}, '-{seconds} seconds')"
+                f"strftime('%Y-%m-%dT%H:%M:%f000Z', {column}, '{-seconds:+} seconds')"
                 if is_file
                 else f"{column} - interval '{seconds} seconds'"
             )
@@ -272,6 +273,26 @@ async def test_a_page_is_visited_with_what_is_known_of_it(bench: Bench) -> None:
     page = bench.page("http://example.com/a")
     assert page.is_gone
     assert page.gone == 2
+
+
+async def test_what_a_sitemap_calls_changed_is_due(bench: Bench) -> None:
+    """If it was seen before that, is not waited for already, and is known."""
+    await bench.learn(*(result(f"{n}", n, at=0) for n in range(4)))
+    store = bench.store()
+    claim = store.claim("one")
+    assert claim is not None
+    store.fed(claim)
+    await bench.learn(*(result(f"{n}", 10 + n, at=60) for n in range(3)))
+    changed = [86_000.0, -86_000.0, 2e9, 86_000.0, 86_000.0]
+    at = [datetime.fromtimestamp(BEGAN + each, UTC).isoformat() for each in changed]
+    links = [(f"http://example.com/{n}", "") for n in range(5)]
+    assert store.course().due == 3, "an hour has passed since then"
+    bench.shift(-7 * 86_400)
+    assert store.course().due == 0
+    await bench.learn(result("sitemap.xml", 20, at=86_000, links=links, lastmods=at))
+    assert [page.url for page in store.due(1)] == ["http://example.com/0"]
+    assert store.course().due == 1
+    assert len(bench.row("url")) == 5
 
 
 async def test_people_see_what_is_known(
