@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psycopg
 import pytest
 
 from crawlstream.boot.liveness import Liveness
@@ -31,6 +32,7 @@ from pipeline_service.sinks.sql.visits import VisitStore
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select
+from support.waiting import WaitUntil
 
 BEGAN = time.time() - 86_400
 """When the pages of these tests were seen first; only differences count."""
@@ -165,6 +167,20 @@ async def test_partitions_learn_of_one_page_one_after_the_other(bench: Bench) ->
     assert last_seen == {241.0}
     # Those that came late are older; each of the others counts, the first one of a page beside.
     assert sum(bench.row("visits")) + 20 == sum(bench.delivered.values()) >= 80
+
+
+@pytest.mark.parametrize("bench", ["postgresql"], indirect=True)
+async def test_what_others_are_learning_is_waited_for(bench: Bench, wait_until: WaitUntil) -> None:
+    """A row is read when they have written it, and not before."""
+    await bench.learn(result("a", 1, at=0))
+    with psycopg.connect(bench.url) as other:
+        other.execute("update memory set visits = 100")
+        learning = asyncio.create_task(bench.learn(result("a", 2, at=60)))
+        waiting = "select 1 as it from pg_stat_activity where wait_event_type = 'Lock'"
+        await wait_until(lambda: select(bench.url, waiting), every_s=0.2)
+        other.commit()
+    await learning
+    assert bench.row("visits") == [101]
 
 
 async def test_a_page_that_fails_is_tried_later(bench: Bench) -> None:

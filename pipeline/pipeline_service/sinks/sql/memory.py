@@ -89,10 +89,12 @@ class MemoryEffect:
 
     def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
         """Have a table that fits, and its indexes. ConfigError."""
+        is_new = not transaction.columns(self._name)
         self._table.prepare(database, transaction, has_begun=has_begun)
-        for column in ("next_visit", "claimed_until"):
+        # To ask for an index that is there would wait for whoever writes, and have others wait.
+        for column in ("next_visit", "claimed_until") if is_new else ():
             transaction.execute(
-                f"create index if not exists {quoted(f'{self._name}_{column}')}"
+                f"create index {quoted(f'{self._name[:40]}_{column}')}"
                 f" on {quoted(self._name)} ({column}) where {column} is not null"
             )
         self._rule_until = 0.0
