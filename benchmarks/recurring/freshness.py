@@ -2,7 +2,7 @@
 
 At the same cost. A site has pages that change at random moments, each at a rate of its own: from
 every few seconds to once in half an hour. A cluster crawls it once; then its memory visits it, with
-``per_day`` set to four visits a second. The same again with ``power = 0``, a fixed interval. The
+``per_day`` set to six visits a second. The same again with ``power = 0``, a fixed interval. The
 referee is the site: it knows when each page has changed, and its log says when each was fetched, or
 found unmodified. What is measured begins when the memory has learnt for some minutes.
 """
@@ -43,10 +43,10 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.layout import create_frontier
 from crawlstream.model.throttle import ThrottleTable
 
-PAGES, PER_S = 160, 4
+PAGES, PER_S = 120, 6
 SHORTEST_S, LONGEST_S = 4.0, 1_800.0
 """Mean times between two changes of the page that changes most often, and most seldom."""
-LEARN_S, MEASURE_S = 240.0, 150.0
+LEARN_S, MEASURE_S = 160.0, 100.0
 PIPELINE = (sys.executable, "-P", "-m", "pipeline_service", "run")
 HUB = "/"
 

@@ -53,6 +53,6 @@ VISIT_BUGS = {
         module="pipeline_service.sinks.sql.memory",
         right='f" order by id{transaction.lock}"',
         wrong='f" order by id"',
-        test="integration/pipeline/test_memory.py::one_after_the_other and postgresql",
+        test="integration/pipeline/test_memory.py::learning_is_waited_for",
     ),
 }

@@ -6,12 +6,13 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from crawlstream.model.delivered import Delivered
 from crawlstream.plugins.sinks import Row
 from crawlstream.wire import jsontext
 from pipeline_service.judging import Judged
-from pipeline_service.memory.seen import Seen, seen_failed, seen_in
+from pipeline_service.memory.seen import Seen, listed_in, seen_failed, seen_in
 from pipeline_service.memory.settings import BY_BODY, BY_TEXT
-from pipeline_service.sinks.sql.memory import SEEN
+from pipeline_service.sinks.sql.memory import LISTED, SEEN
 
 _FIELD_OF_TEXT = "signature"
 """Which the stage of that name makes."""
@@ -42,6 +43,9 @@ class SeenMaker:
         for number, seen in enumerate(self._seen(judged, now)):
             key = judged.id if number == 0 else f"{judged.id}:{number}"
             yield Row(key, judged.record.offset, {SEEN: seen})
+        if judged.page is not None and judged.page.lastmods:
+            listed = list(listed_in(judged.page, now))
+            yield Row(f"{judged.id}:listed", judged.record.offset, {LISTED: listed})
 
     def _seen(self, judged: Judged, now: float) -> Iterator[Seen]:
         if judged.failed is not None:
@@ -50,15 +54,21 @@ class SeenMaker:
             yield from seen_in(judged.page, self._signature_of(judged), now)
 
     def _signature_of(self, judged: Judged) -> str:
-        """Empty where there is nothing that could change."""
+        """Empty where there is nothing that could change; of a page without text its body's."""
         page = judged.page
         assert page is not None
         if self._signature == BY_BODY:
-            return page.digest or _hash(page.body)
+            return _of_body(page)
         found = [row.fields.get(self._field) for row in judged.rows or ()]
+        if not any(each is not None for each in found):
+            return _of_body(page) if self._signature == BY_TEXT and page.body else ""
         if len(found) == 1 and isinstance(found[0], str) and len(found[0]) <= _LONGEST:
             return found[0]
-        return _hash(jsontext.dumps(found)) if any(each is not None for each in found) else ""
+        return _hash(jsontext.dumps(found))
+
+
+def _of_body(page: Delivered) -> str:
+    return page.digest or _hash(page.body)
 
 
 def _hash(value: bytes) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.delivered import Delivered
@@ -58,6 +59,14 @@ class Seen:
         return self.sight in (Sight.THERE, Sight.UNMODIFIED)
 
 
+class Listed(NamedTuple):
+    """What a sitemap says of a page."""
+
+    key: str
+    changed_at: float
+    """Epoch seconds."""
+
+
 def key_of(appid: str, url: str) -> str:
     """The key of a page by its application and canonical URL: 32 hex digits."""
     text = f"{len(appid)}:{appid}{url}"
@@ -84,6 +93,26 @@ def seen_in(page: Delivered, signature: str | None, now: float) -> Iterator[Seen
     )
     for url in page.redirect_urls:
         yield from _of_url(url, **about, sight=Sight.MOVED, status=_MOVED)
+
+
+def listed_in(page: Delivered, now: float) -> Iterator[Listed]:
+    """The pages of a sitemap or feed whose time of change it tells; none is in the future."""
+    for (url, _), lastmod in zip(page.links, page.lastmods, strict=False):
+        changed_at = _time_of(lastmod)
+        if changed_at is not None and changed_at <= now:
+            try:
+                yield Listed(key_of(page.appid, canonical(url)), changed_at)
+            except InvalidUrl:
+                continue
+
+
+def _time_of(text: str) -> float | None:
+    """Epoch seconds of a time in ISO 8601; of a day its beginning."""
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def seen_failed(event: PageFailed, at: float) -> Iterator[Seen]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
+import psycopg
 import pytest
 
 from crawlstream.boot.liveness import Liveness
@@ -30,6 +32,7 @@ from pipeline_service.sinks.sql.visits import VisitStore
 from support.pipelines import writer
 from support.pipelines.results import page_id, record
 from support.pipelines.targets import select
+from support.waiting import WaitUntil
 
 BEGAN = time.time() - 86_400
 """When the pages of these tests were seen first; only differences count."""
@@ -100,7 +103,7 @@ class Bench:
         is_file = self.url.startswith("sqlite")
         for column in ("next_visit", "claimed_until"):
             earlier = (
-                f"strftime('%Y-%m-%dT%H:%M:%f000Z', {column}, '-{seconds} seconds')"
+                f"strftime('%Y-%m-%dT%H:%M:%f000Z', {column}, '{-seconds:+} seconds')"
                 if is_file
                 else f"{column} - interval '{seconds} seconds'"
             )
@@ -164,6 +167,20 @@ async def test_partitions_learn_of_one_page_one_after_the_other(bench: Bench) ->
     assert last_seen == {241.0}
     # Those that came late are older; each of the others counts, the first one of a page beside.
     assert sum(bench.row("visits")) + 20 == sum(bench.delivered.values()) >= 80
+
+
+@pytest.mark.parametrize("bench", ["postgresql"], indirect=True)
+async def test_what_others_are_learning_is_waited_for(bench: Bench, wait_until: WaitUntil) -> None:
+    """A row is read when they have written it, and not before."""
+    await bench.learn(result("a", 1, at=0))
+    with psycopg.connect(bench.url) as other:
+        other.execute("update memory set visits = 100")
+        learning = asyncio.create_task(bench.learn(result("a", 2, at=60)))
+        waiting = "select 1 as it from pg_stat_activity where wait_event_type = 'Lock'"
+        await wait_until(lambda: select(bench.url, waiting), every_s=0.2)
+        other.commit()
+    await learning
+    assert bench.row("visits") == [101]
 
 
 async def test_a_page_that_fails_is_tried_later(bench: Bench) -> None:
@@ -272,6 +289,26 @@ async def test_a_page_is_visited_with_what_is_known_of_it(bench: Bench) -> None:
     page = bench.page("http://example.com/a")
     assert page.is_gone
     assert page.gone == 2
+
+
+async def test_what_a_sitemap_calls_changed_is_due(bench: Bench) -> None:
+    """If it was seen before that, is not waited for already, and is known."""
+    await bench.learn(*(result(f"{n}", n, at=0) for n in range(4)))
+    store = bench.store()
+    claim = store.claim("one")
+    assert claim is not None
+    store.fed(claim)
+    await bench.learn(*(result(f"{n}", 10 + n, at=60) for n in range(3)))
+    changed = [86_000.0, -86_000.0, 2e9, 86_000.0, 86_000.0]
+    at = [datetime.fromtimestamp(BEGAN + each, UTC).isoformat() for each in changed]
+    links = [(f"http://example.com/{n}", "") for n in range(5)]
+    assert store.course().due == 3, "an hour has passed since then"
+    bench.shift(-7 * 86_400)
+    assert store.course().due == 0
+    await bench.learn(result("sitemap.xml", 20, at=86_000, links=links, lastmods=at))
+    assert [page.url for page in store.due(1)] == ["http://example.com/0"]
+    assert store.course().due == 1
+    assert len(bench.row("url")) == 5
 
 
 async def test_people_see_what_is_known(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlstream.wire.delivered import decode
+from pipeline_service.config import read
+from pipeline_service.judging import judge
+from pipeline_service.memory.making import SeenMaker
 from pipeline_service.memory.page import WHOLE_EVERY, KnownPage, is_news, learn
 from pipeline_service.memory.rule import (
     DAY_S,
@@ -22,8 +25,11 @@ from pipeline_service.memory.rule import (
     base_for,
     visits_a_day,
 )
-from pipeline_service.memory.seen import Seen, Sight, key_of, seen_in
+from pipeline_service.memory.seen import Seen, Sight, key_of, listed_in, seen_in
+from pipeline_service.memory.settings import PagesSink
+from pipeline_service.staging import opened
 from support.pipelines.results import record
+from support.pipelines.writer import batch_of
 
 RULE = Rule()
 HOUR_S = 3_600.0
@@ -261,6 +267,54 @@ def test_a_result_tells_of_its_page_and_of_those_that_led_there() -> None:
     assert (target.at, target.etag, target.last_modified) == (now, '"1"', None)
     assert (source.url, source.sight) == ("http://example.com/a", Sight.MOVED)
     assert datetime.fromtimestamp(now, UTC) < page.timestamp
+
+
+async def signatures(sink: str, *bodies: dict[str, Any], stage: str = "") -> list[str]:
+    """Of pages with these bodies, by a memory whose sink says so."""
+    told = (
+        f'[pipeline.a]\nworkers = 0\n{stage}\nsink = {{kind = "pages", url = "sqlite:///x"{sink}}}'
+    )
+    pipeline = read(told, {})["a"]
+    records = [record(number, **body) for number, body in enumerate(bodies)]
+    async with opened([pipeline]) as stagings:
+        judged = judge(pipeline, batch_of(records))
+        judged = await stagings["a"].run(judged, lambda _: None, lambda _: False)
+    assert isinstance(pipeline.sink, PagesSink)
+    rows = SeenMaker(pipeline.sink.signature).rows(judged)
+    said = [cast("Seen", row.fields["seen"]).signature for row in rows]
+    return [each for each in said if each is not None]
+
+
+async def test_what_is_not_seen_is_no_change() -> None:
+    """Scripts and tags do not count, nor digits if so wished; bodies do, where there is no text."""
+    plain = [{"body": b"<p>7 o'clock"}, {"body": b"<b>7</b> o'clock<script>x"}]
+    seven, same = await signatures("", *plain)
+    assert seven == same
+    (eight,) = await signatures("", {"body": b"<p>8 o'clock"})
+    assert seven != eight
+    masked = await signatures(", mask_digits = true", plain[0], {"body": b"<p>8 o'clock"})
+    assert masked[0] == masked[1]
+    whole = await signatures(', signature = "body"', *plain)
+    assert whole[0] != whole[1]
+    binary = [
+        {"body": b"\x00\x01", "encoding": "binary"},
+        {"body": b"\x00\x02", "encoding": "binary"},
+    ]
+    assert len(set(await signatures("", *binary))) == 2
+    assert await signatures("", {"body": b""}) == [""]
+
+
+def test_a_sitemap_tells_when_pages_have_changed() -> None:
+    """Times that are none, and those to come, are left out."""
+    urls = [f"http://example.com/{n}" for n in range(5)]
+    said = ["2026-11-02T01:00:00+01:00", "2026-11-01", "soon", "", "2027-01-01"]
+    page = decode(record(1, links=[(url, "") for url in urls], lastmods=said))
+    now = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
+    found = list(listed_in(page, now))
+    assert [each.key for each in found] == [key_of("app", url) for url in urls[:2]]
+    days = [datetime.fromtimestamp(each.changed_at, UTC).day for each in found]
+    assert days == [2, 1]
+    assert not list(listed_in(decode(record(1)), now))
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class Delivered:
     request_headers: TextHeaders = field(default_factory=dict)
     response_headers: TextHeaders = field(default_factory=dict)
     links: Sequence[tuple[str, str]] = ()
+    lastmods: Sequence[str] = ()
+    """Of each link when its page has changed, as sitemaps and feeds say; () where none says so."""
     links_truncated: bool = False
     headers_truncated: bool = False
     latency_ms: int | None = None

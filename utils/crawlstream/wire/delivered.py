@@ -50,7 +50,7 @@ def decode(value: bytes | None) -> Delivered:
         "redirect_urls": take.maybe("redirect_urls", _texts) or (),
         "request_headers": take.maybe("request_headers", _headers) or {},
         "response_headers": take.maybe("response_headers", _headers) or {},
-        "links": take.maybe("links", _links) or (),
+        **_links_of(take),
         **_body_of(take),
     }
     record.pop("status_msg", None)
@@ -177,9 +177,22 @@ def _headers(value: Any) -> TextHeaders:
     return {name: _texts(values) for name, values in headers.items()}
 
 
-def _links(value: Any) -> Sequence[tuple[str, str]]:
+def _links_of(take: _Fields) -> Mapping[str, Any]:
+    links = take.maybe("links", _links) or ()
+    lastmods = [link[2] for link in links]
+    return {
+        "links": [(url, text) for url, text, _ in links],
+        "lastmods": lastmods if any(lastmods) else (),
+    }
+
+
+def _links(value: Any) -> Sequence[tuple[str, str, str]]:
+    """URL, text, and the time of the last change."""
     links = _is(value, list, "a list of objects with url and text")
-    return [(_text(link["url"]), _text(link.get("text") or "")) for link in map(_object_of, links)]
+    return [
+        (_text(link["url"]), _text(link.get("text") or ""), _text(link.get("lastmod") or ""))
+        for link in map(_object_of, links)
+    ]
 
 
 def _object_of(value: Any) -> dict[str, Any]:

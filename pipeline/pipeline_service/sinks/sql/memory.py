@@ -12,13 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import islice
+from operator import itemgetter
 from typing import Any, cast
 
 from crawlstream.formats.columns import Kind
 from crawlstream.plugins.sinks import Row
 from pipeline_service.memory.page import KnownPage, is_news, learn
 from pipeline_service.memory.rule import Experience, Rule
-from pipeline_service.memory.seen import Seen
+from pipeline_service.memory.seen import Listed, Seen
 from pipeline_service.memory.settings import PagesSink, Visits
 from pipeline_service.metrics import note_heard
 from pipeline_service.sinks.sql.database import Database, Transaction, Tuple, quoted
@@ -27,6 +28,8 @@ from pipeline_service.sinks.sql.table import TableEffect
 
 SEEN = "seen"
 """The field of a row that has what its record says."""
+LISTED = "listed"
+"""The field of a row that has what a sitemap says of pages."""
 STATE = "visits"
 """The note of what visits have come to."""
 BASE = "base_s"
@@ -86,10 +89,12 @@ class MemoryEffect:
 
     def prepare(self, database: Database, transaction: Transaction, *, has_begun: bool) -> None:
         """Have a table that fits, and its indexes. ConfigError."""
+        is_new = not transaction.columns(self._name)
         self._table.prepare(database, transaction, has_begun=has_begun)
-        for column in ("next_visit", "claimed_until"):
+        # To ask for an index that is there would wait for whoever writes, and have others wait.
+        for column in ("next_visit", "claimed_until") if is_new else ():
             transaction.execute(
-                f"create index if not exists {quoted(f'{self._name}_{column}')}"
+                f"create index {quoted(f'{self._name[:40]}_{column}')}"
                 f" on {quoted(self._name)} ({column}) where {column} is not null"
             )
         self._rule_until = 0.0
@@ -103,7 +108,7 @@ class MemoryEffect:
         if not rows:
             return ()
         rule = self._current_rule(transaction)
-        said = [(row.key, cast("Seen", row.fields[SEEN])) for row in rows]
+        said = [(r.key, cast("Seen", r.fields[SEEN])) for r in rows if SEEN in r.fields]
         known = self._locked(transaction, [seen for _, seen in said])
         changed: dict[str, KnownPage] = {}
         repeats = set()
@@ -115,7 +120,36 @@ class MemoryEffect:
                 self._heard[_outcome(page, after, seen)] += 1
                 known[seen.key] = changed[seen.key] = after
         self._write(transaction, changed)
+        for row in rows:
+            if LISTED in row.fields:
+                self._hasten(transaction, cast("Sequence[Listed]", row.fields[LISTED]))
         return repeats
+
+    def _hasten(self, transaction: Transaction, listed: Sequence[Listed]) -> None:
+        """Have pages due at once that have changed since they were seen, as a sitemap says.
+
+        But for those that are waited for, or were seen within their shortest interval.
+        """
+        changed = {each.key: each.changed_at for each in sorted(listed, key=itemgetter(1))}
+        now, table = transaction.now(), quoted(self._name)
+        for some in batches(list(changed)):
+            found = transaction.execute(
+                f"select id, last_seen, least_s from {table} where last_seen < %s and asked = 0"
+                f" and gone = 0 and id in ({marks_of(some)}) order by id{transaction.lock}",
+                (as_time(changed[some[-1]]), *some),
+            )
+            due = [
+                str(key)
+                for key, last_seen, least_s in found
+                if (seen_at := seconds_of(last_seen) or 0) < changed[key]
+                and seen_at + least_s <= now
+            ]
+            if due:
+                transaction.execute(
+                    f"update {table} set next_visit = %s where next_visit > %s"
+                    f" and id in ({marks_of(due)}) returning null",
+                    (as_time(now), as_time(now), *due),
+                )
 
     def committed(self) -> None:
         """Count what was learnt."""
@@ -149,10 +183,9 @@ class MemoryEffect:
 
     def _selected(self, transaction: Transaction, keys: Iterable[str]) -> Iterator[KnownPage]:
         for some in batches(sorted(keys)):
-            marks = ", ".join(["%s"] * len(some))
             yield from pages_of(
                 transaction.execute(
-                    f"select {COLUMNS} from {quoted(self._name)} where id in ({marks})"
+                    f"select {COLUMNS} from {quoted(self._name)} where id in ({marks_of(some)})"
                     f" order by id{transaction.lock}",
                     some,
                 )
@@ -198,6 +231,11 @@ def seconds_of(value: datetime | str | None) -> float | None:
         return None
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     return at.timestamp()
+
+
+def marks_of(keys: Sequence[str]) -> str:
+    """The places of keys in a statement."""
+    return ", ".join(["%s"] * len(keys))
 
 
 def batches(keys: Sequence[str]) -> Iterator[list[str]]:

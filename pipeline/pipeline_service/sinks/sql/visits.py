@@ -23,7 +23,7 @@ from pipeline_service.memory.rule import DAY_S, base_for, visits_a_day
 from pipeline_service.memory.settings import PagesSink, Visits
 from pipeline_service.sinks.sql.asking import MemoryTable
 from pipeline_service.sinks.sql.database import Database, Transaction
-from pipeline_service.sinks.sql.memory import BASE, STATE, as_time, batches, seconds_of
+from pipeline_service.sinks.sql.memory import BASE, STATE, as_time, batches, marks_of, seconds_of
 from pipeline_service.sinks.sql.notes import Notebook
 from pipeline_service.sinks.sql.store import SqlStore
 
@@ -143,11 +143,10 @@ class VisitStore:
         with self._transaction() as transaction:
             now = as_time(transaction.now())
             for some in batches(sorted(keys)):
-                marks = ", ".join(["%s"] * len(some))
                 rows = self._table.ask(
                     transaction,
                     f"update {{}} set next_visit = %s, claimed_until = null, asked = 0"
-                    f" where id in ({marks}) and url is not null returning id",
+                    f" where id in ({marks_of(some)}) and url is not null returning id",
                     now,
                     *some,
                 )
@@ -225,16 +224,15 @@ class VisitStore:
             self._table.ask(
                 transaction,
                 "update {} set claimed_until = %s, next_visit = %s, asked = %s"
-                f" where id in ({', '.join(['%s'] * len(keys))}) returning null",
+                f" where id in ({marks_of(keys)}) returning null",
                 *(as_time(until), as_time(again), asked + 1),
                 *keys,
             )
 
     def _read_claim(self, transaction: Transaction, told: Mapping[str, Any]) -> Claim:
-        """Pages in the order of their keys, and so each with the same number whoever feeds it."""
+        """Pages with the numbers that they have whoever feeds them."""
         keys = told["keys"]
-        marks = ", ".join(["%s"] * len(keys))
-        pages = self._table.pages(transaction, f"where id in ({marks}) order by id", *keys)
+        pages = self._table.pages(transaction, f"where id in ({marks_of(keys)}) order by id", *keys)
         crawl = VisitCrawl(
             crawlid=told["crawlid"],
             schedule=self._schedule,
@@ -242,7 +240,11 @@ class VisitStore:
             expires=told["expires"],
             more=self._visits.crawl,
         )
-        return Claim(crawl=crawl, visits=[_visit(page) for page in pages], is_last=told["is_last"])
+        return Claim(
+            crawl=crawl,
+            visits=[_visit(page, keys.index(page.key)) for page in pages],
+            is_last=told["is_last"],
+        )
 
     def _renew_base(self, transaction: Transaction, state: dict[str, Any], now: float) -> None:
         """Have the base at which all pages come to ``per_day`` visits."""
@@ -290,9 +292,10 @@ class VisitStore:
             raise
 
 
-def _visit(page: KnownPage) -> Visit:
+def _visit(page: KnownPage, number: int) -> Visit:
     etag, last_modified = page.validators
     return Visit(
+        number=number,
         url=page.url,
         appid=page.appid,
         spiderid=page.spiderid,

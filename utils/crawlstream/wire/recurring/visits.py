@@ -23,6 +23,8 @@ _OF_A_VISIT = (
 class Visit:
     """A page that is to be fetched."""
 
+    number: int
+    """Which of those that are fed at once it is."""
     url: str
     appid: str
     spiderid: str
@@ -47,11 +49,11 @@ class VisitCrawl:
 
 def encode_visits(crawl: VisitCrawl, visits: Iterable[Visit]) -> Iterator[bytes]:
     """The crawl requests of visits, in their order; a repetition makes the same occasions."""
-    for number, visit in enumerate(visits):
+    for visit in visits:
         yield jsontext.dumps(
             {
                 "url": visit.url,
-                "occasion": asdict(Occasion(crawl.schedule, crawl.at, number)),
+                "occasion": asdict(Occasion(crawl.schedule, crawl.at, visit.number)),
                 "appid": visit.appid,
                 "crawlid": crawl.crawlid,
                 "spiderid": visit.spiderid,
@@ -72,7 +74,7 @@ def check_crawl(more: Mapping[str, Any]) -> None:
     """InvalidRequest for fields that no visit can have."""
     _refuse([f"$.{name}: a visit has it of its own" for name in _OF_A_VISIT if name in more])
     crawl = VisitCrawl(crawlid="check", schedule="check", at=1, expires=0, more=more)
-    page = Visit(url="http://example.com/", appid="check", spiderid="link")
+    page = Visit(number=0, url="http://example.com/", appid="check", spiderid="link")
     for value in encode_visits(crawl, [page]):
         decode(value)
 
