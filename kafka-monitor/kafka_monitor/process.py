@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from redis.asyncio import Redis
 
 from crawlstream.boot.clients import kafka_of, redis_client
 from crawlstream.boot.garbage import collect_seldom
@@ -56,14 +57,20 @@ log = structlog.get_logger()
 async def run(settings: Settings) -> None:
     """Move requests until SIGTERM or SIGINT."""
     configure(settings, "kafka-monitor")
+    async with redis_client(settings) as redis:
+        # A plugin that is wrong is told of before any server is asked.
+        router = _router(settings, Frontier(redis, settings.keys))
+        await _work(settings, redis, router)
+
+
+async def _work(settings: Settings, redis: Redis, router: Router) -> None:
     stop = Stop()
     topics, keys, group = settings.topics, settings.keys, settings.kafka_group
     kafka = kafka_of(settings, "kafka-monitor")
     await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
-    async with redis_client(settings) as redis, make_sink(kafka) as sink:
+    async with make_sink(kafka) as sink:
         await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
-        router = _router(settings, frontier)
         process = Process(
             kind="kafka-monitor",
             values=told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember"),
