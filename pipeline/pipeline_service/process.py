@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -117,26 +117,13 @@ async def _work(
                 for each, proof in proofs.items()
             ]
             heartbeat = await _join(redis, settings, flows)
-            goals = None
-            if until_end:
-                noting = partial(Goals.noted, settings, kafka, flows)
-                goals = await until_ready("kafka", noting, stop=stop)
+            goals = await _goals(settings, flows, kafka, stop) if until_end else None
             helpers = [
                 heartbeat.run(),
                 *(_observe(settings, flow, kafka=kafka, sink=sink) for flow in flows),
+                *([goals.watch(stop)] if goals else []),
             ]
-            if goals is not None:
-                helpers.append(goals.watch(stop))
-            async with (
-                beside(*helpers),
-                serve(
-                    settings.metrics_port,
-                    partial(_health, flows),
-                    host=settings.metrics_host,
-                    # Started by hand beside a cluster, it takes whatever port is free.
-                    or_any_port="SUPERVISOR_ENABLED" not in os.environ,
-                ),
-            ):
+            async with beside(*helpers), _serve(settings, flows):
                 collect_seldom()
                 log.info("start", pipelines=[each.pipeline.name for each in flows])
                 await _run_all(settings, flows, kafka, stop)
@@ -144,6 +131,23 @@ async def _work(
                 await goals.check()
     finally:
         spool.close()
+
+
+async def _goals(
+    settings: Settings, flows: Sequence[Flow], kafka: Kafka, stop: asyncio.Event
+) -> Goals:
+    return await until_ready("kafka", partial(Goals.noted, settings, kafka, flows), stop=stop)
+
+
+def _serve(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextManager[None]:
+    """Answer who asks for health and metrics."""
+    return serve(
+        settings.metrics_port,
+        partial(_health, flows),
+        host=settings.metrics_host,
+        # Started by hand beside a cluster, it takes whatever port is free.
+        or_any_port="SUPERVISOR_ENABLED" not in os.environ,
+    )
 
 
 async def _join(redis: Redis, settings: Settings, flows: Sequence[Flow]) -> Heartbeat:

@@ -16,6 +16,7 @@ import pytest
 from mutation.bug import Bug
 from mutation.fetch_bugs import FETCH_BUGS
 from mutation.planted import RED_BY
+from mutation.sink_bugs import SINK_BUGS
 from mutation.stage_bugs import STAGE_BUGS
 
 TESTS = Path(__file__).parent.parent
@@ -429,7 +430,7 @@ BUGS = FETCH_BUGS | {
         test="unit/rest/test_keys.py::tells_nothing or secret",
     ),
 }
-BUGS |= STAGE_BUGS
+BUGS |= STAGE_BUGS | SINK_BUGS
 
 
 @pytest.fixture(scope="module")
