@@ -192,7 +192,7 @@ async def _begin(kafka: Kafka, pipeline: Pipeline, topics: Topics, partition: in
         if any(each.committed is not None and each.committed <= each.end for each in told.values()):
             raise StoreUnavailable(
                 f"{folder} holds nothing, but the pipeline has stored records there: is its disk"
-                " mounted? To begin anew, set another edition"
+                " mounted? To start again, begin a new edition"
             )
     if start == "earliest":
         return None

@@ -26,6 +26,14 @@ from crawlstream.local.ports import MOST_PIPELINES
 from crawlstream.local.readiness import Progress
 
 _LOOK_EVERY_S = 0.5
+_Pipelines = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=MOST_PIPELINES,
+        help="Number of pipeline processes, with a pipelines.toml; default: 1.",
+    ),
+]
 
 
 def up(
@@ -52,14 +60,7 @@ def up(
             min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
         ),
     ] = None,
-    pipelines: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_PIPELINES,
-            help="Number of pipeline processes, with a pipelines.toml; default: 1.",
-        ),
-    ] = None,
+    pipelines: _Pipelines = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
@@ -76,11 +77,7 @@ def up(
     spiders = _counts(spider or (), workers=workers, wanderers=wanderers)
     cluster = LocalCluster()
     if spiders and cluster.is_running and not cluster.is_stopping:
-        if pipelines is not None:
-            raise SetupError(
-                "--pipelines takes effect when a cluster starts, and this one is running: stop it"
-                " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
-            )
+        _refuse_pipelines(pipelines)
         _scale(spiders, console)
         return
     with _ends_as_interrupt():
@@ -94,6 +91,14 @@ def up(
             console.print(warning, style="yellow", highlight=False, soft_wrap=True)
         if not detach:
             _stay(cluster, console)
+
+
+def _refuse_pipelines(count: int | None) -> None:
+    if count is not None:
+        raise SetupError(
+            "--pipelines takes effect when a cluster starts, and this one is running: stop it"
+            " with ./crawlstream down, or run more beside it with ./crawlstream pipeline run"
+        )
 
 
 def _counts(named: Iterable[str], **aliases: int | None) -> Mapping[str, int]:
