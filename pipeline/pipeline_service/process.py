@@ -119,7 +119,7 @@ async def _work(
             memories = [each for each in whole if isinstance(each.pipeline.sink, PagesSink)]
             flows = [*whole, *(make(Staging(one.pipeline.failures)) for one in memories)]
             heartbeat = await _join(redis, settings, flows)
-            goals = await _goals(settings, kafka, flows, stop) if until_end else None
+            goals = await _goals(settings, flows, kafka, stop) if until_end else None
             visitors = [_visitor(settings, one.pipeline, sink) for one in memories]
             helpers = [
                 heartbeat.run(),
@@ -127,7 +127,7 @@ async def _work(
                 *(visitor.run() for visitor in visitors if visitor is not None),
                 *([] if goals is None else [goals.watch(stop)]),
             ]
-            async with beside(*helpers), _serving(settings, flows):
+            async with beside(*helpers), _serve(settings, flows):
                 collect_seldom()
                 log.info("start", pipelines=[each.pipeline.name for each in flows])
                 await _run_all(settings, flows, kafka, stop)
@@ -138,14 +138,13 @@ async def _work(
 
 
 async def _goals(
-    settings: Settings, kafka: Kafka, flows: Sequence[Flow], stop: asyncio.Event
+    settings: Settings, flows: Sequence[Flow], kafka: Kafka, stop: asyncio.Event
 ) -> Goals:
-    noting = partial(Goals.noted, settings, kafka, flows)
-    return await until_ready("kafka", noting, stop=stop)
+    return await until_ready("kafka", partial(Goals.noted, settings, kafka, flows), stop=stop)
 
 
-def _serving(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextManager[None]:
-    """Metrics and health."""
+def _serve(settings: Settings, flows: Sequence[Flow]) -> AbstractAsyncContextManager[None]:
+    """Answer who asks for health and metrics."""
     return serve(
         settings.metrics_port,
         partial(_health, flows),
@@ -206,7 +205,7 @@ async def _begin(kafka: Kafka, pipeline: Pipeline, topics: Topics, partition: in
         if any(each.committed is not None and each.committed <= each.end for each in told.values()):
             raise StoreUnavailable(
                 f"{folder} holds nothing, but the pipeline has stored records there: is its disk"
-                " mounted? To begin anew, set another edition"
+                " mounted? To start again, begin a new edition"
             )
     if start == "earliest":
         return None

@@ -14,7 +14,8 @@ from crawlstream.chaos.stores.postgres import RunningPostgres
 from support.documented import install_example_sink
 from support.pipelines.targets import Target
 
-collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else ["test_connect.py"]
+_LONG = ["test_connect.py", "test_readers.py"]
+collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else _LONG
 _FEW = "max_records = 6, max_age = 3600"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -16,12 +17,14 @@ from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import load_settings
 from crawlstream.chaos.stores.postgres import RunningPostgres
 from crawlstream.errors import ConfigError
+from crawlstream.plugins.sinks import SinkUnavailable
 from crawlstream.store.store import Store
+from crawlstream.tasks import end
 from crawlstream.wire.delivered import decode
 from pipeline_service.judging import judge
 from pipeline_service.sinks import rows
 from pipeline_service.sinks.door import SINK_REFUSED, SinkRefused
-from pipeline_service.sinks.make import prove
+from pipeline_service.sinks.make import open_kept, prove
 from support.pipelines import writer
 from support.pipelines.pages import HOSTILE
 from support.pipelines.results import page_id, record
@@ -221,3 +224,31 @@ async def test_a_pipeline_waits_for_its_database(
         assert await writing in (None, 2)
         assert live.waiting_for == ""
     assert target.ids() == Counter(page_id(n) for n in range(2))
+
+
+async def test_who_leaves_does_not_wait_for_a_frozen_database(
+    make_target: MakeTarget, postgres_server: RunningPostgres
+) -> None:
+    """Neither a write that is cut off, nor who looks, keeps its process from its end."""
+    target = make_target("postgresql")
+    await carry(target, record(0))
+    asked, batch = writer.pipeline(target.sink), writer.batch_of([record(1)], 1)
+    kept = open_kept(load_settings(), asked)
+    assert kept.standings(writer.TOPIC, [0])[0].position == 1
+    async with writer.sink_of(asked, target.spool) as sink:
+        assert await sink.position(writer.TOPIC, 0) == 1
+        postgres_server.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            looking = asyncio.create_task(asyncio.to_thread(kept.standings, writer.TOPIC, [0]))
+            writing = asyncio.create_task(sink.write(batch, judge(asked, batch), Liveness("write")))
+            await asyncio.sleep(0.5)  # Both wait for an answer.
+            assert not looking.done()
+            await end([writing])
+            await asyncio.to_thread(kept.close)
+            with pytest.raises(SinkUnavailable):
+                await looking
+            await sink.end(Liveness("write"))
+            assert time.monotonic() - began < rows.CALL_S
+        finally:
+            postgres_server.signal(signal.SIGCONT)

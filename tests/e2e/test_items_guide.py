@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import run
 from typing import Any
 
 from crawlstream.chaos.scripted_site import Answer, page, serving
+from crawlstream.chaos.stores.postgres import RunningPostgres
 from e2e.cluster import Cluster, Done
 from support.waiting import WaitUntil
 
@@ -105,7 +107,7 @@ def lines(text: str) -> str:
 
 
 async def test_the_guide_to_items_works(
-    cluster: Cluster, tmp_path: Path, wait_until: WaitUntil
+    cluster: Cluster, tmp_path: Path, wait_until: WaitUntil, postgres_server: RunningPostgres
 ) -> None:
     """Each command of it, its files, its table and its correction, on a shop as it describes."""
     with serving(SHOP) as site:
@@ -139,8 +141,29 @@ async def test_the_guide_to_items_works(
         assert told["ok"] is True, told
         assert report.status == 0
         assert "valid 95.0%: met" in " ".join(report.out.split())
+        url = postgres_server.make_database(f"shop{os.getpid()}")
+        read = await _read_by_psql(reader, again, url)
+        assert lines(block("text", 1)) in lines(read)
+        assert f"({PRODUCTS} rows)" in read
     assert set(reader.typed) == set(COMMANDS)
     _read_by_pyarrow(tmp_path)
+
+
+async def _read_by_psql(reader: Reader, pipeline: str, url: str) -> str:
+    """What the guide's last table holds."""
+    before, sink = "[pipeline.products.sink]", block("toml", 1)
+    told = pipeline.partition(before)[0] + sink
+    reader.write("pipelines.toml", told.replace("postgresql://postgres@localhost/shop", url))
+    checks, runs, asks = block("sh", 5).splitlines()
+    for command in (checks, runs):
+        done = await reader.types(command)
+        assert done.status == 0, done.err
+    reader.typed.append(asks)
+    return _answer([url if "://" in word else word for word in shlex.split(asks)])
+
+
+def _answer(words: Sequence[str]) -> str:
+    return run([*words, "-X"], capture_output=True, text=True, check=True).stdout
 
 
 def _read_by_pyarrow(folder: Path) -> None:

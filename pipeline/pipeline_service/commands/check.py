@@ -13,6 +13,7 @@ from crawlstream.errors import ConfigError, KafkaUnavailable, Unavailable
 from pipeline_service.commands.printing import EXIT_FAILED, complain, say
 from pipeline_service.config import Pipeline
 from pipeline_service.process import load_pipelines
+from pipeline_service.rows import Shape
 from pipeline_service.sinks.make import place_of, prove
 from pipeline_service.staging import opened
 
@@ -25,29 +26,31 @@ async def check(settings: Settings, options: argparse.Namespace) -> int:
     pipelines = load_pipelines(settings, options.names)
     async with opened(pipelines) as stagings:
         shapes = {name: staging.shape for name, staging in stagings.items()}
-    worst = 0
-    for pipeline in pipelines:
-        try:
-            await asyncio.to_thread(prove, settings, pipeline, shapes[pipeline.name])
-        except ConfigError as error:
-            complain(str(error))
-            worst = EXIT_CONFIG
-            continue
-        except Unavailable as error:
-            complain(f"pipeline.{pipeline.name}: {error}")
-            worst = worst or EXIT_FAILED
-            continue
-        say(f"{pipeline.name}: {place_of(pipeline)}")
-        if pipeline.stage:
-            say(f"  stages, run by {_runners(pipeline)}: {_labels(pipeline)}")
-        topic = pipeline.topic(settings.topics)
-        try:
-            partitions = len(await end_offsets(kafka_of(settings), topic))
-        except KafkaUnavailable as error:
-            say(f"  reads {topic}, which cannot be read now: {error}")
-        else:
-            say(f"  reads {topic}, {partitions} partitions")
-    return worst
+    found = [await _status(settings, each, shapes[each.name]) for each in pipelines]
+    return max(found, default=0)
+
+
+async def _status(settings: Settings, pipeline: Pipeline, shape: Shape | None) -> int:
+    """Say of one pipeline what there is; EXIT_CONFIG, or EXIT_FAILED: its store is away."""
+    try:
+        await asyncio.to_thread(prove, settings, pipeline, shape)
+    except ConfigError as error:
+        complain(str(error))
+        return EXIT_CONFIG
+    except Unavailable as error:
+        complain(f"pipeline.{pipeline.name}: {error}")
+        return EXIT_FAILED
+    say(f"{pipeline.name}: {place_of(pipeline)}")
+    if pipeline.stage:
+        say(f"  stages, run by {_runners(pipeline)}: {_labels(pipeline)}")
+    topic = pipeline.topic(settings.topics)
+    try:
+        partitions = len(await end_offsets(kafka_of(settings), topic))
+    except KafkaUnavailable as error:
+        say(f"  reads {topic}, which cannot be read now: {error}")
+    else:
+        say(f"  reads {topic}, {partitions} partitions")
+    return 0
 
 
 def _labels(pipeline: Pipeline) -> str:

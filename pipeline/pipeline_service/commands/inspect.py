@@ -71,17 +71,7 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
             complain(f"pipeline.{pipeline.name}: {error}")
             status = EXIT_FAILED
             continue
-        total = found.account.total
-        told = {
-            "pipeline": pipeline.name,
-            "edition": pipeline.edition,
-            "source": pipeline.topic(settings.topics),
-            "path": found.place,
-            "lag": found.lag,
-            **_numbers(total),
-            "closed": total.is_closed,
-        }
-        rows.append(told)
+        rows.append(_told(settings, pipeline, found))
     if options.json:
         for told in rows:
             say_json(told)
@@ -89,6 +79,19 @@ async def list_pipelines(settings: Settings, options: argparse.Namespace) -> int
     names = ("pipeline", "edition", "source", "lag", *_COLUMNS, "path")
     say_table(names, [[_cell(told[name]) for name in names] for told in rows])
     return status
+
+
+def _told(settings: Settings, pipeline: Pipeline, found: Found) -> dict[str, Any]:
+    total = found.account.total
+    return {
+        "pipeline": pipeline.name,
+        "edition": pipeline.edition,
+        "source": pipeline.topic(settings.topics),
+        "path": found.place,
+        "lag": found.lag,
+        **_numbers(total),
+        "closed": total.is_closed,
+    }
 
 
 async def report(settings: Settings, options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from pipeline_service.sinks.door import Standing
 from pipeline_service.sinks.steps import standing_of
 
 _LOG = "_log"
+_PATIENCE_S = 1.0
 
 
 class KeptInFiles:
@@ -73,11 +74,15 @@ class KeptInRows:
         return sorted(self._read(f"{folder}/"))
 
     def close(self) -> None:
-        """Let go of the store, whoever waits for its answer."""
-        self._store.interrupt()
-        with self._turn:
+        """Let go of the store, though somebody may wait for its answer in vain."""
+        if not self._turn.acquire(timeout=_PATIENCE_S):
+            self._store.interrupt()
+            self._turn.acquire()
+        try:
             self._is_open = False
             self._store.close()
+        finally:
+            self._turn.release()
 
     def _read(self, prefix: str) -> Mapping[str, str]:
         with self._opened():

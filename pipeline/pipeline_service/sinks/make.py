@@ -14,7 +14,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError, CrawlstreamError
 from crawlstream.formats.files import Crawl, make_writer
 from crawlstream.plugins.installed import find
-from crawlstream.plugins.sinks import RowStore, SinkSpec
+from crawlstream.plugins.sinks import RowStore, SinkSpec, SinkUnavailable
 from crawlstream.store.bodies import BodyStore
 from crawlstream.store.store import Store
 from pipeline_service.config import OF_FAILURES, Pipeline
@@ -83,6 +83,8 @@ def prove(settings: Settings, pipeline: Pipeline, shape: Shape | None = None) ->
             store = open_rows(settings, pipeline, make_maker(settings, pipeline, shape))
         try:
             store.prove()
+        except OSError as error:
+            raise SinkUnavailable(f"{type(error).__name__}: {error}") from error
         finally:
             store.close()
 

@@ -89,7 +89,7 @@ async def test_a_disk_that_is_no_longer_mounted_is_no_empty_store(
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
         process.start()
-        await wait_until(lambda: "is its disk mounted? To begin anew" in process.logged())
+        await wait_until(lambda: "is its disk mounted? To start again" in process.logged())
         assert not cluster.stored()
         shutil.rmtree(cluster.out)
         away.rename(cluster.out)

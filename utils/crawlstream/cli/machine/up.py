@@ -26,6 +26,14 @@ from crawlstream.local.ports import MOST_PIPELINES
 from crawlstream.local.readiness import Progress
 
 _LOOK_EVERY_S = 0.5
+_Pipelines = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=MOST_PIPELINES,
+        help="Number of pipeline processes, with a pipelines.toml; default: 1.",
+    ),
+]
 
 
 def up(
@@ -52,14 +60,7 @@ def up(
             min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
         ),
     ] = None,
-    pipelines: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_PIPELINES,
-            help="Number of pipeline processes, with a pipelines.toml; default: 1.",
-        ),
-    ] = None,
+    pipelines: _Pipelines = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
