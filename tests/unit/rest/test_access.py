@@ -152,7 +152,8 @@ async def _status(route: str, secret: str | None) -> int:
     keys.append(ApiKey(role="operate", secret=_BOUND, appids=frozenset({"shop"})))
     gate = Gate(_behind, keyring=Keyring(keys), limiter=RateLimiter(0), max_body_bytes=1024)
     method, _, path = route.partition(" ")
-    path = path.format(verb="stop", domain="example.com", name="results", appid="shop")
+    named = {"verb": "stop", "domain": "example.com", "name": "results", "pool": "de"}
+    path = path.format(**named, appid="shop")
     path = f"{path}/live.js" if path == "/static" else path
     headers = [(b"host", b"x")] + ([(b"x-api-key", secret.encode())] if secret else [])
     scope = {"type": "http", "method": method, "path": path, "query_string": b""}
