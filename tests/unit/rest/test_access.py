@@ -45,6 +45,7 @@ TABLE = {
     "GET /ui/rejected": "read",
     "GET /ui/schedules": "read",
     "GET /ui/pipelines": "read",
+    "GET /ui/proxies": "read",
     "GET /ui/pipelines/runs": "read",
     "GET /ui/rejected/one": "read",
     "GET /ui/submit": "read",
@@ -70,6 +71,12 @@ TABLE = {
     "POST /v2/rejected/replay": "operate",
     "GET /v2/schedules": "read",
     "GET /v2/pipelines": "read",
+    "GET /v2/proxies": "read",
+    "GET /v2/proxies/why": "read",
+    "GET /v2/proxies/{pool}": "read",
+    "POST /v2/proxies/ban": "operate",
+    "POST /v2/proxies/unban": "operate",
+    "POST /ui/do/v2/proxies/{verb}": "operate",
     "GET /v2/pipelines/{name}/report": "read",
     "GET /v2/schedules/{appid}/{name}": "read",
     "PUT /v2/schedules/{appid}/{name}": "operate",
@@ -145,7 +152,8 @@ async def _status(route: str, secret: str | None) -> int:
     keys.append(ApiKey(role="operate", secret=_BOUND, appids=frozenset({"shop"})))
     gate = Gate(_behind, keyring=Keyring(keys), limiter=RateLimiter(0), max_body_bytes=1024)
     method, _, path = route.partition(" ")
-    path = path.format(verb="stop", domain="example.com", name="results", appid="shop")
+    named = {"verb": "stop", "domain": "example.com", "name": "results", "pool": "de"}
+    path = path.format(**named, appid="shop")
     path = f"{path}/live.js" if path == "/static" else path
     headers = [(b"host", b"x")] + ([(b"x-api-key", secret.encode())] if secret else [])
     scope = {"type": "http", "method": method, "path": path, "query_string": b""}
