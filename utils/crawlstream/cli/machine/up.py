@@ -77,7 +77,8 @@ def up(
     spiders = _counts(spider or (), workers=workers, wanderers=wanderers)
     cluster = LocalCluster()
     if spiders and cluster.is_running and not cluster.is_stopping:
-        return _scale(spiders, pipelines, console)
+        _scale(spiders, pipelines, console)
+        return
     with _ends_as_interrupt():
         started_at = time.monotonic()
         with showing(console) as progress:
