@@ -8,9 +8,9 @@ from mutation.bug import Bug
 
 SINK_BUGS = {
     "a writer that comes too late writes all the same": Bug(
-        module="pipeline_service.sinks.sql.store",
-        right="        if [tuple(row) for row in found] != [(change.expected,)]:\n",
-        wrong="        if change.expected is None and [tuple(row) for row in found] != [(change.expected,)]:\n",
+        module="pipeline_service.sinks.sql.notes",
+        right="        return [tuple(row) for row in found] == [(expected,)]\n",
+        wrong="        return expected is not None or [tuple(row) for row in found] == [(expected,)]\n",
         test="contract/test_stores.py::TestSqlite and who_is_late",
     ),
     "rows are written wherever the batch begins": Bug(
