@@ -58,14 +58,4 @@ EGRESS_BUGS = {
         wrong="return True",
         test="unit/crawler/egress/test_limits.py::has_a_place",
     ),
-    "what Redis did not hear of is not told again": Bug(
-        module="crawling.egress.shared_book",
-        right="                self._warn(error)\n                return\n",
-        wrong=(
-            "                self._warn(error)\n"
-            "                self.untold = _NOTHING\n"
-            "                return\n"
-        ),
-        test="integration/egress/test_shared_book.py::tells_everything_once",
-    ),
 }
