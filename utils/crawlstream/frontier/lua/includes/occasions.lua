@@ -4,23 +4,55 @@
 --   of them was seen.
 -- `occasion:<appid>:<schedule>:<at>:<part>` STRING, a bit a record; a part has 4096 of them, so that no
 --   number costs more than half a KiB.
--- Needs: clock, schedules. Cost: a SETBIT a record, and one more command a part and call.
+-- Needs: clock, schedules. Cost: two commands a part and call, nothing a record.
 local REMEMBER_OCCASION_S, OCCASIONS_A_PART = 8 * 24 * 3600, 4096
-local parts_kept, repeated = {}, 0
+local parts_of, unsaved, repeated = {}, {}, 0
+
+local function open_part(occasion, number)
+  local field, at = string.match(occasion, '^(.*):(%d+)$')
+  local from = math.max(math.floor(wall / 1000), tonumber(at))
+  local key = K.occasion(occasion, int(number))
+  local bytes = { string.byte(redis.call('GET', key) or '', 1, -1) }
+  return { key = key, bytes = bytes, length = #bytes, field = field, ends = int(from + REMEMBER_OCCASION_S) }
+end
+
+local function part_of(occasion, number)
+  local parts = parts_of[occasion]
+  if not parts then
+    parts = {}
+    parts_of[occasion] = parts
+  end
+  if not parts[number] then
+    parts[number] = open_part(occasion, number)
+  end
+  return parts[number]
+end
 
 -- Note a record of the occasion, which is `<appid>:<schedule>:<at>`; answers whether it was known, and
--- the field of its schedule.
+-- the field of its schedule. As with SETBIT, the first bit of a byte is its highest.
 local function note_occasion(occasion, n)
-  local part = math.floor(n / OCCASIONS_A_PART)
-  local key = K.occasion(occasion, int(part))
-  local was_seen = redis.call('SETBIT', key, n % OCCASIONS_A_PART, 1) == 1
-  if not parts_kept[key] then
-    local field, at = string.match(occasion, '^(.*):(%d+)$')
-    parts_kept[key] = field
-    local from = math.max(math.floor(wall / 1000), tonumber(at))
-    redis.call('EXPIREAT', key, int(from + REMEMBER_OCCASION_S))
+  local offset = n % OCCASIONS_A_PART
+  local part = part_of(occasion, (n - offset) / OCCASIONS_A_PART)
+  local place, bit = math.floor(offset / 8) + 1, 2 ^ (7 - offset % 8)
+  local byte = part.bytes[place] or 0
+  local was_seen = math.floor(byte / bit) % 2 == 1
+  if not was_seen then
+    part.bytes[place] = byte + bit
+    part.length = math.max(part.length, place)
   end
-  return was_seen, parts_kept[key]
+  unsaved[part] = true
+  return was_seen, part.field
+end
+
+-- Write what was noted; the caller does so once, at its end.
+local function save_occasions()
+  for part in pairs(unsaved) do
+    for place = 1, part.length do
+      part.bytes[place] = part.bytes[place] or 0
+    end
+    redis.call('SET', part.key, string.char(unpack(part.bytes)), 'EXAT', part.ends)
+  end
+  unsaved = {}
 end
 
 -- Whether this is the first record of the occasion; repetitions are counted.

@@ -339,6 +339,7 @@ end
 flush_seeds()
 save_latest_seeds()
 save_told()
+save_occasions()
 note_read_again(place, start, reached)
 save_refused()
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))
