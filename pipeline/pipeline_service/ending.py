@@ -7,8 +7,9 @@ and so is nothing else: files that are open when the end has been read are compl
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -20,6 +21,8 @@ from pipeline_service.flow import Flow
 from pipeline_service.sinks.make import open_kept
 
 _LOOK_EVERY_S = 0.5
+_ASK_EVERY_S = 5.0
+"""Stores are asked seldom: only what others have stored meanwhile is news."""
 
 log = structlog.get_logger()
 
@@ -35,17 +38,21 @@ class Goal:
     flow: Flow
     topic_id: str
     ends: Mapping[int, int]
+    stored: dict[int, int] = field(default_factory=dict)
+    """What the store said last; it only grows."""
 
-    def is_read(self, stored: Mapping[int, int]) -> bool:
+    @property
+    def is_read(self) -> bool:
         """Whether all is stored, by whomever, or in our open files."""
         return all(
-            max(self.flow.read_up_to.get(number, 0), stored.get(number, 0)) >= end
+            max(self.flow.read_up_to.get(number, 0), self.stored.get(number, 0)) >= end
             for number, end in self.ends.items()
         )
 
-    def is_stored(self, stored: Mapping[int, int]) -> bool:
+    @property
+    def is_stored(self) -> bool:
         """Whether all is stored."""
-        return all(stored.get(number, 0) >= end for number, end in self.ends.items())
+        return all(self.stored.get(number, 0) >= end for number, end in self.ends.items())
 
 
 class Goals:
@@ -69,9 +76,13 @@ class Goals:
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Stop the pipelines when each has read all, or waits for an operator."""
-        left = list(self._goals)
+        left, ask_at = list(self._goals), 0.0
         while not stop.is_set():
-            left = [each for each in left if not each.flow.broken and not await self._is_read(each)]
+            if time.monotonic() >= ask_at:
+                for goal in left:
+                    await self._try_to_ask(goal)
+                ask_at = time.monotonic() + _ASK_EVERY_S
+            left = [goal for goal in left if not goal.flow.broken and not goal.is_read]
             if not left:
                 log.info("end", why="all_read")
                 stop.set()
@@ -83,21 +94,21 @@ class Goals:
             name = f"pipeline.{goal.flow.pipeline.name}"
             if goal.flow.broken:
                 raise NotStored(f"{name}: {goal.flow.broken}")
-            if not goal.is_stored(await self._stored(goal)):
+            await self._ask(goal)
+            if not goal.is_stored:
                 raise NotStored(f"{name} has ended before all was stored: run it again")
 
-    async def _is_read(self, goal: Goal) -> bool:
+    async def _try_to_ask(self, goal: Goal) -> None:
         try:
-            return goal.is_read({}) or goal.is_read(await self._stored(goal))
+            await self._ask(goal)
         except CrawlstreamError as error:
             name = goal.flow.pipeline.name
             log.debug("read", pipeline=name, outcome="end_unknown", error=str(error))
-            return False
 
-    async def _stored(self, goal: Goal) -> Mapping[int, int]:
+    async def _ask(self, goal: Goal) -> None:
         kept = open_kept(self._settings, goal.flow.pipeline)
         try:
             found = await asyncio.to_thread(kept.standings, goal.topic_id, goal.ends)
         finally:
             kept.close()
-        return {number: each.position or 0 for number, each in found.items()}
+        goal.stored.update({number: each.position or 0 for number, each in found.items()})

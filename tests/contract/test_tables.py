@@ -22,7 +22,7 @@ from crawlstream.store.store import Store
 from crawlstream.tasks import end
 from crawlstream.wire.delivered import decode
 from pipeline_service.judging import judge
-from pipeline_service.sinks import rows
+from pipeline_service.sinks import calls
 from pipeline_service.sinks.door import SINK_REFUSED, SinkRefused
 from pipeline_service.sinks.make import open_kept, prove
 from support.pipelines import writer
@@ -206,7 +206,7 @@ async def test_a_pipeline_waits_for_its_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In place, and says for what; dead or frozen, when it is back each page is there once."""
-    monkeypatch.setattr(rows, "CALL_S", 1.0)
+    monkeypatch.setattr(calls, "CALL_S", 1.0)
     target = make_target("postgresql")
     await carry(target, record(0))
     asked, live = writer.pipeline(target.sink), Liveness("write")
@@ -249,6 +249,6 @@ async def test_who_leaves_does_not_wait_for_a_frozen_database(
             with pytest.raises(SinkUnavailable):
                 await looking
             await sink.end(Liveness("write"))
-            assert time.monotonic() - began < rows.CALL_S
+            assert time.monotonic() - began < calls.CALL_S
         finally:
             postgres_server.signal(signal.SIGCONT)

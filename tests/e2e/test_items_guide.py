@@ -101,9 +101,12 @@ class Reader:
 
 
 def lines(text: str) -> str:
-    """Lines of a table with one blank for several, and without the crawl's own id."""
+    """Lines of a table with one blank for several, and without what the crawl is called.
+
+    The number of its run is above that of any crawl which the cluster has forgotten.
+    """
     found = (" ".join(line.split()) for line in text.splitlines())
-    return "\n".join(re.sub(r"^[0-9a-f]{12} ", "ID ", line) for line in found)
+    return "\n".join(re.sub(r"^[0-9a-f]{12} \d+ ", "ID RUN ", line) for line in found)
 
 
 async def test_the_guide_to_items_works(

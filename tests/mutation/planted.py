@@ -29,8 +29,10 @@ SLOW = (
 )
 
 RED_BY = "turned red by "
-LONGEST_S = 60
+LONGEST_S = 300
 """A test that waits for ever finds nothing; who is killed has not turned red."""
+PATIENCE_S = 20
+"""How long a test waits for what the bug may keep from coming true, where it does not say."""
 HOW = (
     *("-x", "-q", "-n", "0", "-p", "no:cacheprovider"),
     *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
@@ -90,6 +92,7 @@ def _run(module: str, change: tuple[str, str], args: Sequence[str]) -> int:
     """What pytest ends with; it is told on standard error."""
     os.dup2(2, 1)
     signal.alarm(LONGEST_S)
+    os.environ["TEST_PATIENCE_S"] = str(PATIENCE_S)
     if module in sys.modules:
         raise AssertionError(f"{module} was imported before a bug could be planted")
     finder = _Finder(module, change)

@@ -21,6 +21,7 @@ from crawlstream.tether import die_with_parent
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ANSWER_S = 60
+_TRIES = 5
 _LONGEST = 64 * 1024 * 1024
 _READS, _WRITES = 3, 4
 """The descriptors that Chromium expects its commands and writes its answers on."""
@@ -93,8 +94,13 @@ class Tab:
     async def fill(self, selector: str, value: str) -> None:
         """Type a value in place of what a field holds."""
         field = f"document.querySelector({json.dumps(selector)})"
-        await self.run(f"{field}.focus(); {field}.select()")
-        await self.call("Input.insertText", text=value)
+        for _ in range(_TRIES):
+            await self.run(f"{field}.focus(); {field}.select()")
+            await self.call("Input.insertText", text=value)
+            # A busy browser may have given the focus to nobody yet.
+            if await self.run(f"{field}.value") == value:
+                return
+        raise AssertionError(f"{selector} does not take {value!r}")
 
     async def look(self, *, width: int, height: int, dark: bool = False) -> None:
         """Be a screen of this size."""

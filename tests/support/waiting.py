@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar, overload
+from functools import partial
+from typing import Protocol, TypeVar, cast, overload
 
 from crawlstream.tasks import wait_until as _wait_until
 
 T = TypeVar("T")
+
+PATIENCE_S = float(os.environ.get("TEST_PATIENCE_S", "180"))
+"""However busy the machine is; who runs tests that are to wait in vain asks for less."""
 
 
 class WaitUntil(Protocol):
@@ -18,7 +23,7 @@ class WaitUntil(Protocol):
         self,
         condition: Callable[[], Awaitable[T | None]],
         *,
-        timeout_s: float = 60.0,
+        timeout_s: float = PATIENCE_S,
         every_s: float = 0.02,
     ) -> T: ...
 
@@ -27,9 +32,9 @@ class WaitUntil(Protocol):
         self,
         condition: Callable[[], T | None],
         *,
-        timeout_s: float = 60.0,
+        timeout_s: float = PATIENCE_S,
         every_s: float = 0.02,
     ) -> T: ...
 
 
-wait_until: WaitUntil = _wait_until
+wait_until = cast(WaitUntil, partial(_wait_until, timeout_s=PATIENCE_S))

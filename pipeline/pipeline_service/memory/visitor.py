@@ -6,9 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 import structlog
 
@@ -22,14 +20,12 @@ from crawlstream.wire.requests import key_of_fields
 from pipeline_service.config import Pipeline
 from pipeline_service.memory.settings import Visits
 from pipeline_service.metrics import VISITS_FED, note_course
+from pipeline_service.sinks.calls import Calls
 from pipeline_service.sinks.sql.visits import Claim, VisitStore
 
-CALL_S = 30.0
-"""A call of the database that takes longer is interrupted, and tried again."""
 _AGAIN_S = 5.0
 
 log = structlog.get_logger()
-T = TypeVar("T")
 
 
 class Visitor:
@@ -41,6 +37,7 @@ class Visitor:
         self._pipeline = pipeline
         self._visits = pipeline.visits or Visits()
         self._store = store
+        self._calls = Calls(store)
         self._sink = sink
         self._incoming = topics.incoming
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -56,19 +53,19 @@ class Visitor:
                     log.warning("visit", outcome="waiting", error=str(error))
                     await asyncio.sleep(_AGAIN_S)
         finally:
-            self._store.close()
+            await self._calls.ask(self._store.close)
 
     async def _step(self) -> None:
-        while (claim := await self._ask(partial(self._store.claim, self._owner))) is not None:
+        while (claim := await self._calls.ask(partial(self._store.claim, self._owner))) is not None:
             failpoint("before_visits")
             await self._sink.send(self._records(claim))
             failpoint("after_visits")
-            await self._ask(partial(self._store.fed, claim))
+            await self._calls.ask(partial(self._store.fed, claim))
             VISITS_FED.labels(self._pipeline.name).inc(len(claim.visits))
             log.info("visit", pipeline=self._pipeline.name, pages=len(claim.visits))
             if claim.is_last:
                 break
-        course = await self._ask(self._store.course)
+        course = await self._calls.ask(self._store.course)
         note_course(
             self._pipeline.name,
             due=course.due,
@@ -87,11 +84,3 @@ class Visitor:
             )
             for visit, value in zip(claim.visits, values, strict=True)
         ]
-
-    async def _ask(self, call: Callable[[], T]) -> T:
-        """Call the store on a thread; one that hangs is interrupted, and fails."""
-        working = asyncio.ensure_future(asyncio.to_thread(call))
-        done, _ = await asyncio.wait([working], timeout=CALL_S)
-        if not done:
-            self._store.interrupt()
-        return await working

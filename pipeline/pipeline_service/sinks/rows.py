@@ -9,7 +9,6 @@ the reading goes on from there. So a process that was frozen changes nothing.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,12 +25,10 @@ from pipeline_service.claims import topic_name
 from pipeline_service.config import Pipeline
 from pipeline_service.judging import Judged
 from pipeline_service.metrics import SINK_SECONDS, note_records
+from pipeline_service.sinks.calls import Calls
 from pipeline_service.sinks.door import Begin, SinkRefused, Standing
 from pipeline_service.sinks.steps import POSITION, Step, standing_of
 from pipeline_service.sinks.window import Window, notes_of
-
-CALL_S = 30.0
-"""A call of the store that takes longer is interrupted, and tried again."""
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -75,7 +72,7 @@ class RowsSink:
         self._maker = maker
         self._begin = begin
         self._parts: dict[int, Part] = {}
-        self._turn = threading.Lock()
+        self._calls = Calls(store)
         self._is_open = False
 
     @property
@@ -132,7 +129,7 @@ class RowsSink:
 
     async def end(self, _: Liveness) -> None:
         """Let go of the store."""
-        await asyncio.to_thread(self._close)
+        await self._calls.ask(self._close)
 
     async def skip(self, where: OutOfRange, live: Liveness) -> int:
         """Go on at the oldest record where Kafka has deleted what was to be read next."""
@@ -229,30 +226,22 @@ class RowsSink:
         part.note, part.account, part.next = note, standing.account, standing.position
 
     async def _asked(self, call: Callable[[], T]) -> T:
-        """Call the store on a thread; one that hangs, or is cut off, is interrupted, and fails."""
-        working = asyncio.ensure_future(asyncio.to_thread(self._call, call))
-        try:
-            await asyncio.wait([working], timeout=CALL_S)
-        finally:
-            if not working.done():
-                self._store.interrupt()
-        return await working
+        """Call the store, opened; SinkUnavailable, and what the call raises."""
+        return await self._calls.ask(partial(self._opened, call))
 
-    def _call(self, call: Callable[[], T]) -> T:
-        with self._turn:
-            if not self._is_open:
-                self._store.open()
-                self._is_open = True
-            try:
-                return call()
-            except SinkUnavailable:
-                self._is_open = False
-                raise
+    def _opened(self, call: Callable[[], T]) -> T:
+        if not self._is_open:
+            self._store.open()
+            self._is_open = True
+        try:
+            return call()
+        except SinkUnavailable:
+            self._is_open = False
+            raise
 
     def _close(self) -> None:
-        with self._turn:
-            self._is_open = False
-            self._store.close()
+        self._is_open = False
+        self._store.close()
 
 
 class _Undone(Exception):

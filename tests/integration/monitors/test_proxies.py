@@ -66,8 +66,7 @@ async def test_pools_are_in_redis_before_rules_are_and_follow_every_edit(
 
     await wait_until(is_followed)
     assert await frontier.pools.table(written) is written
-    keys = [key async for key in redis.scan_iter(match=f"{frontier.scripts.keys.tag}*")]
-    await redis.delete(*keys)
+    await redis.flushall()
     await wait_until(has_rules)
     assert await known() == written
 
@@ -117,7 +116,7 @@ async def test_a_seed_may_name_a_pool_that_there_is_for_its_application(
     async def has_last() -> bool:
         return await frontier.queries.crawl_state(CrawlKey("link", APP, "last")) is not None
 
-    await wait_until(has_last, timeout_s=30)
+    await wait_until(has_last)
     rejected = [json.loads(each) for each in cluster.read_all(cluster.topics.rejected)]
     told = {json.loads(b64decode(each["raw"]))["crawlid"]: each["errors"] for each in rejected}
     assert told.keys() == {"unknown", "forbidden", "odd"}

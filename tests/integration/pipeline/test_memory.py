@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,10 +15,14 @@ import psycopg
 import pytest
 
 from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_sink
 from crawlstream.bus.records import Batch, Record
 from crawlstream.chaos.stores.postgres import RunningPostgres
+from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.event import PageFailed
+from crawlstream.tasks import beside
 from crawlstream.wire import events
 from crawlstream.wire.recurring.visits import encode_visits
 from pipeline_service.__main__ import main
@@ -26,6 +31,8 @@ from pipeline_service.judging import judge
 from pipeline_service.memory.page import KnownPage
 from pipeline_service.memory.seen import key_of
 from pipeline_service.memory.settings import PagesSink
+from pipeline_service.memory.visitor import Visitor
+from pipeline_service.sinks import calls
 from pipeline_service.sinks.make import open_visits
 from pipeline_service.sinks.sql import visits as visits_module
 from pipeline_service.sinks.sql.visits import VisitStore
@@ -309,6 +316,31 @@ async def test_what_a_sitemap_calls_changed_is_due(bench: Bench) -> None:
     assert [page.url for page in store.due(1)] == ["http://example.com/0"]
     assert store.course().due == 1
     assert len(bench.row("url")) == 5
+
+
+@pytest.mark.parametrize("bench", ["postgresql"], indirect=True)
+async def test_who_leaves_does_not_wait_for_a_frozen_database(
+    bench: Bench, postgres_server: RunningPostgres, wait_until: WaitUntil
+) -> None:
+    """Neither the visits nor the thread that asks for them keep their process from its end."""
+    bench.describe('min = "1s"')
+    looks = "select 1 as it from pg_stat_activity where application_name like '%visits'"
+
+    async def look_and_leave() -> None:
+        sink = make_sink(Kafka(["127.0.0.1:1"]))  # Nothing is known, so nothing is fed.
+        visitor = Visitor(bench.pipeline, bench.store(), sink, topics=Topics("t"))
+        async with beside(visitor.run()):
+            await wait_until(lambda: select(bench.url, looks))
+            postgres_server.signal(signal.SIGSTOP)
+            await asyncio.sleep(1.5)  # It looks each second, and waits for an answer.
+
+    leaving = asyncio.create_task(asyncio.to_thread(asyncio.run, look_and_leave()))
+    try:
+        await asyncio.wait([leaving], timeout=calls.CALL_S)
+        assert leaving.done(), "it waits for its thread"
+    finally:
+        postgres_server.signal(signal.SIGCONT)
+        await leaving
 
 
 async def test_people_see_what_is_known(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from crawlstream.frontier import scripts, sources
 
@@ -13,3 +17,25 @@ def forget_sources() -> None:
     """Let every operation be put together anew: what ``sources.read`` answers has changed."""
     for known in (sources.is_timed, sources.source_of, scripts.digest_of):
         known.cache_clear()
+
+
+@contextmanager
+def rewritten(right: str, wrong: str) -> Iterator[None]:
+    """Have every operation say the one where it says the other, for the length of the block."""
+    read = sources.read
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sources, "read", lambda file: read(file).replace(right, wrong))
+            forget_sources()
+            yield
+    finally:
+        forget_sources()
+
+
+@contextmanager
+def planted(right: str, wrong: str) -> Iterator[None]:
+    """The same with what stands in exactly one place of the Lua: a bug."""
+    texts = [path.read_text() for path in LUA.rglob("*.lua")]
+    assert sum(text.count(right) for text in texts) == 1, "where it is planted has changed"
+    with rewritten(right, wrong):
+        yield

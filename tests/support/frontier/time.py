@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from crawlstream.frontier import reckoning, sources
+from crawlstream.frontier import reckoning
 from crawlstream.frontier.codec.values import pack
 from support.frontier.bench import KEYS
-from support.frontier.lua import forget_sources
+from support.frontier.lua import rewritten
 
 _REDIS_CLOCK = "clock of this machine"
 _ASKED, _READ = "redis.call('TIME')", f"cmsgpack.unpack(redis.call('GET', '{_REDIS_CLOCK}'))"
@@ -82,14 +82,10 @@ class TimedRedis(Redis):
 @asynccontextmanager
 async def timed(redis: Redis, times: Times) -> AsyncIterator[TimedRedis]:
     """A client of the same Redis whose scripts, and callers, read their clocks from ``times``."""
-    read = sources.read
     known = redis.connection_pool.connection_kwargs
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "read", lambda file: read(file).replace(_ASKED, _READ))
+    with rewritten(_ASKED, _READ), pytest.MonkeyPatch.context() as patch:
         patch.setattr(reckoning, "monotonic", times.monotonic)
-        forget_sources()
         async with TimedRedis(host=known["host"], port=known["port"], db=known["db"]) as client:
             client.times = times
             yield client
             await client.delete(_REDIS_CLOCK)
-    forget_sources()
