@@ -1,8 +1,9 @@
 """The lease loop: tells the frontier what happened, and leases what may be fetched next.
 
 One exchange is in flight at a time. The next leaves when the former is back and 25 ms have
-passed, sooner if no slot has anything to do. With nothing to tell and nothing due it sleeps,
-until the frontier wakes it or the next domain's time has come.
+passed, up to 100 ms where Redis is slow (`crawling.lease.pace`), sooner if no slot has anything to
+do. With nothing to tell and nothing due it sleeps, until the frontier wakes it or the next domain's
+time has come.
 
 It runs in a task of its own. The spider's ``start()`` only reads the queue that it fills, so
 cancelling ``start()``, which is how Scrapy ends, cannot lose an answer.
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from crawling.lease.holds import Holds
+from crawling.lease.pace import STARVING_S, Pace
 from crawling.lease.report import LeaseReport
 from crawling.metrics import Meter
 from crawling.page.page import Page
@@ -28,11 +30,6 @@ from crawlstream.frontier.wake import Sleeper
 from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.effects import ExchangeResult
 
-PACE_S = 0.010
-"""Least time between two exchanges while no slot has anything to do."""
-BUSY_PACE_S = 0.025
-"""The same while there are downloads: several pages share an exchange, which costs this process
-as much as parsing a page. No longer, because a moderated domain waits for word of departures."""
 IDLE_S = 5.0
 """A worker looks for itself after so long, should a wake-up have been lost."""
 WORD_EVERY_S = 0.25
@@ -74,6 +71,7 @@ class LeaseLoop:
         self._sleeper = sleeper
         self._meter = meter
         self._may_lease = may_lease
+        self._pace = Pace()
         self._unanswered: _Call | None = None
         self._left_at = 0.0
         self._nothing_until = 0.0
@@ -83,7 +81,7 @@ class LeaseLoop:
 
     def news(self) -> None:
         """There is something to tell, or a slot has become free."""
-        if self._sleeps_until <= self._left_at + BUSY_PACE_S and not self._holds.is_starving:
+        if self._sleeps_until <= self._left_at + self._pace.pause_s and not self._holds.is_starving:
             return  # Whatever it is, it can wait for the exchange that leaves then.
         due_at = self._due_at()
         if due_at < self._sleeps_until:
@@ -127,10 +125,11 @@ class LeaseLoop:
         due_at = self._left_at + (WORD_EVERY_S if self._holds.may_leave else IDLE_S)
         starves = self._holds.is_starving
         if self._holds.owes or self._finishing:
-            due_at = self._left_at + (PACE_S if starves or self._finishing else BUSY_PACE_S)
+            hurries = starves or self._finishing
+            due_at = self._left_at + (STARVING_S if hurries else self._pace.pause_s)
         if self._wants_any():
             room_at = 0.0 if self._holds.room() else self._holds.room_at()
-            pace_s = 0.0 if starves else BUSY_PACE_S
+            pace_s = 0.0 if starves else self._pace.pause_s
             due_at = min(due_at, max(self._nothing_until, self._left_at + pace_s, room_at))
         return due_at
 
@@ -164,7 +163,9 @@ class LeaseLoop:
         self._hear(call, answer)
 
     def _hear(self, call: _Call, answer: ExchangeResult) -> None:
-        self._meter.exchanged(call.owed, answer, time.monotonic() - self._left_at)
+        took_s = time.monotonic() - self._left_at
+        self._pace.answered(took_s)
+        self._meter.exchanged(call.owed, answer, took_s)
         if answer.is_crowded is not None:
             self._holds.is_crowded = answer.is_crowded
         for page in self._holds.told(call.owed, answer.stale, answer.refused):
@@ -198,5 +199,5 @@ class LeaseLoop:
         elif answer.next_due_ms is None:
             self._nothing_until = time.monotonic() + IDLE_S
         else:
-            pause_s = max(answer.next_due_ms / 1000, PACE_S)
+            pause_s = max(answer.next_due_ms / 1000, STARVING_S)
             self._nothing_until = time.monotonic() + pause_s

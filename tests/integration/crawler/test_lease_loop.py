@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crawling.lease.holds import START_BY_S, GrantExpired, Holds
+from crawling.lease.pace import SLOWEST_S
 from crawling.metrics import Meter
 from crawling.page.page import Page, Phase
 from crawling.runtime.lease_loop import LeaseLoop
@@ -35,6 +36,7 @@ class Fed:
     def __init__(self, bench: Bench) -> None:
         self.now = time.monotonic()
         self.answers_lost = 0
+        self.answers_take_s = 0.0
         self.holds = Holds(4, lambda: None, lambda: self.now)
         self.loop = LeaseLoop(
             bench.worker.session,
@@ -50,6 +52,7 @@ class Fed:
 
     async def _run_or_not(self, *what: Any) -> object:
         answer: object = await self._run(*what)
+        await asyncio.sleep(self.answers_take_s)
         if self.answers_lost:
             self.answers_lost -= 1
             raise RedisUnavailable("the answer is lost")
@@ -117,3 +120,16 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
     await fed.exchange()
     assert page.phase is Phase.STALE
     assert page.token not in fed.holds.alive()
+
+
+async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:
+    """A worker with something to tell, and a download, leaves it more time between two calls."""
+    await bench.feed.seeds("a/1", "b/1")
+    fed = Fed(bench)
+    done, under_way = await fed.exchange()
+    fed.holds.set_out(under_way)
+    fed.answers_take_s = 0.01
+    for _ in range(8):
+        await fed.exchange()
+    fed.holds.settle(done, Outcome.DONE, "2xx")
+    assert fed.loop._due_at() - fed.loop._left_at == pytest.approx(SLOWEST_S)
