@@ -11,12 +11,14 @@ from scrapy.http import Response
 from crawling.client.client_of import client_of
 from crawling.client.http_client import HttpClient
 from crawling.egress.routes import Routes
+from crawling.gateway.gateway import Gateway
 from crawling.lane.choice import why_engine
 from crawling.lane.lane import Lane
 from crawling.lease.holds import GrantExpired
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
+from crawling.parts import Parts
 from crawlstream.model.url import host_of
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Way:
         self._lane: Lane | None = None
         self._client: HttpClient | None = None
         """Of pages that are for proxies, where there is no lane."""
+        self._gateway: Gateway | None = None
 
     def choose(self) -> None:
         """Look whether the lane will do, and say so."""
@@ -48,6 +51,16 @@ class Way:
         from twisted.internet import reactor  # noqa: PLC0415  an import would install another
 
         return GuardedResolver.in_force(self._crawler, reactor)
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way out of engines with connections of their own; whoever needs it starts it."""
+        if self._gateway is None:
+            holds = Parts.of(self._crawler).holds
+            bind = self._crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
+            where = (bind, 0) if isinstance(bind, str) else bind
+            self._gateway = Gateway(holds, self._resolver(), self._routes, bind=where)
+        return self._gateway
 
     def lane_for(self, page: Page) -> Lane | None:
         """The lane if a page takes it.
@@ -95,3 +108,5 @@ class Way:
             self._lane.close()
         if self._client:
             self._client.close()
+        if self._gateway:
+            self._gateway.close()
