@@ -140,6 +140,8 @@ def _receive(visitor: socket.socket) -> tuple[bytes, float] | None:
 def is_whole(request: bytes) -> bool:
     """Whether a request has arrived with its body."""
     head, end, body = request.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head.lower():
+        return body.endswith(b"0\r\n\r\n")
     _, _, length = head.lower().partition(b"content-length:")
     return bool(end) and len(body) >= int(length.split(b"\r\n")[0] or 0)
 
