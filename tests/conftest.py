@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.stores.postgres import RunningPostgres, postgres
 from support import servers
+from support.session.lasting import lasting, may_share
 from support.waiting import WaitUntil
 from support.waiting import wait_until as _wait_until
 
@@ -21,6 +22,22 @@ _names = itertools.count(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for what it starts in the background; what we start must hear it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that share a whole cluster come first."""
+    items.sort(key=lambda item: not may_share(item))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A cluster that nobody needs any more costs the others a tenth of a CPU."""
+    if not may_share(item):
+        lasting(item.config).close()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Nothing outlives the tests."""
+    lasting(config).close()
 
 
 @pytest.fixture(autouse=True)

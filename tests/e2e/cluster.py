@@ -23,6 +23,8 @@ from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.ports import Ports
 from crawlstream.local.probes import PROBES, is_alive
 from crawlstream.local.supervisor import ProcessInfo
+from support.forks.program import run
+from support.session.lasting import lasting
 from support.waiting import wait_until
 
 _RUNNING = pytest.StashKey["Cluster"]()
@@ -58,13 +60,15 @@ class Cluster:
         timeout_s: float = 60,
     ) -> Done:
         """Run ``crawlstream …`` as a person in another terminal would, to its end."""
-        async with (
-            self.begun(*arguments, extra=extra, folder=folder) as process,
-            asyncio.timeout(timeout_s),
-        ):
-            out, err = await process.communicate()
-        assert process.returncode is not None
-        return Done(process.returncode, out.decode(), err.decode())
+        done = await asyncio.to_thread(
+            run,
+            "crawlstream.cli",
+            *arguments,
+            env={**self.environment, **(extra or {})},
+            folder=folder or Path.cwd(),
+            timeout_s=timeout_s,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
 
     @asynccontextmanager
     async def begun(
@@ -170,5 +174,5 @@ def session_cluster(request: pytest.FixtureRequest, folders: pytest.TempPathFact
     stash = request.config.stash
     if _RUNNING not in stash:
         cluster = stash[_RUNNING] = start_cluster(folders.mktemp("cluster"))
-        request.config.add_cleanup(cluster.stop)
+        lasting(request.config).callback(cluster.stop)
     return stash[_RUNNING]

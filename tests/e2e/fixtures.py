@@ -9,6 +9,7 @@ import pytest
 from crawlstream.chaos.witness import Witness
 from e2e.cluster import Cluster, session_cluster
 from e2e.sites import Serve, serving_in
+from support.session.lasting import lasting
 
 _WITNESS = pytest.StashKey[Witness]()
 
@@ -27,7 +28,7 @@ def witness_fixture(request: pytest.FixtureRequest, cluster: Cluster) -> Witness
     stash = request.config.stash
     if _WITNESS not in stash:
         witness = stash[_WITNESS] = Witness(cluster.hosts, cluster.prefix)
-        request.config.add_cleanup(witness.close)
+        lasting(request.config).callback(witness.close)
     return stash[_WITNESS]
 
 

@@ -17,7 +17,7 @@ from support.browser import Tab, chromium
 from support.waiting import WaitUntil
 
 APP = "walks"
-_LOOKS = [(w, h, dark) for w, h in ((1280, 800), (390, 844)) for dark in (False, True)]
+_LOOKS = ((1280, 800, False), (390, 844, True))
 _CHOOSE = """(() => {
   const chosen = new DataTransfer();
   chosen.items.add(new File([%s], "seeds.csv"));

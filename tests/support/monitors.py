@@ -21,14 +21,15 @@ from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.chaos.processes import Crawler, Program, RunningServer
+from crawlstream.chaos.processes import Crawler, RunningServer
 from crawlstream.keys import FrontierKeys, Topics
 from support.bus.values import values_of
+from support.forks.program import Forked, ForkedCrawler
 
 _TIMEOUT_S = 60
 
 
-class MonitorProcess(Program):
+class MonitorProcess(Forked):
     """One monitor."""
 
     def __init__(self, module: str, *arguments: str, env: Mapping[str, str], log: Path) -> None:
@@ -152,7 +153,7 @@ class MonitorCluster:
             "CRAWLSTREAM_HOME": str(self._home),
             "ROBOTSTXT_OBEY": "false",
         }
-        crawler = Crawler(spider, {**self._env, **local, **env}, self._home / f"{spider}.log")
+        crawler = ForkedCrawler(spider, {**self._env, **local, **env}, self._home / f"{spider}.log")
         with crawler.running():
             yield crawler
 

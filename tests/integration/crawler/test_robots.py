@@ -77,7 +77,7 @@ async def test_no_robots_txt_keeps_the_worker_from_its_other_work(
     path = os.pathsep.join(filter(None, (str(tmp_path), cluster.env.get("PYTHONPATH"))))
     longest = tmp_path / "longest"
     watched = {"PYTHONPATH": path, "CRAWLSTREAM_SPIDER_MODULES": "beats", "LONGEST": str(longest)}
-    pages = [f"/{'a' * 1500}/{number}" for number in range(6)]
+    pages = [f"/{'a' * 1500}/{number}" for number in range(3)]
     site.pages |= dict.fromkeys((*pages, "/private"), page())
     site.pages |= {f"{host}/robots.txt": answer for host, answer in HOSTILE.items()}
     site.pages |= {"/robots.txt": Answer(b"User-agent: *\nDisallow: /private\n")}

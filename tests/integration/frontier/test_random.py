@@ -20,7 +20,7 @@ from crawlstream.chaos.processes import RunningServer
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
 
-SEEDS = int(os.environ.get("FRONTIER_SEEDS", "500"))
+SEEDS = int(os.environ.get("FRONTIER_SEEDS", "150"))
 FIRST_SEED = int(os.environ.get("FRONTIER_FIRST_SEED", "0"))
 STEPS = int(os.environ.get("FRONTIER_STEPS", "20"))
 LANES = 4

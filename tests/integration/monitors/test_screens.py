@@ -1,7 +1,8 @@
 """Every screen in a real browser: on a phone, and for those who do not see it.
 
 ``AXE=axe.min.js`` (``npm pack axe-core``) has axe-core look at each screen as well, which must find
-nothing to say of it; ``SCREENS=folder`` keeps a picture of each, by size and colours.
+nothing to say of it; ``SCREENS=folder`` keeps a picture of each, by size and colours. Without them
+a phone in light is enough: no other look has anything to be measured.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ SCREENS = (
         for tab in ("text", "preview", "links", "headers", "raw")
     ),
 )
-_LOOKS = [(w, h, dark) for w, h in ((390, 844), (1280, 800)) for dark in (False, True)]
 _FORMS = {
     f"/ui/crawl?{ASKED}": "[data-key=stop]",
     "/ui/submit": "form[data-file]",
@@ -47,6 +47,8 @@ _FORMS = {
 _SEEN = os.environ.get("SCREENS", "")
 """A folder for pictures of all of them, to be looked at."""
 _AXE = Path(os.environ["AXE"]).read_text() if "AXE" in os.environ else ""
+_ALL_LOOKS = [(w, h, dark) for w, h in ((390, 844), (1280, 800)) for dark in (False, True)]
+_LOOKS = _ALL_LOOKS if _AXE or _SEEN else _ALL_LOOKS[:1]
 _SIDEWAYS = (
     "[document.documentElement, ...document.querySelectorAll('header nav, .wide')]"
     ".filter((one) => one.scrollWidth > one.clientWidth + 1)"

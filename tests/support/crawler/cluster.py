@@ -33,6 +33,7 @@ from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.plugins.seeds import seed_fed
 from crawlstream.wire.stored import encode_entry
 from support.crawler.proxies import pools
+from support.forks.program import ForkedCrawler
 
 WIDE_OPEN = ThrottleRule(hits=1000, window_s=1, moderated=False, concurrency=64)
 
@@ -146,7 +147,7 @@ class CrawlerCluster:
     @contextmanager
     def worker(self, spider: str = "link", **env: str) -> Iterator[Crawler]:
         """Run one crawler process for the length of the block."""
-        crawler = Crawler(spider, {**self.env, **env}, self.home / f"{spider}.log")
+        crawler = ForkedCrawler(spider, {**self.env, **env}, self.home / f"{spider}.log")
         with crawler.running():
             yield crawler
 

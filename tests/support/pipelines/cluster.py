@@ -23,6 +23,7 @@ from crawlstream.model.event import CrawlEvent
 from crawlstream.store.store import Store
 from crawlstream.wire import events
 from support.bus.values import values_of
+from support.forks.program import Forked, run
 from support.pipelines.reading import pages_in
 
 _TIMEOUT_S = 180
@@ -71,19 +72,12 @@ class PipelineCluster:
     def process(self, name: str = "p", **env: str) -> Program:
         """A pipeline process, not started yet."""
         argv = (sys.executable, "-m", "pipeline_service", "run")
-        return Program(*argv, env={**self.env, **env}, log=self.home / f"{name}.log")
+        return Forked(*argv, env={**self.env, **env}, log=self.home / f"{name}.log")
 
     def command(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run ``crawlstream pipeline …`` to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "crawlstream.cli", "pipeline", *arguments],
-            env={**self.env, **env},
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        argv = ("crawlstream.cli", "pipeline", *arguments)
+        return run(*argv, env={**self.env, **env}, folder=self.home, timeout_s=_TIMEOUT_S)
 
     def feed(
         self, values: Iterable[bytes | None], *, topic: str = "", key: bytes | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import orjson
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_service.account import KEPT_MS, MOST_RUNS, Account, summed
@@ -30,6 +30,7 @@ def account_of(records: list[tuple[str | None, int, str, str]]) -> Account:
     return account
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(counts, counts)
 def test_an_account_closes_whatever_is_counted(
     one: list[tuple[str | None, int, str, str]], other: list[tuple[str | None, int, str, str]]

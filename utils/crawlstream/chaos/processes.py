@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from crawlstream.errors import SetupError
 from crawlstream.local.probes import PROBES
@@ -26,6 +26,23 @@ _QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """They end before the JVM's better compiler would pay."""
 
 
+class Running(Protocol):
+    """What :class:`subprocess.Popen` tells of a process, and does to it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same, waited for; subprocess.TimeoutExpired."""
+
+    def kill(self) -> None:
+        """End it as the kernel would."""
+
+
 class Program:
     """One command; what it says goes to the end of one file. It ends with the process it is of."""
 
@@ -36,14 +53,17 @@ class Program:
         self._argv = argv
         self._env = env
         self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Running | None = None
 
     def start(self) -> None:
         """Start it, or start it again."""
         if self.is_running():
             raise RuntimeError(f"{self._argv[0]} is running already")
+        self._process = self._begin()
+
+    def _begin(self) -> Running:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 self._argv,
                 cwd=self._folder,
                 env=self._env,

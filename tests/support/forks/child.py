@@ -1,0 +1,43 @@
+"""What a fork does to be a program of ours; it imports next to nothing by itself."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from crawlstream.tether import tie_to
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a program was begun."""
+
+    argv: Sequence[str]
+    """The name of a module, and its arguments."""
+    env: Mapping[str, str]
+    folder: str
+    out: str
+    """A file to whose end it writes."""
+    err: str
+
+
+def be(program: Begun) -> None:
+    """Run a program, in a process that was just forked."""
+    tie_to(os.getppid())
+    os.setsid()
+    for number, file in ((1, program.out), (2, program.err)):
+        told = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        os.dup2(told, number)
+        os.close(told)
+    env, (module, *arguments) = program.env, program.argv
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(program.folder)
+    sys.path[:0] = [program.folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
