@@ -11,6 +11,7 @@ from crawling.background import Tasks
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
 from crawling.lease.holds import Holds
+from crawling.lease.slots import SLOW_PER_SLOT
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
 from crawling.metrics import Meter
@@ -26,6 +27,7 @@ from crawling.robots.check import Robots
 from crawling.robots.store import RobotsBook
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_loop import LeaseLoop
+from crawling.runtime.rendering import Rendering
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.way import Way
 from crawlstream.boot.settings import Settings
@@ -44,6 +46,8 @@ class Assembly:
     parts: Parts
     loop: LeaseLoop
     way: Way
+    rendering: Rendering | None
+    """The browser of a worker that renders."""
     begin_to_end: Callable[[], None]
     """Lease nothing more, and have Kafka take at once what waits for it."""
 
@@ -53,15 +57,17 @@ def assemble(
 ) -> Assembly:
     """The parts of one worker; where two know each other, a lambda waits for the later."""
     settings: Settings = crawler.settings["CRAWLSTREAM"]
-    meter = Meter(process.spider, settings.concurrent_requests)
+    meter = Meter(process.spider, settings.download_slots)
     recorder = Recorder(Path(settings.home) / "recorder", encode_id(process.spider))
     publisher = Publisher(clients.sink, settings)
     body_budget = BodyBudget(settings.download_max_bytes)
     holds = Holds(
-        settings.concurrent_requests,
+        settings.download_slots,
         lambda: loop.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
         on_spill=lambda settle: spiller.begin(settle),  # noqa: PLW0108  made below
+        # A page in a browser costs as much for as long as it takes.
+        slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
     spiller = Spiller(clients.session, publisher, holds, tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
@@ -72,7 +78,22 @@ def assemble(
     routes = Routes(
         clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
     )
-    way, noting = Way(crawler, routes), recorder.noting
+    blacklist = Blacklist(
+        clients.rules, drops=not settings.scheduler_backlog_blacklist, is_asked=settings.render
+    )
+    rendering = None
+    if settings.render:
+        rendering = Rendering(
+            settings,
+            process.spider,
+            holds=holds,
+            blacklist=blacklist,
+            robots=lambda: robots,
+            gateway=lambda: way.gateway,
+            routes=routes,
+        )
+    way = Way(crawler, routes, renders=rendering.over if rendering else None)
+    noting = recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
         clients.session,
@@ -93,12 +114,13 @@ def assemble(
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
-        blacklist=Blacklist(clients.rules, drops=not settings.scheduler_backlog_blacklist),
+        blacklist=blacklist,
         routes=routes,
+        renders=rendering is not None,
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
-    return Assembly(parts=parts, loop=loop, way=way, begin_to_end=ending.begin)
+    return Assembly(parts=parts, loop=loop, way=way, rendering=rendering, begin_to_end=ending.begin)
 
 
 class _Ending:

@@ -1,0 +1,35 @@
+"""The little JavaScript that is run in pages, in a world that their own scripts do not see."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+DOM: Final = """(() => {
+  const root = document.documentElement;
+  if (!root) return "";
+  const kind = document.doctype ? "<!DOCTYPE " + document.doctype.name + ">" : "";
+  const text = root.outerHTML;
+  return text.length > %d ? "\\0" : kind + text;
+})()"""
+"""The document as text; a zero character where that is longer than ``%d`` characters."""
+
+NO_SERVICE_WORKERS: Final = """
+try {
+  Object.defineProperty(Navigator.prototype, "serviceWorker", {value: undefined});
+} catch (error) {}
+"""
+"""They would ask for their script past everybody. Pages take them for not supported."""
+
+_WAIT: Final = """new Promise(done => {
+  const look = () => document.querySelector(%s) !== null && (done(true), true);
+  if (!look()) {
+    const observer = new MutationObserver(() => look() && observer.disconnect());
+    observer.observe(document, {childList: true, subtree: true, attributes: true});
+  }
+})"""
+
+
+def wait_for(selector: str) -> str:
+    """A promise that holds as soon as an element matches; it fails for what is no selector."""
+    return _WAIT % json.dumps(selector)

@@ -1,0 +1,387 @@
+"""A page's way through a browser: from its request to its DOM.
+
+The document is asked for once. A redirect is stopped where it is answered and a second document
+before it is asked for: both go through the frontier, like those of pages without a browser. All
+else that the page asks for is judged first. Requests of frames of other sites and of workers are
+held by targets of their own, which start when these hold them too; one that cannot never starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
+
+from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
+from crawling.render.judge import Asked, Verdict
+from crawling.render.script import DOM, NO_SERVICE_WORKERS, wait_for
+from crawling.render.visit import (
+    NO_BODY,
+    LoadFailed,
+    Made,
+    RenderFailed,
+    Visit,
+    is_page,
+    with_headers,
+)
+
+_DOM_S = 5.0
+"""For as long a script may keep the page busy before it is stopped, and its DOM read."""
+_ALL = [{"urlPattern": "*"}, {"urlPattern": "*", "requestStage": "Response"}]
+_PART = 1024 * 1024
+_HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
+"""Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
+_HELD = frozenset({"iframe", "worker"})
+"""Targets of a page that may start, once their requests are held."""
+
+
+@dataclass(eq=False)
+class Tab:
+    """One page in a context of its own."""
+
+    pipe: Pipe
+    visit: Visit
+    _session: str = ""
+    _frame: str = ""
+    _loader: str = ""
+    """The browser's name for the document."""
+    _is_asked: bool = False
+    """Whether the document was asked for."""
+    _sessions: set[str] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._head: asyncio.Future[Told] = loop.create_future()
+        self._over: asyncio.Future[str] = loop.create_future()
+        """Where a script leads to; or why it died."""
+        self._stages = {name: asyncio.Event() for name in (_HAS_TEXT, _LOADED, _QUIET)}
+
+    async def make(self, context: str) -> Made:
+        """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
+        try:
+            await self._open(context)
+            return await self._made()
+        except (BrowserGone, CommandFailed) as error:
+            raise RenderFailed(str(error)) from error
+        finally:
+            for session in self._sessions:
+                self.pipe.leave(session)
+            for task in self._tasks:
+                task.cancel()
+            for future in (self._head, self._over):
+                if not future.cancel() and not future.cancelled():
+                    future.exception()
+
+    async def _open(self, context: str) -> None:
+        call = self.pipe.call
+        if self.visit.cookies:
+            await self._set_cookies(context)
+        made = await call("Target.createTarget", url="about:blank", browserContextId=context)
+        self._frame = made["targetId"]
+        attached = await call("Target.attachToTarget", targetId=self._frame, flatten=True)
+        self._session = attached["sessionId"]
+        self._listen(self._session)
+        say, session = self.pipe.say, self._session
+        say("Inspector.enable", session)
+        say("Page.enable", session)
+        say("Page.setLifecycleEventsEnabled", session, enabled=True)
+        say("Network.setBypassServiceWorker", session, bypass=True)
+        say("Page.addScriptToEvaluateOnNewDocument", session, source=NO_SERVICE_WORKERS)
+        await self._hold(session)
+
+    async def _set_cookies(self, context: str) -> None:
+        """One by one where not all are: a browser is stricter than servers."""
+        call = self.pipe.call
+        try:
+            await call("Storage.setCookies", cookies=self.visit.cookies, browserContextId=context)
+        except CommandFailed:
+            for cookie in self.visit.cookies:
+                self.pipe.say("Storage.setCookies", cookies=[cookie], browserContextId=context)
+
+    async def _hold(self, session: str) -> None:
+        """Have the requests of a target wait; CommandFailed where it cannot."""
+        say = self.pipe.say
+        say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
+        if self.visit.user_agent:
+            agent = self.visit.user_agent
+            say("Emulation.setUserAgentOverride", session, userAgent=agent)
+        say(
+            "Target.setAutoAttach",
+            session,
+            autoAttach=True,
+            waitForDebuggerOnStart=True,
+            flatten=True,
+        )
+        await self.pipe.call("Fetch.enable", session, patterns=_ALL, handleAuthRequests=True)
+
+    def _listen(self, session: str) -> None:
+        self._sessions.add(session)
+        self.pipe.listen(session, self._hear)
+
+    # The document.
+
+    async def _made(self) -> Made:
+        head = await self._document_head()
+        self.visit.on_head()
+        headers = [(each["name"], each["value"]) for each in head.get("responseHeaders", ())]
+        made = Made(head["responseStatusCode"], headers)
+        named = {name.lower(): value for name, value in headers}
+        if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
+            if made.status not in NO_BODY:
+                made.body = await self._raw_body(head["requestId"])
+            return made
+        self.pipe.say("Fetch.continueResponse", self._session, requestId=head["requestId"])
+        made.is_rendered = True
+        made.is_complete, moved_to = await self._ready()
+        if moved_to:
+            return Made(303, [("Location", moved_to)])
+        made.body = await self._dom()
+        return made
+
+    async def _document_head(self) -> Told:
+        visit = self.visit
+        referrer = next((v for n, v in visit.headers.items() if n.lower() == "referer"), "")
+        named = {"referrer": referrer, "referrerPolicy": "unsafeUrl"} if referrer else {}
+        navigated = self.pipe.ask("Page.navigate", self._session, url=visit.url, **named)
+        waits = _first(self._head, self._over, navigated)
+        try:
+            async with asyncio.timeout(visit.first_s):
+                await waits
+                if not self._head.done() and navigated.done() and not self._over.done():
+                    error = navigated.result().get("errorText")
+                    if error:
+                        raise LoadFailed(error)
+                    await _first(self._head, self._over)
+        except TimeoutError:
+            raise DownloadTimeoutError(f"no response within {visit.first_s:g} s") from None
+        if not self._head.done():
+            raise RenderFailed(f"a script led to {self._over.result()}")
+        return self._head.result()
+
+    async def _raw_body(self, request: str) -> bytes:
+        """What is no page for a browser, as it came but for its compression."""
+        call, session = self.pipe.call, self._session
+        taken = await call("Fetch.takeResponseBodyAsStream", session, requestId=request)
+        parts, size, is_over = [], 0, False
+        try:
+            async with asyncio.timeout(self.visit.ready_s):
+                while not is_over:
+                    read = await call("IO.read", session, handle=taken["stream"], size=_PART)
+                    data: str = read["data"]
+                    part = base64.b64decode(data) if read.get("base64Encoded") else data.encode()
+                    parts.append(part)
+                    size, is_over = size + len(part), read["eof"]
+                    if size > self.visit.most_bytes:
+                        raise DownloadCancelledError(f"a body over {self.visit.most_bytes} bytes")
+        except TimeoutError:
+            words = f"no complete response within {self.visit.ready_s:g} s"
+            raise DownloadTimeoutError(words) from None
+        return b"".join(parts)
+
+    # What it becomes.
+
+    async def _ready(self) -> tuple[bool, str]:
+        """Whether the page became ready, and where a script leads to instead."""
+        waiting = asyncio.ensure_future(self._until_ready())
+        try:
+            done = await _first(waiting, self._over, timeout=self.visit.ready_s)
+            if self._over in done:
+                return False, self._over.result()
+            return waiting in done and waiting.result(), ""
+        finally:
+            waiting.cancel()
+
+    async def _until_ready(self) -> bool:
+        options, is_there = self.visit.options, True
+        if options.wait_for:
+            await self._stages[_HAS_TEXT].wait()
+            is_there = bool(await self._run(wait_for(options.wait_for)))
+        else:
+            await self._stages[_LOADED].wait()
+            await self._stages[_QUIET].wait()
+        await asyncio.sleep(options.wait_ms / 1000)
+        return is_there
+
+    async def _run(self, expression: str) -> Any:
+        """The value of an expression, out of reach of the page's own scripts; None if it fails."""
+        ask, session = self.pipe.ask, self._session
+        world = await ask("Page.createIsolatedWorld", session, frameId=self._frame)
+        told = await ask(
+            "Runtime.evaluate",
+            session,
+            expression=expression,
+            contextId=world["executionContextId"],
+            returnByValue=True,
+            awaitPromise=True,
+        )
+        return None if "exceptionDetails" in told else told["result"].get("value")
+
+    async def _dom(self) -> bytes:
+        text = await self._within(_DOM_S)
+        if text is None:
+            self.pipe.say("Runtime.terminateExecution", self._session)
+            text = await self._within(_DOM_S)
+        if text is None:
+            raise RenderFailed("a script of the page does not end")
+        body: bytes = text.encode("utf-8", "replace")
+        if len(body) > self.visit.most_bytes or text == "\0":
+            raise DownloadCancelledError(f"a document over {self.visit.most_bytes} bytes")
+        return body
+
+    async def _within(self, seconds: float) -> Any:
+        reading = asyncio.ensure_future(self._run(DOM % self.visit.most_bytes))
+        done = await _first(reading, self._over, timeout=seconds)
+        if reading in done:
+            return reading.result()
+        reading.cancel()
+        if self._over in done and self._over.exception():
+            self._over.result()
+        return None
+
+    # What the browser tells.
+
+    def _hear(self, session: str, method: str, told: Told) -> None:
+        if hear := _HEARD.get(method):
+            hear(self, session, told)
+
+    def _navigates(self, session: str, told: Told) -> None:
+        if session == self._session and told["frameId"] == self._frame and not self._is_asked:
+            self._loader = told["loaderId"]
+
+    def _dialog(self, session: str, _told: Told) -> None:
+        self.pipe.say("Page.handleJavaScriptDialog", session, accept=False)
+
+    def _detached(self, _session: str, told: Told) -> None:
+        self.pipe.leave(told["sessionId"])
+
+    def _died(self, session: str, _told: Told) -> None:
+        if session == self._session:
+            for future in (self._head, self._over):
+                if not future.done():
+                    future.set_exception(RenderFailed("the page crashed"))
+
+    def _lived(self, _session: str, told: Told) -> None:
+        if told["loaderId"] == self._loader and told["name"] in self._stages:
+            self._stages[told["name"]].set()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _attached(self, parent: str, told: Told) -> None:
+        session, target = told["sessionId"], told["targetInfo"]
+        if target["type"] not in _HELD:
+            self.pipe.say("Target.closeTarget", targetId=target["targetId"])
+            self.pipe.say("Target.detachFromTarget", parent, sessionId=session)
+            return
+        self._listen(session)
+        self._spawn(self._start(session))
+
+    async def _start(self, session: str) -> None:
+        """Let a frame or worker start whose requests wait; without that it never does."""
+        try:
+            self.pipe.say("Page.enable", session)
+            await self._hold(session)
+        except (BrowserGone, CommandFailed):
+            return
+        self.pipe.say("Runtime.runIfWaitingForDebugger", session)
+
+    def _challenged(self, session: str, told: Told) -> None:
+        """Only the gateway is told who asks; what a site wants to know stays unanswered."""
+        answer: dict[str, str] = {"response": "CancelAuth"}
+        if told["authChallenge"].get("source") == "Proxy":
+            answer = {
+                "response": "ProvideCredentials",
+                "username": self.visit.user,
+                "password": self.visit.password,
+            }
+        self.pipe.say(
+            "Fetch.continueWithAuth",
+            session,
+            requestId=told["requestId"],
+            authChallengeResponse=answer,
+        )
+
+    def _paused(self, session: str, told: Told) -> None:
+        is_answered = "responseStatusCode" in told or "responseErrorReason" in told
+        is_document = told["resourceType"] == "Document" and told["frameId"] == self._frame
+        if is_document and is_answered:
+            self._document_answered(told)
+        elif is_document:
+            self._document_asked(told)
+        elif is_answered:
+            if "responseStatusCode" in told:
+                self.visit.on_answer(told["request"]["url"], told["responseStatusCode"])
+            self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"])
+        else:
+            self._spawn(self._further(session, told))
+
+    def _document_asked(self, told: Told) -> None:
+        request, visit = told["request"], self.visit
+        if self._is_asked:
+            self._refuse(self._session, told)
+            is_get = request["method"] == "GET"
+            if is_get and not self._over.done() and visit.may_move(request["url"]):
+                self._over.set_result(request["url"])
+            return
+        self._is_asked = True
+        headers = with_headers(request["headers"], visit.headers)
+        self.pipe.say(
+            "Fetch.continueRequest", self._session, requestId=told["requestId"], headers=headers
+        )
+
+    def _document_answered(self, told: Told) -> None:
+        if self._head.done():
+            return
+        if reason := told.get("responseErrorReason"):
+            self._head.set_exception(LoadFailed(reason))
+        else:
+            self._head.set_result(told)
+
+    async def _further(self, session: str, told: Told) -> None:
+        """One more request of the page."""
+        request = told["request"]
+        asked = Asked(request["url"], told["resourceType"], request["method"], request["headers"])
+        verdict = await self.visit.judge(asked)
+        if not verdict.may_leave:
+            self._refuse(session, told)
+            return
+        more = self.visit.headers_for(asked.url) if verdict is Verdict.SENT else {}
+        named = {"headers": with_headers(request["headers"], more)} if more else {}
+        self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
+
+    def _refuse(self, session: str, told: Told) -> None:
+        self.pipe.say(
+            "Fetch.failRequest",
+            session,
+            requestId=told["requestId"],
+            errorReason="BlockedByClient",
+        )
+
+
+async def _first(
+    *futures: asyncio.Future[Any],
+    timeout: float | None = None,  # noqa: ASYNC109  an answer is due
+) -> set[asyncio.Future[Any]]:
+    """Those that are done, as soon as one is or the time is up."""
+    done, _ = await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    return done
+
+
+_HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {
+    "Fetch.authRequired": Tab._challenged,  # noqa: SLF001  its own
+    "Fetch.requestPaused": Tab._paused,  # noqa: SLF001
+    "Inspector.targetCrashed": Tab._died,  # noqa: SLF001
+    "Page.frameStartedNavigating": Tab._navigates,  # noqa: SLF001
+    "Page.javascriptDialogOpening": Tab._dialog,  # noqa: SLF001
+    "Page.lifecycleEvent": Tab._lived,  # noqa: SLF001
+    "Target.attachedToTarget": Tab._attached,  # noqa: SLF001
+    "Target.detachedFromTarget": Tab._detached,  # noqa: SLF001
+}
+"""What is done about what the browser tells."""
