@@ -92,7 +92,8 @@ RENDER_REQUESTS = Counter(
     "crawlstream_render_requests",
     "Number of further requests of rendered pages: `sent`, or not sent because of their `type`,"
     " because the page had sent enough (`capped`), because of `robots`, because the operator has"
-    " `blocked` or paused the site, because the site has `refused` one.",
+    " `blocked` or paused the site, because the site has `refused` one, because the browser has not"
+    " said that it sends one (`unasked`).",
     ["verdict"],
 )
 RENDER_MEMORY = Gauge(

@@ -111,7 +111,9 @@ class RenderingClient:
 
     async def _render(self, request: Request, page: Page, route: Route | None) -> Response:
         began, outcome = time.monotonic(), "failed"
-        judge, depart = self._judge_of(page), _Departure(page, self._holds)
+        judge = self._judge_of(page)
+        judge.credits[place_of(request.url)] += 1
+        depart = _Departure(page, self._holds, judge)
         most = self._settings.render_bytes
         try:
             with self._renderer.gateway().admit(
@@ -143,12 +145,14 @@ class RenderingClient:
                 renderer.browsers.one() as browser,
                 browser.context(f"http://{renderer.gateway().address}") as context,
             ):
-                return await Tab(browser.pipe, visit).make(context)
+                made = await Tab(browser.pipe, visit).make(context)
         except BrowserGone as error:
             raise RenderFailed(str(error)) from error
         except LoadFailed as error:
-            failure = way_out.failure_of(*place_of(request.url)) or _failure(error)
-            raise failure from error
+            raise (_known(way_out, request) or _failure(error)) from error
+        if _is_gateways(made) and (failure := _known(way_out, request)):
+            raise failure
+        return made
 
     def _visit(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Visit:
         settings, meta = self._settings, request.meta
@@ -198,14 +202,22 @@ class RenderingClient:
         )
 
 
-class _Departure:
-    """Spends the grant when the way to the site stands; further requests have none of their own."""
+class Unasked(Exception):
+    """Nobody was asked whether a request may leave."""
 
-    def __init__(self, page: Page, holds: Holds) -> None:
+
+class _Departure:
+    """Says of each way out of a page whether it was let go; the first one spends the grant."""
+
+    def __init__(self, page: Page, holds: Holds, judge: Judge) -> None:
         self._page = page
         self._holds = holds
+        self._judge = judge
 
-    def __call__(self, _host: str, _port: int) -> None:
+    def __call__(self, host: str, port: int) -> None:
+        if not self._judge.spend(host, port):
+            RENDER_REQUESTS.labels("unasked").inc()
+            raise Unasked(f"{host}:{port}")
         if self._page.phase.is_unsent:
             self._holds.depart(self._page)
 
@@ -222,6 +234,21 @@ def _outcome_of(made: Made) -> str:
     if not made.is_rendered:
         return "plain"
     return "rendered" if made.is_complete else "incomplete"
+
+
+def _known(way_out: Pass, request: Request) -> Exception | None:
+    """What the gateway knows of the way to a page that did not come."""
+    failure = way_out.failure_of(*place_of(request.url))
+    if isinstance(failure, Unasked):
+        # A browser asks again by itself where a connection broke: it may not, as nobody paid.
+        return TransferFailed("connection_lost", "the connection broke")
+    return failure
+
+
+def _is_gateways(made: Made) -> bool:
+    """Whether an answer is that of the gateway, not of the site."""
+    told = (value for name, value in made.headers if name.lower() == "proxy-status")
+    return not made.is_rendered and any(value.startswith("crawlstream") for value in told)
 
 
 def _own_headers(page: Page, url: str) -> Mapping[str, str]:

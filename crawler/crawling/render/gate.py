@@ -89,7 +89,7 @@ class Gateway:
             except Exception as error:
                 entry.error = error
                 writer.write(
-                    b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                    b"HTTP/1.1 403 Forbidden\r\nProxy-Status: crawlstream\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                 )
                 writer.close()
                 return
@@ -128,7 +128,11 @@ class Gateway:
             while data := await reader.read(65536):
                 if entry:
                     entry.received += len(data)
-                writer.write(data.replace(b'\r\n', b'\r\nConnection: close\r\n', 1) if entry and not entry.error and data.startswith(b'HTTP/1.') else data)
+                writer.write(
+                    data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+                    if entry and not entry.error and data.startswith(b"HTTP/1.")
+                    else data
+                )
                 await writer.drain()
         except OSError:
             pass

@@ -8,11 +8,13 @@ hits x (1 + render) requests for pages that a browser makes.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from crawling.client.ask import place_of
 from crawling.response.site_feedback import REFUSALS
 from crawlstream.errors import InvalidUrl
 from crawlstream.model.throttle import ThrottleTable
@@ -25,12 +27,14 @@ _KINDS: Mapping[str, str] = MappingProxyType(
         "Font": "font",
         "Image": "image",
         "Media": "media",
+        "Other": "script",
         "Script": "script",
         "Stylesheet": "stylesheet",
         "XHR": "fetch",
     }
 )
-"""Types of ours, by the browser's; requests of all others are never sent."""
+"""Types of ours, by the browser's; requests of all others are never sent. ``Other`` is the script of
+a worker."""
 _INSIDE = frozenset({"about", "blob", "data"})
 """Schemes that lead nowhere beyond the browser."""
 _REST_S = 60.0
@@ -94,6 +98,15 @@ class Asked:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def type(self) -> str | None:
+        """Which of our types it is; None: one that is never sent."""
+        told = {name.lower(): value for name, value in self.headers.items()}
+        purpose = told.get("purpose", "") + told.get("sec-purpose", "")
+        if "prefetch" in purpose or told.get("accept") == "text/event-stream":
+            return None
+        return _KINDS.get(self.kind)
+
+    @property
     def is_simple(self) -> bool:
         """Whether a browser sends it to another origin without asking there first (CORS)."""
         names = {name.lower(): value for name, value in self.headers.items()}
@@ -134,13 +147,15 @@ class Judge:
     """Of these those to the page's own site."""
     refused: int = 0
     """Those that did not leave."""
+    credits: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """How many requests may still leave, by host and port: those that were let go."""
 
     async def verdict(self, asked: Asked) -> Verdict:
         """What becomes of a request; one that leaves is counted."""
         scheme = asked.url.partition(":")[0].lower()
         if scheme in _INSIDE:
             return Verdict.INSIDE
-        if scheme not in {"http", "https"} or _KINDS.get(asked.kind) not in self.types:
+        if scheme not in {"http", "https"} or asked.type not in self.types:
             return Verdict.TYPE
         try:
             host, origin = host_of(asked.url), origin_of(asked.url)
@@ -152,7 +167,16 @@ class Judge:
             return Verdict.ROBOTS
         # Before such a request a browser sends another one, which it tells nobody of.
         cost = 1 if origin == self.origin or asked.is_simple else 2
-        return self._count(cost, own=self.table.site_of(host) == self.site)
+        verdict = self._count(cost, own=self.table.site_of(host) == self.site)
+        if verdict is Verdict.SENT:
+            self.credits[place_of(asked.url)] += cost
+        return verdict
+
+    def spend(self, host: str, port: int) -> bool:
+        """Whether a request or a connection to a place is one that was let go, each only once."""
+        place = (host.strip("[]"), port)
+        self.credits[place] -= 1
+        return self.credits[place] >= 0
 
     def _why_not(self, host: str) -> Verdict | None:
         """What keeps all requests from a host."""

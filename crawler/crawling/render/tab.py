@@ -18,13 +18,13 @@ from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
 
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.judge import Asked, Verdict
-from crawling.render.script import DOM, NO_SERVICE_WORKERS, wait_for
+from crawling.render.script import DOM, WITHOUT, wait_for
 from crawling.render.visit import (
-    NO_BODY,
     LoadFailed,
     Made,
     RenderFailed,
     Visit,
+    has_body,
     is_page,
     with_headers,
 )
@@ -65,7 +65,10 @@ class Tab:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
         try:
             await self._open(context)
-            return await self._made()
+            made = await self._made()
+            if made.is_redirect:
+                made.headers = [*made.headers, *await self._cookies_set(context)]
+            return made
         except (BrowserGone, CommandFailed) as error:
             raise RenderFailed(str(error)) from error
         finally:
@@ -91,7 +94,6 @@ class Tab:
         say("Page.enable", session)
         say("Page.setLifecycleEventsEnabled", session, enabled=True)
         say("Network.setBypassServiceWorker", session, bypass=True)
-        say("Page.addScriptToEvaluateOnNewDocument", session, source=NO_SERVICE_WORKERS)
         await self._hold(session)
 
     async def _set_cookies(self, context: str) -> None:
@@ -103,9 +105,20 @@ class Tab:
             for cookie in self.visit.cookies:
                 self.pipe.say("Storage.setCookies", cookies=[cookie], browserContextId=context)
 
+    async def _cookies_set(self, context: str) -> list[tuple[str, str]]:
+        """Set-Cookie headers, which a browser keeps to itself, by what it keeps of them."""
+        told = await self.pipe.call("Storage.getCookies", browserContextId=context)
+        now = {each["name"]: each["value"] for each in told["cookies"]}
+        before = {str(each["name"]): each["value"] for each in self.visit.cookies}
+        new = [(name, now[name]) for name in now if before.get(name) != now[name]]
+        gone = [f"{name}=; Max-Age=0" for name in before if name not in now]
+        lines = [*(f"{name}={value}" for name, value in new), *gone]
+        return [("Set-Cookie", line) for line in lines]
+
     async def _hold(self, session: str) -> None:
         """Have the requests of a target wait; CommandFailed where it cannot."""
         say = self.pipe.say
+        say("Page.addScriptToEvaluateOnNewDocument", session, source=WITHOUT)
         say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
         if self.visit.user_agent:
             agent = self.visit.user_agent
@@ -132,7 +145,7 @@ class Tab:
         made = Made(head["responseStatusCode"], headers)
         named = {name.lower(): value for name, value in headers}
         if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
-            if made.status not in NO_BODY:
+            if has_body(made.status):
                 made.body = await self._raw_body(head["requestId"])
             return made
         self.pipe.say("Fetch.continueResponse", self._session, requestId=head["requestId"])
@@ -288,6 +301,8 @@ class Tab:
         try:
             self.pipe.say("Page.enable", session)
             await self._hold(session)
+            # In a worker there is no document: it is said to the worker itself.
+            await self.pipe.call("Runtime.evaluate", session, expression=WITHOUT)
         except (BrowserGone, CommandFailed):
             return
         self.pipe.say("Runtime.runIfWaitingForDebugger", session)
@@ -325,7 +340,7 @@ class Tab:
     def _document_asked(self, told: Told) -> None:
         request, visit = told["request"], self.visit
         if self._is_asked:
-            self._refuse(self._session, told)
+            self._refuse(self._session, told, "Aborted")
             is_get = request["method"] == "GET"
             if is_get and not self._over.done() and visit.may_move(request["url"]):
                 self._over.set_result(request["url"])
@@ -356,12 +371,13 @@ class Tab:
         named = {"headers": with_headers(request["headers"], more)} if more else {}
         self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
 
-    def _refuse(self, session: str, told: Told) -> None:
+    def _refuse(self, session: str, told: Told, reason: str = "BlockedByClient") -> None:
+        """Have a request fail; one that is ``Aborted`` leaves a document as it is."""
         self.pipe.say(
             "Fetch.failRequest",
             session,
             requestId=told["requestId"],
-            errorReason="BlockedByClient",
+            errorReason=reason,
         )
 
 

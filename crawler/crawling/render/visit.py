@@ -9,8 +9,7 @@ from crawling.failures import TransferFailed
 from crawling.render.judge import Asked, Verdict
 from crawlstream.model.render import RenderOptions
 
-NO_BODY = frozenset({204, 205, 304})
-"""Statuses of responses that have none."""
+_NO_BODY = frozenset({204, 205})
 _RENDERED = frozenset({"text/html", "application/xhtml+xml"})
 _BROWSERS_OWN = frozenset({"accept-encoding", "cookie", "host", "referer"})
 """Headers that only the browser writes: by its cookies, by what it can unpack."""
@@ -75,13 +74,22 @@ class Made:
     is_complete: bool = True
     """Whether the page was ready in time."""
 
+    @property
+    def is_redirect(self) -> bool:
+        """Whether it leads elsewhere."""
+        return 300 <= self.status < 400
+
 
 def is_page(status: int, headers: Mapping[str, str]) -> bool:
     """Whether a browser would show it as a page."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_file = headers.get("content-disposition", "").strip().lower().startswith("attachment")
-    is_redirect = 300 <= status < 400
-    return kind in _RENDERED and not is_file and not is_redirect and status not in NO_BODY
+    return kind in _RENDERED and not is_file and has_body(status)
+
+
+def has_body(status: int) -> bool:
+    """Whether anything is to be read behind the head; of a redirect nobody needs it."""
+    return status not in _NO_BODY and not 300 <= status < 400
 
 
 def with_headers(headers: Mapping[str, str], more: Mapping[str, str]) -> list[dict[str, str]]:

@@ -96,6 +96,8 @@ async def rendering(**settings: Any) -> AsyncIterator[RenderBench]:
     """A browser for the length of the block; nothing of it stays."""
     bench = RenderBench(**settings)
     await bench.gateway.start()
+    async with bench.browsers.one():
+        pass  # A grant does not last until a browser has started.
     try:
         yield bench
     finally:
