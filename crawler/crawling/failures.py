@@ -52,6 +52,7 @@ from twisted.internet import error as net
 from twisted.web._newclient import ParseError
 from twisted.web.client import ResponseFailed
 
+from crawling.egress.blame import Blame
 from crawling.net.trust import is_untrusted
 from crawlstream.boot.addresses import AddressRefused
 
@@ -98,6 +99,14 @@ class PathFailed(TransferFailed):
         """``is_silent``: several proxies that work have heard nothing of the site."""
         super().__init__(reason, words)
         self.is_silent = is_silent
+
+
+class ProxyTrouble(TransferFailed):
+    """The request did not come through; says who is to blame."""
+
+    def __init__(self, blame: Blame, words: str, reason: str = "proxy") -> None:
+        super().__init__(reason, words)
+        self.blame = blame
 
 
 class PageTimeout(Exception):

@@ -105,6 +105,19 @@ BROWSER_RESTARTS = Counter(
     " it was `gone`.",
     ["reason"],
 )
+GATEWAY_TUNNELS = Gauge(
+    "crawlstream_gateway_tunnels",
+    "Number of connections open through the gateway of this worker, by which engines with"
+    " connections of their own reach sites.",
+)
+GATEWAY_REFUSED = Counter(
+    "crawlstream_gateway_refused",
+    "Number of requests refused by the gateway: `auth` (no token), `method` (not for a site),"
+    " `special`, `denied`, `own`, `port`, `proxy` (refused by the address guard), `dns` (no"
+    " address), `fence` (no word from Redis, or the process was frozen), `grant` (sent too late),"
+    " `tunnels`, `bytes` (limits of the page), `answer` (the site spoke no HTTP).",
+    ["reason"],
+)
 EXCHANGE_SECONDS = Histogram(
     "crawlstream_exchange_seconds",
     "Duration of one call to the frontier, which reports completed pages and leases new ones.",

@@ -12,17 +12,7 @@ from dataclasses import dataclass
 
 import pycurl
 
-from crawling.egress.blame import Blame
-
-_CONNECT_REFUSED: Mapping[int, Blame] = {
-    400: Blame.PROXY,
-    401: Blame.PASSWORD,  # tinyproxy's word for a wrong password
-    403: Blame.DENIED,
-    405: Blame.DENIED,
-    407: Blame.PASSWORD,
-    501: Blame.PROXY,
-}
-"""By the status of CONNECT; all others lie behind the proxy."""
+from crawling.egress.blame import Blame, blame_of_connect
 
 _SOCKS_FAILED: Mapping[int, Blame] = {
     19: Blame.PATH,  # reply 5: connection refused
@@ -64,7 +54,7 @@ def blame_for(end: Ending) -> Blame:
     if end.proxy_error:
         return _SOCKS_FAILED.get(end.proxy_error, Blame.PROXY)
     if end.connect_code >= 300:
-        return _CONNECT_REFUSED.get(end.connect_code, Blame.PATH)
+        return blame_of_connect(end.connect_code)
     return _unanswered(end) if end.was_reached else Blame.PROXY
 
 

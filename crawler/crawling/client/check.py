@@ -18,9 +18,8 @@ from scrapy import Request
 
 from crawling.client.ask import place_of
 from crawling.client.http_client import HttpClient
-from crawling.client.proxied import ProxyTrouble
 from crawling.egress.route import Route
-from crawling.failures import reason_of
+from crawling.failures import ProxyTrouble, reason_of
 from crawling.lease.holds import Holds
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.request import PAGE

@@ -7,10 +7,8 @@ Pages of a pool leave through one of its proxies, and no other way.
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import NamedTuple
 
 import pycurl
@@ -20,20 +18,15 @@ from scrapy.http import Response
 
 from crawling.client.answer import download_latency, response_of
 from crawling.client.ask import pin, place_of, write
+from crawling.client.attempts import Attempts
 from crawling.client.clock import Clock
 from crawling.client.line import Line, ProxyLines
-from crawling.client.proxied import (
-    ProxiedTransfer,
-    ProxyTrouble,
-    blame_in,
-    is_absolute,
-    straight_to,
-)
+from crawling.client.proxied import ProxiedTransfer, is_absolute, straight_to
 from crawling.client.transfer import Progress, Transfer
-from crawling.egress.blame import Blame
+from crawling.egress.blame import Blame, blame_in
 from crawling.egress.route import Route
-from crawling.egress.routes import TRY_AGAIN_MS, NoPlace, NoProxy, Routes
-from crawling.failures import PathFailed, TransferFailed
+from crawling.egress.routes import Routes
+from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.lease.holds import Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver, literal
@@ -41,15 +34,6 @@ from crawling.net.connections import allow_files
 from crawling.page.page import Page
 from crawling.response.site_feedback import reported
 from crawlstream.boot.addresses import Address, AddressRefused
-from crawlstream.model.egress.pools import Pool
-
-_USUAL_CERTIFICATES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-"""Of Debian, Red Hat, SUSE and macOS, where OpenSSL itself knows of none."""
 
 
 class _Ask(NamedTuple):
@@ -109,8 +93,13 @@ class HttpClient:
         if addresses is None:
             addresses = await self._resolver.resolve(host, port)
         ask = _Ask(request, page, host, port, addresses)
-        download = self._send(ask) if pool is None else self._through(pool, ask)
+        if pool is None or self._routes is None:
+            return await reported(self._send(ask), page, self._holds)
+        download = Attempts(self._routes).run(pool, page, partial(self._leave, ask))
         return await reported(download, page, self._holds)
+
+    async def _leave(self, ask: _Ask, route: Route | None) -> Response:
+        return await (self._send(ask) if route is None else self._send_by(route, ask))
 
     async def fetch_by(self, route: Route, request: Request, page: Page) -> Response:
         """Send one request through this proxy; ProxyTrouble says whose failure it was."""
@@ -118,47 +107,6 @@ class HttpClient:
         host, port = place_of(request.url)
         addresses = await self._resolver.resolve(host, port)
         return await self._send_by(route, _Ask(request, page, host, port, addresses))
-
-    async def _through(self, pool: Pool, ask: _Ask) -> Response:
-        """Send it through one proxy or another; NoProxy if none will do."""
-        try:
-            return await self._try(pool, ask)
-        except NoPlace:
-            raise
-        except NoProxy as error:
-            assert self._routes is not None
-            if not await self._routes.patience.is_over(pool.name, ask.page.hold.domain):
-                raise
-            words = f"{error}, for longer than MAX_WAIT"
-        raise PathFailed("no_proxy", words, is_silent=False)
-
-    async def _try(self, pool: Pool, ask: _Ask) -> Response:
-        assert self._routes is not None
-        for route in self._routes.choices(pool, ask.page):
-            if route is None:
-                return await self._send(ask)
-            try:
-                with self._routes.using(route, ask.page):
-                    response = await self._send_by(route, ask)
-            except ProxyTrouble as trouble:
-                self._tell(route, ask.page, trouble)
-            else:
-                self._routes.answered(route, ask.page, response.status)
-                return response
-        raise NoProxy(f"pool {pool.name}: nothing was chosen", TRY_AGAIN_MS)
-
-    def _tell(self, route: Route, page: Page, trouble: ProxyTrouble) -> None:
-        """Note whose failure it was; return if another proxy may be tried, raise if not."""
-        assert self._routes is not None
-        is_silent = self._routes.failed(route, page, trouble.blame)
-        words = f"proxy {route.proxy.id}: {trouble}"
-        if trouble.blame.is_proxys:
-            if not page.phase.is_unsent:
-                raise NoProxy(words, TRY_AGAIN_MS)
-            return
-        if trouble.blame is Blame.TLS:
-            raise TransferFailed(trouble.reason, words)
-        raise PathFailed(trouble.reason, words, is_silent=is_silent)
 
     async def _send_by(self, route: Route, ask: _Ask) -> Response:
         """Send it through one proxy; ProxyTrouble says whose failure it was."""
@@ -289,11 +237,6 @@ _OF_PROXIES = {pycurl.CAINFO: pycurl.PROXY_CAINFO, pycurl.CAPATH: pycurl.PROXY_C
 
 
 def _certificates() -> dict[int, str]:
-    """Where the certificates are that this machine trusts, as OpenSSL is told."""
-    paths = ssl.get_default_verify_paths()
-    found = {pycurl.CAINFO: paths.cafile, pycurl.CAPATH: paths.capath}
-    known = {option: path for option, path in found.items() if path}
-    if known or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
-        return known
-    usual = next((path for path in _USUAL_CERTIFICATES if Path(path).exists()), None)
-    return {pycurl.CAINFO: usual} if usual else {}
+    """Where the certificates are that this machine trusts, as libcurl is told."""
+    names = {"cafile": pycurl.CAINFO, "capath": pycurl.CAPATH}
+    return {names[name]: path for name, path in trust.trusted_certificates().items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
 import pycurl
@@ -13,7 +13,7 @@ from crawling.client.blame import Ending, blame_for
 from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame
 from crawling.egress.route import Route
-from crawling.failures import PathFailed, TransferFailed, reason_of
+from crawling.failures import PathFailed, ProxyTrouble, TransferFailed, reason_of
 from crawling.lease.holds import Holds
 from crawlstream.boot.addresses import Address, AddressRefused
 
@@ -26,14 +26,6 @@ _IDLE_S = 30
 _SOCKS5_AUTH: Final = 267
 """CURLOPT_SOCKS5_AUTH, which pycurl has no name for."""
 _OF_THE_WAY = (AddressRefused, DownloadTimeoutError, TransferFailed)
-
-
-class ProxyTrouble(TransferFailed):
-    """The request did not come through; says who is to blame."""
-
-    def __init__(self, blame: Blame, words: str, reason: str = "proxy") -> None:
-        super().__init__(reason, words)
-        self.blame = blame
 
 
 class ProxiedTransfer(Transfer):
@@ -149,20 +141,3 @@ def straight_to(host: str, port: int, addresses: Collection[Address]) -> str:
     address = next(iter(addresses))
     shown = f"[{address}]" if address.version == 6 else str(address)
     return f"{host}:{port}:{shown}:{port}"
-
-
-def blame_in(status: int, headers: Mapping[bytes, Any]) -> Blame | None:
-    """Whether an answer to a request for a whole URL is the proxy's own, and means that.
-
-    It says so in headers that sites do not send; None: it is the site's.
-    """
-    if status == 407:
-        return Blame.PASSWORD
-    is_own = b"X-Squid-Error" in headers or b"error=" in _joined(headers, b"Proxy-Status")
-    if not is_own:
-        return None
-    return Blame.DENIED if status == 403 else Blame.PATH
-
-
-def _joined(headers: Mapping[bytes, Any], name: bytes) -> bytes:
-    return b",".join(headers.getlist(name)) if name in headers else b""  # type: ignore[attr-defined]

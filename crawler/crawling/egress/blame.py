@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
+from typing import Any
 
 
 class Blame(Enum):
@@ -28,3 +30,34 @@ class Blame(Enum):
 
 
 _OF_PROXIES = frozenset({Blame.PROXY, Blame.PASSWORD, Blame.DENIED})
+
+_CONNECT_REFUSED: Mapping[int, Blame] = {
+    400: Blame.PROXY,
+    401: Blame.PASSWORD,  # tinyproxy's word for a wrong password
+    403: Blame.DENIED,
+    405: Blame.DENIED,
+    407: Blame.PASSWORD,
+    501: Blame.PROXY,
+}
+
+
+def blame_of_connect(status: int) -> Blame:
+    """Who is to blame where CONNECT was refused; most of what may be wrong is behind the proxy."""
+    return _CONNECT_REFUSED.get(status, Blame.PATH)
+
+
+def blame_in(status: int, headers: Mapping[bytes, Any]) -> Blame | None:
+    """Whether an answer to a request for a whole URL is the proxy's own, and means that.
+
+    It says so in headers that sites do not send; None: it is the site's.
+    """
+    if status == 407:
+        return Blame.PASSWORD
+    is_own = b"X-Squid-Error" in headers or b"error=" in _joined(headers, b"Proxy-Status")
+    if not is_own:
+        return None
+    return Blame.DENIED if status == 403 else Blame.PATH
+
+
+def _joined(headers: Mapping[bytes, Any], name: bytes) -> bytes:
+    return b",".join(headers.getlist(name)) if name in headers else b""  # type: ignore[attr-defined]

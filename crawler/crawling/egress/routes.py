@@ -139,15 +139,19 @@ class Routes:
             except RedisUnavailable as error:
                 raise NoProxy("the pools are not known yet", TRY_AGAIN_MS) from error
         name = self._pool_name(page, host)
-        if (host, port) in self._places:
-            ADDRESSES_REFUSED.labels("proxy").inc()
-            raise AddressRefused(f"{host}:{port} is a proxy", "proxy")
+        self.refuse_proxies(host, port)
         if name == DIRECT:
             return None
         pool = self.known.table.pools.get(name) if self.known.table else None
         if pool is None or pool.disabled:
             raise self._none(name, "it is disabled" if pool else "there is no such pool")
         return pool
+
+    def refuse_proxies(self, host: str, port: int) -> None:
+        """AddressRefused if a proxy of the cluster's own stands there: it is no site."""
+        if (host, port) in self._places:
+            ADDRESSES_REFUSED.labels("proxy").inc()
+            raise AddressRefused(f"{host}:{port} is a proxy", "proxy")
 
     def choices(self, pool: Pool, page: Page) -> Iterator[Route | None]:
         """Proxies to try, one after the other; None: directly, where a fallback says so.

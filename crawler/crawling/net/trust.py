@@ -7,7 +7,10 @@ read it. So it leaves over connections with a certificate that holds, which are 
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from OpenSSL import SSL
@@ -60,3 +63,23 @@ class Trust:
             return self._lenient.creatorForNetloc(hostname, port)
         # As Twisted's optionsForClientTLS does, which reads all certificates for each connection.
         return ClientTLSOptions(self._options._makeTLSConnection, hostname.decode("ascii"))  # noqa: SLF001
+
+
+_USUAL_CERTIFICATES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Of Debian, Red Hat, SUSE and macOS, where OpenSSL itself knows of none."""
+
+
+def trusted_certificates() -> dict[str, str]:
+    """Where the certificates are that this machine trusts: ``cafile``, ``capath``, as OpenSSL."""
+    paths = ssl.get_default_verify_paths()
+    found = {"cafile": paths.cafile, "capath": paths.capath}
+    known = {name: path for name, path in found.items() if path}
+    if known or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
+        return known
+    usual = next((path for path in _USUAL_CERTIFICATES if Path(path).exists()), None)
+    return {"cafile": usual} if usual else {}

@@ -246,5 +246,6 @@ class Ends(NamedTuple):
 
     def close(self) -> None:
         """Let go of them."""
-        self.reading.close()
+        if not self.reading.is_closing():
+            self.reading.close()
         self.writing.abort()

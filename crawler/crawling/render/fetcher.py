@@ -18,10 +18,13 @@ from scrapy.http import Response
 
 from crawling.client.answer import response_of
 from crawling.client.ask import place_of
+from crawling.client.attempts import Attempts
 from crawling.client.client_of import Client
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
 from crawling.failures import RETRY_CODES, TransferFailed
+from crawling.gateway.gateway import Gateway
+from crawling.gateway.ways_out import Pass
 from crawling.lease.holds import GrantExpired, Holds
 from crawling.links.blacklist import Blacklist
 from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
@@ -31,7 +34,6 @@ from crawling.page.request import is_at_home
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.cookies import cookies_of
-from crawling.render.gate import Attempts, Gateway, Pass
 from crawling.render.judge import Asked, Judge, Rests, Verdict
 from crawling.render.tab import Tab
 from crawling.render.visit import LoadFailed, Made, RenderFailed, Visit
@@ -44,6 +46,8 @@ from crawlstream.model.render import RenderOptions
 from crawlstream.model.throttle import Heard, Reaction
 from crawlstream.model.url import host_of, origin_of
 
+_TUNNELS = 256
+"""More than a browser opens."""
 _FAILURES: Mapping[str, str] = {
     "ERR_CERT": "certificate",
     "ERR_SSL": "tls",
@@ -101,8 +105,7 @@ class RenderingClient:
         async def send(route: Route | None) -> Response:
             return await self._render(request, page, route)
 
-        is_direct = pool is None or routes is None
-        download = send(None) if is_direct else Attempts(routes).run(pool, page, send)
+        download = Attempts(routes).run(pool, page, send) if routes and pool else send(None)
         return await reported(download, page, self._holds)
 
     def close(self) -> None:
@@ -117,9 +120,14 @@ class RenderingClient:
         most = self._settings.render_bytes
         try:
             with self._renderer.gateway().admit(
-                route, most_bytes=most, before_send=depart
+                route, most_bytes=most, most_tunnels=_TUNNELS, before_send=depart
             ) as way_out:
-                made = await self._made(request, page, judge, way_out)
+                try:
+                    made = await self._made(request, page, judge, way_out)
+                except TransferFailed:
+                    if depart.error:
+                        raise depart.error from None
+                    raise
                 outcome = _outcome_of(made)
                 if made.is_rendered:
                     page.render = {
@@ -149,9 +157,11 @@ class RenderingClient:
         except BrowserGone as error:
             raise RenderFailed(str(error)) from error
         except LoadFailed as error:
-            raise (_known(way_out, request) or _failure(error)) from error
-        if _is_gateways(made) and (failure := _known(way_out, request)):
-            raise failure
+            known = way_out.failure_of(*place_of(request.url))
+            raise (known or _failure(error)) from error
+        if _is_gateways(made):
+            known = way_out.failure_of(*place_of(request.url))
+            raise known or TransferFailed("connection_lost", "the connection broke")
         return made
 
     def _visit(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Visit:
@@ -202,7 +212,7 @@ class RenderingClient:
         )
 
 
-class Unasked(Exception):
+class Unasked(GrantExpired):
     """Nobody was asked whether a request may leave."""
 
 
@@ -213,13 +223,19 @@ class _Departure:
         self._page = page
         self._holds = holds
         self._judge = judge
+        self.error: GrantExpired | None = None
+        """Why the document was not sent."""
 
     def __call__(self, host: str, port: int) -> None:
         if not self._judge.spend(host, port):
             RENDER_REQUESTS.labels("unasked").inc()
             raise Unasked(f"{host}:{port}")
         if self._page.phase.is_unsent:
-            self._holds.depart(self._page)
+            try:
+                self._holds.depart(self._page)
+            except GrantExpired as error:
+                self.error = error
+                raise
 
 
 async def _judged(judge: Judge, asked: Asked) -> Verdict:
@@ -236,19 +252,10 @@ def _outcome_of(made: Made) -> str:
     return "rendered" if made.is_complete else "incomplete"
 
 
-def _known(way_out: Pass, request: Request) -> Exception | None:
-    """What the gateway knows of the way to a page that did not come."""
-    failure = way_out.failure_of(*place_of(request.url))
-    if isinstance(failure, Unasked):
-        # A browser asks again by itself where a connection broke: it may not, as nobody paid.
-        return TransferFailed("connection_lost", "the connection broke")
-    return failure
-
-
 def _is_gateways(made: Made) -> bool:
-    """Whether an answer is that of the gateway, not of the site."""
+    """Whether an answer is that of the gateway; a site that answers so harms itself alone."""
     told = (value for name, value in made.headers if name.lower() == "proxy-status")
-    return not made.is_rendered and any(value.startswith("crawlstream") for value in told)
+    return made.status in _GATEWAYS and any(value.startswith("crawlstream") for value in told)
 
 
 def _own_headers(page: Page, url: str) -> Mapping[str, str]:
@@ -274,6 +281,7 @@ def _failure(error: LoadFailed) -> Exception:
     return TransferFailed(reason or "connection_lost", code)
 
 
+_GATEWAYS = frozenset({403, 407, 429, 502, 503, 504})
 _UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that tell of the body as it came."""
 

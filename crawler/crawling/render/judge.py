@@ -33,8 +33,8 @@ _KINDS: Mapping[str, str] = MappingProxyType(
         "XHR": "fetch",
     }
 )
-"""Types of ours, by the browser's; requests of all others are never sent. ``Other`` is the script of
-a worker."""
+"""Types of ours, by the browser's; requests of all others are never sent. ``Other`` is the script
+of a worker."""
 _INSIDE = frozenset({"about", "blob", "data"})
 """Schemes that lead nowhere beyond the browser."""
 _REST_S = 60.0
@@ -175,8 +175,10 @@ class Judge:
     def spend(self, host: str, port: int) -> bool:
         """Whether a request or a connection to a place is one that was let go, each only once."""
         place = (host.strip("[]"), port)
+        if not self.credits[place]:
+            return False
         self.credits[place] -= 1
-        return self.credits[place] >= 0
+        return True
 
     def _why_not(self, host: str) -> Verdict | None:
         """What keeps all requests from a host."""

@@ -36,7 +36,8 @@ _PART = 1024 * 1024
 _HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
 """Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
 _HELD = frozenset({"iframe", "worker"})
-"""Targets of a page that may start, once their requests are held."""
+"""Targets of a page that may start, once their requests are held; as those of workers cannot be,
+these never do."""
 
 
 @dataclass(eq=False)
@@ -64,11 +65,7 @@ class Tab:
     async def make(self, context: str) -> Made:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
         try:
-            await self._open(context)
-            made = await self._made()
-            if made.is_redirect:
-                made.headers = [*made.headers, *await self._cookies_set(context)]
-            return made
+            return await self._visited(context)
         except (BrowserGone, CommandFailed) as error:
             raise RenderFailed(str(error)) from error
         finally:
@@ -79,6 +76,13 @@ class Tab:
             for future in (self._head, self._over):
                 if not future.cancel() and not future.cancelled():
                     future.exception()
+
+    async def _visited(self, context: str) -> Made:
+        await self._open(context)
+        made = await self._made()
+        if made.is_redirect:
+            made.headers = [*made.headers, *await self._cookies_set(context)]
+        return made
 
     async def _open(self, context: str) -> None:
         call = self.pipe.call
@@ -301,8 +305,6 @@ class Tab:
         try:
             self.pipe.say("Page.enable", session)
             await self._hold(session)
-            # In a worker there is no document: it is said to the worker itself.
-            await self.pipe.call("Runtime.evaluate", session, expression=WITHOUT)
         except (BrowserGone, CommandFailed):
             return
         self.pipe.say("Runtime.runIfWaitingForDebugger", session)

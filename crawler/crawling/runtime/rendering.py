@@ -8,13 +8,13 @@ import structlog
 
 from crawling.client.client_of import Client
 from crawling.egress.routes import Routes
+from crawling.gateway.gateway import Gateway
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.chromium import program_of
 from crawling.render.fetcher import Renderer, RenderingClient
-from crawling.render.gate import Gateway
 from crawling.render.judge import Rests
 from crawling.render.selftest import self_test
 from crawling.robots.check import Robots

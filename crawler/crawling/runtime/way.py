@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,6 +11,7 @@ from scrapy.http import Response
 
 from crawling.client.client_of import Client, client_of
 from crawling.egress.routes import Routes
+from crawling.gateway.gateway import Gateway
 from crawling.lane.choice import why_engine
 from crawling.lane.lane import Lane
 from crawling.lease.holds import GrantExpired
@@ -19,7 +19,6 @@ from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawling.parts import Parts
-from crawling.render.gate import Gateway
 from crawlstream.model.url import host_of
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ class Way:
         self._lane: Lane | None = None
         self._client: Client | None = None
         """Of pages that are for proxies or a browser, where there is no lane."""
+        self._gateway: Gateway | None = None
 
     def choose(self) -> None:
         """Look whether the lane will do, and say so."""
@@ -56,16 +56,21 @@ class Way:
         plain = client_of(self._crawler, self.resolver())
         return self._renders(plain) if self._renders else plain
 
-    @cached_property
-    def gateway(self) -> Gateway:
-        """STAND-IN."""
-        return Gateway(Parts.of(self._crawler).holds, self.resolver())
-
     def resolver(self) -> GuardedResolver:
         """The guard of this process."""
         from twisted.internet import reactor  # noqa: PLC0415  an import would install another
 
         return GuardedResolver.in_force(self._crawler, reactor)
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way out of engines with connections of their own; whoever needs it starts it."""
+        if self._gateway is None:
+            holds = Parts.of(self._crawler).holds
+            bind = self._crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
+            where = (bind, 0) if isinstance(bind, str) else bind
+            self._gateway = Gateway(holds, self.resolver(), self._routes, bind=where)
+        return self._gateway
 
     def lane_for(self, page: Page) -> Lane | None:
         """The lane if a page takes it.
@@ -114,3 +119,5 @@ class Way:
             self._lane.close()
         if self._client:
             self._client.close()
+        if self._gateway:
+            self._gateway.close()

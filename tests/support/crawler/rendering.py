@@ -9,13 +9,13 @@ from typing import Any
 from scrapy.http import Response
 
 from crawling.failures import reason_of
+from crawling.gateway.gateway import Gateway
 from crawling.links.blacklist import Blacklist
 from crawling.page.page import Page
 from crawling.page.request import to_scrapy
 from crawling.render.browsers import Browsers
 from crawling.render.chromium import program_of
 from crawling.render.fetcher import Renderer
-from crawling.render.gate import Gateway
 from crawling.render.judge import Rests
 from crawling.spiders.base import ClusterSpider
 from crawlstream.boot.settings import load_settings
@@ -74,7 +74,8 @@ class RenderBench(Visitor):
         wish = profile.pop("render", {})
         page = self.latest = self.page(url, render=wish, **profile)
         asked = to_scrapy(page, ClusterSpider(name="bench"), lambda _failure: None)
-        return await self.client.fetch(asked, page)
+        came: Response = await self.client.fetch(asked, page)
+        return came
 
     async def reason(self, url: str, **profile: Any) -> str:
         """Why a page does not come."""
