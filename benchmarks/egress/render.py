@@ -21,6 +21,7 @@ from lib.harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
 from scrapy import Request
 
+from crawling.client.http_client import HttpClient
 from crawling.gateway.gateway import Gateway
 from crawling.lease.holds import Holds
 from crawling.links.blacklist import Blacklist
@@ -92,7 +93,8 @@ class _Crawler:
         settings = load_settings(render=True)
         self.holds = Holds(AT_ONCE, lambda: None)
         networks = (ip_network("127.0.0.0/8"),)
-        self.gateway = Gateway(self.holds, GuardedResolver(Guard(networks), None))
+        resolver = GuardedResolver(Guard(networks), None)
+        self.gateway = Gateway(self.holds, resolver)
         self.browsers = Browsers(program_of(settings), most_pages=10_000, most_bytes=1 << 40)
         self.client = RenderingClient(
             Renderer(
@@ -106,7 +108,7 @@ class _Crawler:
                 lane="link+render",
                 rests=Rests(),
             ),
-            None,  # type: ignore[arg-type]  every page is rendered
+            HttpClient(self.holds, resolver, timeout_s=5, most_bytes=1 << 20, verifies=None),
         )
         self._numbers = iter(range(1_000_000))
 

@@ -76,7 +76,7 @@ def find_browser(named: str = "") -> str:
     """Path of the program; ConfigError says what to do where there is none."""
     if named:
         if not shutil.which(named):
-            raise ConfigError(f"CRAWLSTREAM_RENDER_BROWSER: {named} is no program")
+            raise ConfigError(f"CRAWLSTREAM_RENDER_BROWSER: {named} is not a program")
         return str(Path(shutil.which(named) or named).absolute())
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:

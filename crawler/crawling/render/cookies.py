@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from crawling.net.address_guard import literal
 from crawling.page.page import Page
+from crawling.render.cdp import CommandFailed, Pipe
 
 _SECURE = "https://"
 
@@ -33,3 +34,24 @@ def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, objec
             cookie["secure"] = True
         made.append(cookie)
     return made
+
+
+async def set_cookies(pipe: Pipe, context: str, cookies: Sequence[Mapping[str, object]]) -> None:
+    """Give a context its cookies; a browser may refuse some that servers take."""
+    try:
+        await pipe.call("Storage.setCookies", cookies=cookies, browserContextId=context)
+    except CommandFailed:
+        for cookie in cookies:
+            pipe.say("Storage.setCookies", cookies=[cookie], browserContextId=context)
+
+
+async def cookies_set(
+    pipe: Pipe, context: str, given: Sequence[Mapping[str, object]]
+) -> list[tuple[str, str]]:
+    """Set-Cookie headers, which a browser keeps to itself, by what it keeps of them."""
+    told = await pipe.call("Storage.getCookies", browserContextId=context)
+    now = {each["name"]: each["value"] for each in told["cookies"]}
+    before = {str(each["name"]): each["value"] for each in given}
+    new = [f"{name}={now[name]}" for name in now if before.get(name) != now[name]]
+    gone = [f"{name}=; Max-Age=0" for name in before if name not in now]
+    return [("Set-Cookie", line) for line in (*new, *gone)]

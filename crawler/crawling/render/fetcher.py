@@ -42,7 +42,7 @@ from crawling.response.site_feedback import reported
 from crawling.robots.check import ROBOTS
 from crawlstream.boot.settings import Settings
 from crawlstream.model.credentials import covers
-from crawlstream.model.render import RenderOptions
+from crawlstream.model.egress.render import RenderOptions
 from crawlstream.model.throttle import Heard, Reaction
 from crawlstream.model.url import host_of, origin_of
 

@@ -9,16 +9,17 @@ held by targets of their own, which start when these hold them too; one that can
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
+from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
+from crawling.render.cookies import cookies_set, set_cookies
+from crawling.render.document import Document, first_of
 from crawling.render.judge import Asked, Verdict
-from crawling.render.script import DOM, WITHOUT, wait_for
+from crawling.render.script import WITHOUT, wait_for
 from crawling.render.visit import (
     LoadFailed,
     Made,
@@ -29,10 +30,7 @@ from crawling.render.visit import (
     with_headers,
 )
 
-_DOM_S = 5.0
-"""For as long a script may keep the page busy before it is stopped, and its DOM read."""
 _ALL = [{"urlPattern": "*"}, {"urlPattern": "*", "requestStage": "Response"}]
-_PART = 1024 * 1024
 _HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
 """Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
 _HELD = frozenset({"iframe", "worker"})
@@ -81,43 +79,28 @@ class Tab:
         await self._open(context)
         made = await self._made()
         if made.is_redirect:
-            made.headers = [*made.headers, *await self._cookies_set(context)]
+            made.headers = [
+                *made.headers,
+                *await cookies_set(self.pipe, context, self.visit.cookies),
+            ]
         return made
 
     async def _open(self, context: str) -> None:
         call = self.pipe.call
         if self.visit.cookies:
-            await self._set_cookies(context)
+            await set_cookies(self.pipe, context, self.visit.cookies)
         made = await call("Target.createTarget", url="about:blank", browserContextId=context)
         self._frame = made["targetId"]
         attached = await call("Target.attachToTarget", targetId=self._frame, flatten=True)
         self._session = attached["sessionId"]
         self._listen(self._session)
+        self._page = Document(self.pipe, self._session, self._frame, self.visit)
         say, session = self.pipe.say, self._session
         say("Inspector.enable", session)
         say("Page.enable", session)
         say("Page.setLifecycleEventsEnabled", session, enabled=True)
         say("Network.setBypassServiceWorker", session, bypass=True)
         await self._hold(session)
-
-    async def _set_cookies(self, context: str) -> None:
-        """One by one where not all are: a browser is stricter than servers."""
-        call = self.pipe.call
-        try:
-            await call("Storage.setCookies", cookies=self.visit.cookies, browserContextId=context)
-        except CommandFailed:
-            for cookie in self.visit.cookies:
-                self.pipe.say("Storage.setCookies", cookies=[cookie], browserContextId=context)
-
-    async def _cookies_set(self, context: str) -> list[tuple[str, str]]:
-        """Set-Cookie headers, which a browser keeps to itself, by what it keeps of them."""
-        told = await self.pipe.call("Storage.getCookies", browserContextId=context)
-        now = {each["name"]: each["value"] for each in told["cookies"]}
-        before = {str(each["name"]): each["value"] for each in self.visit.cookies}
-        new = [(name, now[name]) for name in now if before.get(name) != now[name]]
-        gone = [f"{name}=; Max-Age=0" for name in before if name not in now]
-        lines = [*(f"{name}={value}" for name, value in new), *gone]
-        return [("Set-Cookie", line) for line in lines]
 
     async def _hold(self, session: str) -> None:
         """Have the requests of a target wait; CommandFailed where it cannot."""
@@ -150,14 +133,14 @@ class Tab:
         named = {name.lower(): value for name, value in headers}
         if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
             if has_body(made.status):
-                made.body = await self._raw_body(head["requestId"])
+                made.body = await self._page.raw(head["requestId"])
             return made
         self.pipe.say("Fetch.continueResponse", self._session, requestId=head["requestId"])
         made.is_rendered = True
         made.is_complete, moved_to = await self._ready()
         if moved_to:
             return Made(303, [("Location", moved_to)])
-        made.body = await self._dom()
+        made.body = await self._page.dom(self._over)
         return made
 
     async def _document_head(self) -> Told:
@@ -165,7 +148,7 @@ class Tab:
         referrer = next((v for n, v in visit.headers.items() if n.lower() == "referer"), "")
         named = {"referrer": referrer, "referrerPolicy": "unsafeUrl"} if referrer else {}
         navigated = self.pipe.ask("Page.navigate", self._session, url=visit.url, **named)
-        waits = _first(self._head, self._over, navigated)
+        waits = first_of(self._head, self._over, navigated)
         try:
             async with asyncio.timeout(visit.first_s):
                 await waits
@@ -173,32 +156,12 @@ class Tab:
                     error = navigated.result().get("errorText")
                     if error:
                         raise LoadFailed(error)
-                    await _first(self._head, self._over)
+                    await first_of(self._head, self._over)
         except TimeoutError:
             raise DownloadTimeoutError(f"no response within {visit.first_s:g} s") from None
         if not self._head.done():
             raise RenderFailed(f"a script led to {self._over.result()}")
         return self._head.result()
-
-    async def _raw_body(self, request: str) -> bytes:
-        """What is no page for a browser, as it came but for its compression."""
-        call, session = self.pipe.call, self._session
-        taken = await call("Fetch.takeResponseBodyAsStream", session, requestId=request)
-        parts, size, is_over = [], 0, False
-        try:
-            async with asyncio.timeout(self.visit.ready_s):
-                while not is_over:
-                    read = await call("IO.read", session, handle=taken["stream"], size=_PART)
-                    data: str = read["data"]
-                    part = base64.b64decode(data) if read.get("base64Encoded") else data.encode()
-                    parts.append(part)
-                    size, is_over = size + len(part), read["eof"]
-                    if size > self.visit.most_bytes:
-                        raise DownloadCancelledError(f"a body over {self.visit.most_bytes} bytes")
-        except TimeoutError:
-            words = f"no complete response within {self.visit.ready_s:g} s"
-            raise DownloadTimeoutError(words) from None
-        return b"".join(parts)
 
     # What it becomes.
 
@@ -206,7 +169,7 @@ class Tab:
         """Whether the page became ready, and where a script leads to instead."""
         waiting = asyncio.ensure_future(self._until_ready())
         try:
-            done = await _first(waiting, self._over, timeout=self.visit.ready_s)
+            done = await first_of(waiting, self._over, timeout=self.visit.ready_s)
             if self._over in done:
                 return False, self._over.result()
             return waiting in done and waiting.result(), ""
@@ -217,48 +180,12 @@ class Tab:
         options, is_there = self.visit.options, True
         if options.wait_for:
             await self._stages[_HAS_TEXT].wait()
-            is_there = bool(await self._run(wait_for(options.wait_for)))
+            is_there = bool(await self._page.run(wait_for(options.wait_for)))
         else:
             await self._stages[_LOADED].wait()
             await self._stages[_QUIET].wait()
         await asyncio.sleep(options.wait_ms / 1000)
         return is_there
-
-    async def _run(self, expression: str) -> Any:
-        """The value of an expression, out of reach of the page's own scripts; None if it fails."""
-        ask, session = self.pipe.ask, self._session
-        world = await ask("Page.createIsolatedWorld", session, frameId=self._frame)
-        told = await ask(
-            "Runtime.evaluate",
-            session,
-            expression=expression,
-            contextId=world["executionContextId"],
-            returnByValue=True,
-            awaitPromise=True,
-        )
-        return None if "exceptionDetails" in told else told["result"].get("value")
-
-    async def _dom(self) -> bytes:
-        text = await self._within(_DOM_S)
-        if text is None:
-            self.pipe.say("Runtime.terminateExecution", self._session)
-            text = await self._within(_DOM_S)
-        if text is None:
-            raise RenderFailed("a script of the page does not end")
-        body: bytes = text.encode("utf-8", "replace")
-        if len(body) > self.visit.most_bytes or text == "\0":
-            raise DownloadCancelledError(f"a document over {self.visit.most_bytes} bytes")
-        return body
-
-    async def _within(self, seconds: float) -> Any:
-        reading = asyncio.ensure_future(self._run(DOM % self.visit.most_bytes))
-        done = await _first(reading, self._over, timeout=seconds)
-        if reading in done:
-            return reading.result()
-        reading.cancel()
-        if self._over in done and self._over.exception():
-            self._over.result()
-        return None
 
     # What the browser tells.
 
@@ -381,15 +308,6 @@ class Tab:
             requestId=told["requestId"],
             errorReason=reason,
         )
-
-
-async def _first(
-    *futures: asyncio.Future[Any],
-    timeout: float | None = None,  # noqa: ASYNC109  an answer is due
-) -> set[asyncio.Future[Any]]:
-    """Those that are done, as soon as one is or the time is up."""
-    done, _ = await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    return done
 
 
 _HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crawling.failures import TransferFailed
 from crawling.render.judge import Asked, Verdict
-from crawlstream.model.render import RenderOptions
+from crawlstream.model.egress.render import RenderOptions
 
 _NO_BODY = frozenset({204, 205})
 _RENDERED = frozenset({"text/html", "application/xhtml+xml"})

@@ -27,7 +27,6 @@ from crawling.robots.check import Robots
 from crawling.robots.store import RobotsBook
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_loop import LeaseLoop
-from crawling.runtime.rendering import Rendering
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.way import Way
 from crawlstream.boot.settings import Settings
@@ -46,8 +45,7 @@ class Assembly:
     parts: Parts
     loop: LeaseLoop
     way: Way
-    rendering: Rendering | None
-    """The browser of a worker that renders."""
+    robots: Robots
     begin_to_end: Callable[[], None]
     """Lease nothing more, and have Kafka take at once what waits for it."""
 
@@ -78,22 +76,8 @@ def assemble(
     routes = Routes(
         clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
     )
-    blacklist = Blacklist(
-        clients.rules, drops=not settings.scheduler_backlog_blacklist, is_asked=settings.render
-    )
-    rendering = None
-    if settings.render:
-        rendering = Rendering(
-            settings,
-            process.spider,
-            holds=holds,
-            blacklist=blacklist,
-            robots=lambda: robots,
-            gateway=lambda: way.gateway,
-            routes=routes,
-        )
-    way = Way(crawler, routes, renders=rendering.over if rendering else None)
-    noting = recorder.noting
+    drops = not settings.scheduler_backlog_blacklist
+    way, noting = Way(crawler, routes), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
         clients.session,
@@ -114,13 +98,13 @@ def assemble(
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
-        blacklist=blacklist,
+        blacklist=Blacklist(clients.rules, drops=drops, is_asked=settings.render),
         routes=routes,
-        renders=rendering is not None,
+        renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
-    return Assembly(parts=parts, loop=loop, way=way, rendering=rendering, begin_to_end=ending.begin)
+    return Assembly(parts=parts, loop=loop, way=way, robots=robots, begin_to_end=ending.begin)
 
 
 class _Ending:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import structlog
 
-from crawling.client.client_of import Client
-from crawling.egress.routes import Routes
-from crawling.gateway.gateway import Gateway
-from crawling.lease.holds import Holds
-from crawling.links.blacklist import Blacklist
 from crawling.render.browsers import Browsers
 from crawling.render.cdp import BrowserGone
 from crawling.render.chromium import program_of
-from crawling.render.fetcher import Renderer, RenderingClient
+from crawling.render.fetcher import Renderer
 from crawling.render.judge import Rests
 from crawling.render.selftest import self_test
-from crawling.robots.check import Robots
+from crawling.runtime.assembly import Assembly
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError
 
@@ -27,47 +20,34 @@ log = structlog.get_logger()
 class Rendering:
     """Of a worker that renders."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        lane: str,
-        *,
-        holds: Holds,
-        blacklist: Blacklist,
-        robots: Callable[[], Robots],
-        gateway: Callable[[], Gateway],
-        routes: Routes,
-    ) -> None:
-        """``robots`` and ``gateway`` are made later; ConfigError where there is no browser."""
+    def __init__(self, settings: Settings, lane: str, made: Assembly) -> None:
+        """ConfigError where there is no browser."""
         self._settings = settings
         self._program = program_of(settings)
+        self._way, parts = made.way, made.parts
         self._browsers = Browsers(
             self._program,
             most_pages=settings.render_recycle,
             most_bytes=settings.render_memory_mb << 20,
         )
-        self._gateway = gateway
-        self.renderer = Renderer(
+        self._renderer = Renderer(
             browsers=self._browsers,
-            gateway=gateway,
-            routes=routes,
-            holds=holds,
-            blacklist=blacklist,
-            allows=lambda page, url: robots().allows(page, url),
+            gateway=lambda: made.way.gateway,
+            routes=parts.routes,
+            holds=parts.holds,
+            blacklist=parts.blacklist,
+            allows=made.robots.allows,
             settings=settings,
             lane=lane,
             rests=Rests(),
         )
-
-    def over(self, plain: Client) -> RenderingClient:
-        """A client that fetches by ``plain`` what no browser is for."""
-        return self.renderer.over(plain)
+        made.way.render_by(self._renderer.over)
 
     async def open(self) -> None:
         """Begin; ConfigError where the browser does not do what it must."""
         if not self._settings.render_sandbox:
             log.warning("render", outcome="no_sandbox", setting="CRAWLSTREAM_RENDER_SANDBOX=false")
-        gateway = self._gateway()
+        gateway = self._way.gateway
         await gateway.start()
         try:
             async with self._browsers.one() as browser:

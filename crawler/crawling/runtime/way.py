@@ -33,15 +33,18 @@ log = structlog.get_logger()
 class Way:
     """Chosen once, when the spider starts: by then every part of the user is known."""
 
-    def __init__(self, crawler: Crawler, routes: Routes, *, renders: Renders | None = None) -> None:
-        """``renders`` has pages fetched by a browser; None: none are."""
+    def __init__(self, crawler: Crawler, routes: Routes) -> None:
         self._crawler = crawler
         self._routes = routes
-        self._renders = renders
+        self._renders: Renders | None = None
         self._lane: Lane | None = None
         self._client: Client | None = None
         """Of pages that are for proxies or a browser, where there is no lane."""
         self._gateway: Gateway | None = None
+
+    def render_by(self, renders: Renders) -> None:
+        """Have pages fetched by a browser; before anything is chosen."""
+        self._renders = renders
 
     def choose(self) -> None:
         """Look whether the lane will do, and say so."""

@@ -24,6 +24,7 @@ from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.recycling import LOOK_EVERY_S, Lifetime, resident_bytes
+from crawling.runtime.rendering import Rendering
 from crawling.spiders.base import require_cluster_spider
 from crawlstream.boot import health
 from crawlstream.boot.garbage import collect_seldom, return_large_blocks
@@ -32,8 +33,8 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
 from crawlstream.errors import ConfigError, RedisUnavailable
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.process import Process
-from crawlstream.model.render import lane_of
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 
@@ -78,7 +79,8 @@ class Worker:
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
         self._parts, self._loop, self._begin_to_end = made.parts, made.loop, made.begin_to_end
-        self._way, self._rendering = made.way, made.rendering
+        self._way = made.way
+        self._rendering = Rendering(settings, process.spider, made) if settings.render else None
         self._keeper = LeaseKeeper(self._clients.session, self._parts.holds, self._parts.deadlines)
         self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from crawlstream.boot.addresses import Guard
 from crawlstream.chaos.scripted_site import Answer, serving
-from crawlstream.model.render import TYPES
+from crawlstream.model.egress.render import TYPES
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import made_by
 from support.crawler.visitor import LOCAL

@@ -22,7 +22,7 @@ from crawlstream.boot.local_note import repository
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.home import Home
 from crawlstream.local.ports import OF_PIPELINES
-from crawlstream.model.render import is_lane, spider_of
+from crawlstream.model.egress.render import is_lane, spider_of
 
 BUNDLED = frozenset({"link", "sitemap", "wandering"})
 MOST = 64

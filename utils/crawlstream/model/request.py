@@ -133,7 +133,7 @@ class CrawlRequest:
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: as the operator has it for the domain."""
     render: Mapping[str, object] | None = None
-    """What is asked of a browser, as ``model.render`` has it; None: no browser is needed."""
+    """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
     uuid: str | None = None
     occasion: Occasion | None = None
 

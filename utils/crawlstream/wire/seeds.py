@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
+from crawlstream.model.egress.render import is_lane, render_wish
 from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.recurring.validators import is_http_date
-from crawlstream.model.render import is_lane, render_wish
 from crawlstream.model.request import LATEST, CrawlRequest, Refusal, RequestLimits
 from crawlstream.model.url import seed_url
 from crawlstream.wire import jsontext

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawling.render.judge import Asked, Judge, Rests, Verdict
-from crawlstream.model.render import USUAL_TYPES
+from crawlstream.model.egress.render import USUAL_TYPES
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 
 OWN = "http://a.com:8080/"

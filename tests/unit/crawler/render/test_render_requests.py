@@ -10,7 +10,7 @@ from crawling.page.page import Page
 from crawling.render.cookies import cookies_of
 from crawlstream.errors import InvalidRequest
 from crawlstream.model.crawl import Entry, Profile
-from crawlstream.model.render import RenderOptions, lane_of, render_wish, spider_of
+from crawlstream.model.egress.render import RenderOptions, lane_of, render_wish, spider_of
 from crawlstream.model.request import RequestLimits
 from crawlstream.wire.seeds import crawl_request
 from support.crawler.holds import hold

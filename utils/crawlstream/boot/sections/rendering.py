@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from crawlstream.boot.sections.section import Section, new, parts
-from crawlstream.model.render import TYPES, USUAL_TYPES
+from crawlstream.model.egress.render import TYPES, USUAL_TYPES
 
 
 def _types(value: Any) -> Any:
@@ -51,4 +51,5 @@ class RenderSettings(Section):
     """Run the browser in its sandbox, which needs user namespaces. Without it a page that breaks
     out of the browser has all rights of its user."""
     render_user: str = Field("", validation_alias=new("RENDER_USER"))
-    """User that the browser runs as, if the crawler runs as root; default: nobody."""
+    """User that the browser runs as, if the crawler runs as root; default: the one without
+    rights (65534)."""

@@ -24,7 +24,7 @@ from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
 from crawlstream.local.crawlers import MOST
 from crawlstream.local.ports import MOST_PIPELINES
 from crawlstream.local.readiness import Progress
-from crawlstream.model.render import lane_of
+from crawlstream.model.egress.render import lane_of
 
 _LOOK_EVERY_S = 0.5
 _Pipelines = Annotated[
@@ -33,6 +33,13 @@ _Pipelines = Annotated[
         min=1,
         max=MOST_PIPELINES,
         help="Number of pipeline processes, with a pipelines.toml; default: 1.",
+    ),
+]
+
+_Renderers = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=MOST, help="Same as --spider link+render=N: crawlers with a browser; default: 0."
     ),
 ]
 
@@ -61,14 +68,7 @@ def up(  # noqa: PLR0917  typer passes them by name
             min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
         ),
     ] = None,
-    renderers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=MOST,
-            help="Same as --spider link+render=N: crawlers with a browser; default: 0.",
-        ),
-    ] = None,
+    renderers: _Renderers = None,
     pipelines: _Pipelines = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.

@@ -18,8 +18,8 @@ from crawlstream.model.effects import (
     Seed,
     Seen,
 )
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.schedule import Occasion
-from crawlstream.model.render import lane_of
 from crawlstream.wire import schedules, stored
 
 SiteOf = Callable[[Seed], str | None]
