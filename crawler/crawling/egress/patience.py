@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import structlog
 from redis.asyncio import Redis
@@ -32,19 +31,11 @@ Pair = tuple[str, str]
 class Patience:
     """Says of a page that no proxy will do for whether it has waited long enough."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        keys: FrontierKeys,
-        *,
-        most_s: float,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, redis: Redis, keys: FrontierKeys, *, most_s: float) -> None:
         """``most_s``: pages wait so long at most."""
         self._redis = redis
         self._keys = keys
         self._most_s = most_s
-        self._now = now
         self._told_at: dict[Pair, float] = {}
         self._to_tell: set[Pair] = set()
 
@@ -58,16 +49,22 @@ class Patience:
             self._to_tell.add(pair)
 
     async def is_over(self, pool: str, site: str) -> bool:
-        """None will do now; whether that has been so for too long. False where nobody knows."""
-        key, now = self._keys.unserved(pool, site), self._now()
+        """None will do now; whether that has been so for too long. False where nobody knows.
+
+        By Redis' clock, which all workers share.
+        """
+        key = self._keys.unserved(pool, site)
         self._to_tell.discard((pool, site))
         self._told_at.pop((pool, site), None)
         try:
             async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.set(key, repr(now), nx=True)
-                pipe.expire(key, _NOTE_S)
+                pipe.time()
                 pipe.get(key)
-                _, _, since = await pipe.execute()
+                pipe.expire(key, _NOTE_S)
+                (seconds, micros), since, _ = await pipe.execute()
+            now = seconds + micros / 1e6
+            if since is None:
+                await self._redis.set(key, f"{now:.6f}", nx=True, ex=_NOTE_S)
         except RedisError as error:
             log.warning("proxies", outcome="not_noted", error=str(error))
             return False

@@ -173,7 +173,10 @@ class Gateway:
             return
         try:
             self._look(owner)
-            await self._let_out(visitor, request, owner, target, path)
+            if path:
+                await self._forward(visitor, request, owner, target)
+            else:
+                await self._tunnel(visitor, owner, target)
         except Refused as error:
             owner.refuse(target, error.reason)
             await _say_no(visitor, error)
@@ -199,29 +202,27 @@ class Gateway:
         if owner.is_over:
             raise Refused(429, "bytes", "connection_limit_reached")
 
-    async def _let_out(
-        self, visitor: Visitor, request: h11.Request, owner: Pass, target: Target, path: str
+    async def _tunnel(self, visitor: Visitor, owner: Pass, target: Target) -> None:
+        link = await self._dial(owner, target)
+        relay = Relay(visitor, link, owner, target, may_pass=self.may_pass)
+        with _Open(relay, self._ways, self._routes):
+            await relay.run(await visitor.accept())
+
+    async def _forward(
+        self, visitor: Visitor, request: h11.Request, owner: Pass, target: Target
     ) -> None:
         route = owner.route
         is_whole = (
-            path != ""
-            and route is not None
-            and route.pool.plain == "absolute"
-            and route.proxy.scheme != "socks5"
+            route is not None and route.pool.plain == "absolute" and route.proxy.scheme != "socks5"
         )
         link = await self._dial(owner, target, is_whole=is_whole)
-        if not path:
-            relay = Relay(visitor, link, owner, target, self.may_pass)
-            with _Open(relay, self._ways, self._routes):
-                await relay.run(await visitor.accept())
-            return
-        way = Forward(visitor, link, owner, target, self.may_pass)
+        way = Forward(visitor, link, owner, target, may_pass=self.may_pass)
         with _Open(way, self._ways, self._routes):
-            asked = request.target.decode("ascii") if is_whole else path
+            asked = request.target.decode("ascii") if is_whole else target_of(request)[1]
             extra = authorization(route) if is_whole and route else []
             await way.run(visitor, request, asked=asked, extra=extra)
 
-    async def _dial(self, owner: Pass, target: Target, *, is_whole: bool) -> Link:
+    async def _dial(self, owner: Pass, target: Target, *, is_whole: bool = False) -> Link:
         try:
             link = await self._dialer.dial(owner.route, target, is_whole=is_whole)
         except AddressRefused as error:

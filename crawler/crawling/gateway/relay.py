@@ -25,6 +25,7 @@ class Traffic:
         link: Link,
         owner: Pass,
         target: Target,
+        *,
         may_pass: Callable[[], bool],
     ) -> None:
         """``may_pass``: whether this process has the right to send anything."""

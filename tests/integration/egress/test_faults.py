@@ -8,6 +8,7 @@ from crawling.egress.routes import NoProxy
 from crawling.failures import PathFailed
 from crawling.page.page import Phase
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite
+from crawlstream.model.url import host_of
 from support.crawler.proxied import Bench
 from support.crawler.proxies import dead_port, pools, small_proxy
 from support.crawler.visitor import Visitor
@@ -218,16 +219,18 @@ async def test_pages_wait_for_a_proxy_as_long_as_for_anything_else_and_end_by_na
             finally:
                 await bench.routes.patience.tell()
 
+        async def wait_longer(seconds: float) -> None:
+            await bench.wait_longer("de", host_of(site.url("/")), seconds)
+
         assert await outcome() == "download_error"
-        bench.now += 3000
+        await wait_longer(3000)
         proxy.mood = ""
         assert await outcome() == 200
         proxy.mood = 403
         proxy.drop()
-        bench.now += 3000
         assert await outcome() in {"download_error", "connection_lost"}
         assert await outcome() == "download_error"
-        bench.now += 3600
+        await wait_longer(3590)
         assert await outcome() == "download_error"
-        bench.now += 1
+        await wait_longer(11)
         assert await outcome() == "no_proxy"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,13 +20,13 @@ class Bench:
     """A client that goes by the pools in a real Redis."""
 
     def __init__(self, redis: Redis) -> None:
+        self._redis = redis
         frontier = Frontier(redis, FrontierKeys())
         self.pools = frontier.pools
         self.environment: dict[str, str] = {}
-        patience = Patience(redis, FrontierKeys(), most_s=3600, now=lambda: self.now)
+        patience = Patience(redis, FrontierKeys(), most_s=3600)
         session = frontier.book.session("bench")
         self.routes = Routes(self.pools, patience, session, group="", environment=self.environment)
-        self.now = time.time()
         self._versions = 0
 
     async def set(self, text: str) -> None:
@@ -40,6 +39,13 @@ class Bench:
         """One pool, ``de``, of these proxies."""
         lines = ", ".join(f'"{url}"' for url in urls)
         await self.set(f"pools: {{de: {{proxies: [{lines}], {policy}}}}}")
+
+    async def wait_longer(self, pool: str, site: str, seconds: float) -> None:
+        """Let a site have waited for a proxy of a pool for so much longer."""
+        key = FrontierKeys().unserved(pool, site)
+        since = await self._redis.get(key)
+        assert since is not None, "it waits for nothing"
+        await self._redis.set(key, float(since) - seconds, keepttl=True)
 
     @contextmanager
     def visiting(self, **settings: Any) -> Iterator[Visitor]:
