@@ -9,11 +9,14 @@ from typing import Any
 from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
 
 from crawling.render.cdp import Pipe
-from crawling.render.script import DOM
+from crawling.render.script import DOM, wait_for
 from crawling.render.visit import RenderFailed, Visit
+from crawlstream.model.egress.render import RenderOptions
 
 _DOM_S = 5.0
 """For as long a script may keep the page busy before it is stopped, and its DOM read."""
+_HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
+"""Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
 _PART = 1024 * 1024
 
 
@@ -82,6 +85,30 @@ class Document:
         if died in done and died.exception():
             died.result()
         return None
+
+
+class Life:
+    """How far a document has come."""
+
+    def __init__(self) -> None:
+        self._stages = {name: asyncio.Event() for name in (_HAS_TEXT, _LOADED, _QUIET)}
+
+    def reached(self, name: str) -> None:
+        """A stage, by the browser's name."""
+        if name in self._stages:
+            self._stages[name].set()
+
+    async def until_ready(self, page: Document, options: RenderOptions) -> bool:
+        """Wait; whether what was waited for is there."""
+        is_there = True
+        if options.wait_for:
+            await self._stages[_HAS_TEXT].wait()
+            is_there = bool(await page.run(wait_for(options.wait_for)))
+        else:
+            await self._stages[_LOADED].wait()
+            await self._stages[_QUIET].wait()
+        await asyncio.sleep(options.wait_ms / 1000)
+        return is_there
 
 
 async def first_of(

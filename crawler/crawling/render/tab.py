@@ -17,9 +17,9 @@ from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
 from crawling.render.cookies import cookies_set, set_cookies
-from crawling.render.document import Document, first_of
+from crawling.render.document import Document, Life, first_of
 from crawling.render.judge import Asked, Verdict
-from crawling.render.script import WITHOUT, wait_for
+from crawling.render.script import WITHOUT
 from crawling.render.visit import (
     LoadFailed,
     Made,
@@ -31,8 +31,6 @@ from crawling.render.visit import (
 )
 
 _ALL = [{"urlPattern": "*"}, {"urlPattern": "*", "requestStage": "Response"}]
-_HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
-"""Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
 _HELD = frozenset({"iframe", "worker"})
 """Targets of a page that may start, once their requests are held; as those of workers cannot be,
 these never do."""
@@ -58,7 +56,7 @@ class Tab:
         self._head: asyncio.Future[Told] = loop.create_future()
         self._over: asyncio.Future[str] = loop.create_future()
         """Where a script leads to; or why it died."""
-        self._stages = {name: asyncio.Event() for name in (_HAS_TEXT, _LOADED, _QUIET)}
+        self._life = Life()
 
     async def make(self, context: str) -> Made:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
@@ -167,7 +165,7 @@ class Tab:
 
     async def _ready(self) -> tuple[bool, str]:
         """Whether the page became ready, and where a script leads to instead."""
-        waiting = asyncio.ensure_future(self._until_ready())
+        waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
         try:
             done = await first_of(waiting, self._over, timeout=self.visit.ready_s)
             if self._over in done:
@@ -175,17 +173,6 @@ class Tab:
             return waiting in done and waiting.result(), ""
         finally:
             waiting.cancel()
-
-    async def _until_ready(self) -> bool:
-        options, is_there = self.visit.options, True
-        if options.wait_for:
-            await self._stages[_HAS_TEXT].wait()
-            is_there = bool(await self._page.run(wait_for(options.wait_for)))
-        else:
-            await self._stages[_LOADED].wait()
-            await self._stages[_QUIET].wait()
-        await asyncio.sleep(options.wait_ms / 1000)
-        return is_there
 
     # What the browser tells.
 
@@ -210,8 +197,8 @@ class Tab:
                     future.set_exception(RenderFailed("the page crashed"))
 
     def _lived(self, _session: str, told: Told) -> None:
-        if told["loaderId"] == self._loader and told["name"] in self._stages:
-            self._stages[told["name"]].set()
+        if told["loaderId"] == self._loader:
+            self._life.reached(told["name"])
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -237,19 +224,11 @@ class Tab:
         self.pipe.say("Runtime.runIfWaitingForDebugger", session)
 
     def _challenged(self, session: str, told: Told) -> None:
-        """Only the gateway is told who asks; what a site wants to know stays unanswered."""
-        answer: dict[str, str] = {"response": "CancelAuth"}
-        if told["authChallenge"].get("source") == "Proxy":
-            answer = {
-                "response": "ProvideCredentials",
-                "username": self.visit.user,
-                "password": self.visit.password,
-            }
         self.pipe.say(
             "Fetch.continueWithAuth",
             session,
             requestId=told["requestId"],
-            authChallengeResponse=answer,
+            authChallengeResponse=self.visit.login(told["authChallenge"]),
         )
 
     def _paused(self, session: str, told: Told) -> None:

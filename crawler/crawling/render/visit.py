@@ -62,6 +62,13 @@ class Visit:
     on_answer: Callable[[str, int], None]
     """Is told of the status of each further request."""
 
+    def login(self, challenge: Mapping[str, str]) -> Mapping[str, str]:
+        """Only the gateway is told who asks; what a site wants to know stays unanswered."""
+        if challenge.get("source") != "Proxy":
+            return {"response": "CancelAuth"}
+        login = {"username": self.user, "password": self.password}
+        return {"response": "ProvideCredentials", **login}
+
 
 @dataclass(slots=True)
 class Made:

@@ -64,7 +64,6 @@ def assemble(
         lambda: loop.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
         on_spill=lambda settle: spiller.begin(settle),  # noqa: PLW0108  made below
-        # A page in a browser costs as much for as long as it takes.
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
     spiller = Spiller(clients.session, publisher, holds, tasks)
@@ -72,11 +71,7 @@ def assemble(
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
-    patience = Patience(clients.redis, settings.keys, most_s=settings.max_wait)
-    routes = Routes(
-        clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
-    )
-    drops = not settings.scheduler_backlog_blacklist
+    routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
@@ -98,13 +93,25 @@ def assemble(
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
-        blacklist=Blacklist(clients.rules, drops=drops, is_asked=settings.render),
+        blacklist=_blacklist(clients, settings),
         routes=routes,
         renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
     return Assembly(parts=parts, loop=loop, way=way, robots=robots, begin_to_end=ending.begin)
+
+
+def _routes(clients: Clients, settings: Settings, tally: Tally) -> Routes:
+    patience = Patience(clients.redis, settings.keys, most_s=settings.max_wait)
+    return Routes(
+        clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
+    )
+
+
+def _blacklist(clients: Clients, settings: Settings) -> Blacklist:
+    drops = not settings.scheduler_backlog_blacklist
+    return Blacklist(clients.rules, drops=drops, is_asked=settings.render)
 
 
 class _Ending:
