@@ -248,4 +248,5 @@ class Ends(NamedTuple):
         """Let go of them."""
         if not self.reading.is_closing():
             self.reading.close()
-        self.writing.abort()
+        if not self.writing.is_closing():
+            self.writing.abort()
