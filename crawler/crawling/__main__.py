@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from scrapy.crawler import AsyncCrawlerProcess
 
 from crawling.project import settings_of
+from crawling.render.chromium import program_of
 from crawlstream.boot import log
 from crawlstream.boot.misspelt import misspelt
 from crawlstream.errors import ConfigError
@@ -41,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
 
         if settings.CRAWLSTREAM.body_store:
             BodyStore.at(settings.CRAWLSTREAM.body_store)
+        if settings.CRAWLSTREAM.render:
+            program_of(settings.CRAWLSTREAM)
         found = [settings_of(each) for each in asked.check or (name,)]
     except ConfigError as error:
         return _refuse(str(error))

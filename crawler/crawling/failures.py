@@ -11,6 +11,7 @@ code                     retry meaning
 ``tls``                  yes   no encrypted connection came about
 ``proxy``                yes   none of several proxies has come through to the site
 ``no_proxy``             no    no proxy of its pool would do, for MAX_WAIT
+``render_failed``        yes   the page in a browser, or the browser, has died
 ``certificate``          no    the server must prove who it is, and its certificate does not hold
 ``bad_response``         yes   what came back is not HTTP
 ``bad_encoding``         no    the body cannot be decompressed

@@ -75,6 +75,36 @@ PROXY_CONNECT_SECONDS = Histogram(
     ["pool"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3),
 )
+RENDERS = Counter(
+    "crawlstream_renders",
+    "Number of pages that a browser has fetched: `rendered`, `incomplete` (taken as it was after"
+    " `CRAWLSTREAM_RENDER_TIMEOUT`), `plain` (no page for a browser), `released` (requeued, attempt"
+    " not counted), `failed`.",
+    ["spider", "outcome"],
+)
+RENDER_SECONDS = Histogram(
+    "crawlstream_render_seconds",
+    "Time that a page was in a browser.",
+    ["spider"],
+    buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60),
+)
+RENDER_REQUESTS = Counter(
+    "crawlstream_render_requests",
+    "Number of further requests of rendered pages: `sent`, or not sent because of their `type`,"
+    " because the page had sent enough (`capped`), because of `robots`, because the operator has"
+    " `blocked` or paused the site, because the site has `refused` one, because the browser has not"
+    " said that it sends one (`unasked`).",
+    ["verdict"],
+)
+RENDER_MEMORY = Gauge(
+    "crawlstream_render_memory_bytes", "Memory of the browser with all of its processes."
+)
+BROWSER_RESTARTS = Counter(
+    "crawlstream_browser_restarts",
+    "Number of browsers that were replaced: after enough `pages`, because of `memory`, or because"
+    " it was `gone`.",
+    ["reason"],
+)
 GATEWAY_TUNNELS = Gauge(
     "crawlstream_gateway_tunnels",
     "Number of connections open through the gateway of this worker, by which engines with"

@@ -31,7 +31,7 @@ ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 # Concurrency: the frontier counts a domain's requests across the cluster; a limit of this process
 # would hold granted requests back until their grants are forfeit.
 # Those that take long are beside: see crawling.lease.slots.
-CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.concurrent_requests
+CONCURRENT_REQUESTS = (1 + SLOW_PER_SLOT) * CRAWLSTREAM.download_slots
 CONCURRENT_REQUESTS_PER_DOMAIN = CONCURRENT_REQUESTS
 CONCURRENT_REQUESTS_PER_IP = 0
 DOWNLOAD_DELAY = 0

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from scrapy import Request
+from scrapy.http import Response
 
 from crawling.client.http_client import HttpClient
 from crawling.net.address_guard import GuardedResolver
+from crawling.page.page import Page
 from crawling.parts import Parts
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+
+class Client(Protocol):
+    """What fetches: libcurl, or a browser."""
+
+    async def fetch(self, request: Request, page: Page) -> Response:
+        """Send one request by the grant of its page."""
+        ...
+
+    def close(self) -> None:
+        """End all connections; nothing may be under way."""
+        ...
 
 
 def client_of(crawler: Crawler, resolver: GuardedResolver) -> HttpClient:

@@ -113,7 +113,8 @@ class GatedHandler(HTTP11DownloadHandler):
         page: Page | None = request.meta.get(PAGE)
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
-        if await self._parts.routes.pool_for(page, *next(_places(request))):
+        is_proxied = await self._parts.routes.pool_for(page, *next(_places(request)))
+        if is_proxied or self._parts.renders:
             return await self._by_proxy(request, page)
         self._holds.set_out(page)
         for host, port in _places(request):
@@ -123,10 +124,11 @@ class GatedHandler(HTTP11DownloadHandler):
         return await reported(download, page, self._holds)
 
     async def _by_proxy(self, request: Request, page: Page) -> Response:
-        """The same through a pool of proxies, by libcurl."""
+        """The same through a pool of proxies by libcurl, or by a browser."""
         if request.meta.get("proxy"):
             raise TypeError(
-                'a middleware has set meta["proxy"] on a page that is for a pool of proxies'
+                'a middleware has set meta["proxy"] on a page that is for a pool of proxies, or'
+                " for a browser"
             )
         return await self._parts.fetch_by_proxy(request, page)
 

@@ -21,7 +21,7 @@ from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.misc import arg_to_iter
 from twisted.python.failure import Failure
 
-from crawling.client.client_of import client_of
+from crawling.client.client_of import Client
 from crawling.engine.gathering import Gathering
 from crawling.engine.middlewares import (
     OutcomeMiddleware,
@@ -30,7 +30,6 @@ from crawling.engine.middlewares import (
     WatchedCompression,
 )
 from crawling.lane.turns import Turns
-from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawling.parts import Parts
@@ -48,7 +47,7 @@ log = structlog.get_logger()
 class Lane:
     """All pages of a process that go the short way."""
 
-    def __init__(self, crawler: Crawler, resolver: GuardedResolver) -> None:
+    def __init__(self, crawler: Crawler, client: Client) -> None:
         """The crawler's engine has been made, and its spider is open."""
         engine = crawler.engine
         assert engine is not None
@@ -66,7 +65,7 @@ class Lane:
         self._tasks: set[asyncio.Task[None]] = set()
         self._most_size = crawler.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE")
         self._size = 0
-        self._client = client_of(crawler, resolver)
+        self._client = client
 
     @property
     def is_full(self) -> bool:

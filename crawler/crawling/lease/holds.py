@@ -17,7 +17,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from crawling.lease.cpu_fairness import LOOK_AGAIN_S, Shares
 from crawling.lease.report import End, LeaseReport, Report
-from crawling.lease.slots import Slots
+from crawling.lease.slots import SLOW_PER_SLOT, Slots
 from crawling.lease.word import FENCE_S, WORD_BY_S, Word
 from crawling.page.body_budget import BodyBudget
 from crawling.page.page import Page, Phase
@@ -56,13 +56,14 @@ class Holds:
         *,
         body_budget: BodyBudget | None = None,
         on_spill: Callable[[Settle], None] | None = None,
+        slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
         self._on_owed = on_owed
         self._clock = clock
         self._pages: dict[str, Page] = {}
         self._by_id: dict[str, Page] = {}
         self._report = Report()
-        self._slots = Slots(slots, clock)
+        self._slots = Slots(slots, clock, slow_per_slot=slow_per_slot)
         self._shares = Shares(clock)
         self.body_budget = body_budget or BodyBudget()
         self._most = HOLDS_PER_SLOT * slots

@@ -35,8 +35,11 @@ _TOGETHER_S = 0.5
 class Slots:
     """Counts the pages that wait and download."""
 
-    def __init__(self, count: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, count: int, clock: Callable[[], float], *, slow_per_slot: int = SLOW_PER_SLOT
+    ) -> None:
         self._count = count
+        self._most_slow = slow_per_slot * count
         self._clock = clock
         self._taken = self._waiting = 0
         self._connecting = 0
@@ -63,7 +66,7 @@ class Slots:
     def next_free_at(self) -> float:
         """When the next download can have taken long, if no other news comes; may be never."""
         slow = self._slow()
-        if slow == SLOW_PER_SLOT * self._count:
+        if slow == self._most_slow:
             return math.inf
         return next(islice(self._began_at.values(), slow, None), self._clock()) + SLOW_S
 
@@ -71,7 +74,7 @@ class Slots:
         """Downloads that take no slot any more."""
         since, slow = self._clock() - SLOW_S, 0
         for began_at in self._began_at.values():
-            if began_at > since or slow == SLOW_PER_SLOT * self._count:
+            if began_at > since or slow == self._most_slow:
                 break
             slow += 1
         return slow

@@ -11,6 +11,7 @@ from crawling.page.page import Page
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.model.effects import Links
+from crawlstream.model.throttle import ThrottleTable
 
 LOOK_EVERY_S = 1.0
 
@@ -23,19 +24,23 @@ class Blacklist:
     Seeds are let in all the same: a person asked for them.
     """
 
-    def __init__(self, rules: ThrottleRules, *, drops: bool) -> None:
+    def __init__(self, rules: ThrottleRules, *, drops: bool, is_asked: bool = False) -> None:
+        """``is_asked``: others ask for the ``table`` as well."""
         self._rules = rules
         self._drops = drops
+        self._follows = drops or is_asked
         self._domains: frozenset[str] = frozenset()
+        self.table: ThrottleTable | None = None
+        """All rules, if anybody asks for them."""
 
     async def look(self) -> None:
         """Take over what the frontier goes by now; RedisUnavailable."""
-        table = await self._rules.table() if self._drops else None
-        self._domains = table.blacklist if table else frozenset()
+        self.table = table = await self._rules.table() if self._follows else None
+        self._domains = table.blacklist if table and self._drops else frozenset()
 
     async def follow(self) -> None:
         """Look again and again; end at once where all links may wait."""
-        while self._drops:
+        while self._follows:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 await self.look()

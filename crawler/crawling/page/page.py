@@ -15,6 +15,7 @@ from enum import Enum, auto
 
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import Links
+from crawlstream.model.throttle import Heard
 
 
 class Phase(Enum):
@@ -79,6 +80,10 @@ class Page:
     status: int = 0
     proxy: Mapping[str, str] | None = None
     """``pool`` and ``id`` of the proxy that its response came through."""
+    render: Mapping[str, object] | None = None
+    """What a browser took to make it; None: none has."""
+    refused: Heard | None = None
+    """What its site said to a further request, if it asked for less."""
     body_bytes: int = 0
     cpu_s: float = 0
     """CPU time of this process that it has taken."""

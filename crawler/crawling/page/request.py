@@ -103,7 +103,7 @@ def agent_of(hold: Hold, default: str) -> str:
 def _headers(hold: Hold) -> dict[str, str]:
     """By name in lower case, so that nothing is said twice; what is said last holds."""
     entry, profile = hold.entry, hold.profile
-    at_home = _is_at_home(hold)
+    at_home = is_at_home(hold)
     headers = _lowered(profile.headers or {}) if at_home else {}
     if profile.useragent:
         headers["user-agent"] = profile.useragent
@@ -119,7 +119,7 @@ def _headers(hold: Hold) -> dict[str, str]:
     }
 
 
-def _is_at_home(hold: Hold) -> bool:
+def is_at_home(hold: Hold) -> bool:
     """Whether what the seed was given to carry may go where the page is."""
     return hold.profile.site is None or covers(hold.profile.site, hold.entry.url)
 
@@ -128,7 +128,7 @@ def carries_cookies(hold: Hold) -> bool:
     """Whether a page's request has other cookies than those that its own server has set."""
     if hold.entry.cookies and not hold.entry.redirect_urls:
         return True
-    return bool(hold.profile.cookie or hold.profile.cookies) and _is_at_home(hold)
+    return bool(hold.profile.cookie or hold.profile.cookies) and is_at_home(hold)
 
 
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:

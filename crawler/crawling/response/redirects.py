@@ -85,6 +85,16 @@ def sent_elsewhere(page: Page, request: Request) -> Entry | str | None:
     return _followed(page, asked, target, entry.cookies)
 
 
+def leads_on(page: Page, url: str) -> bool:
+    """Whether a script of a page may lead to a URL: somewhere new, as a refresh may."""
+    entry = page.hold.entry
+    chain = (*entry.redirect_urls, entry.url)
+    target = _usable(entry.url, url)
+    if target is None or len(chain) > MAX_REDIRECTS:
+        return False
+    return fingerprint(target) not in map(fingerprint, chain)
+
+
 def _identity(url: str, entry: Entry) -> str:
     return fingerprint(url, entry.method, (entry.body or "").encode())
 

@@ -49,7 +49,7 @@ async def reported(download: Awaitable[Response], page: Page, holds: Holds) -> R
     heard: Heard | None = None
     try:
         response = await download
-        heard = heard_in(response)
+        heard = page.refused or heard_in(response)
     except BaseException as error:
         heard = heard_from(error)
         # Its failure waits for Kafka, and must not carry what had come in.

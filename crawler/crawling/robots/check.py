@@ -138,6 +138,21 @@ class Robots:
             is_allowed = rules.allow(url, self._agent_of(page))
         return Verdict.ALLOWED if is_allowed else Verdict.FORBIDDEN
 
+    async def allows(self, page: Page, url: str) -> bool:
+        """Whether a further request of a page may go to its own origin; not if nobody knows."""
+        if not self._must_obey(page.hold.profile):
+            return True
+        origin, agent = origin_of(page.hold.entry.url), self._agent_of(page)
+        if origin not in self._known:
+            return False
+        rules = self._known[origin]
+        if rules is None:
+            return True
+        if rules.is_light:
+            return rules.allow(url, agent)
+        async with self._judging:
+            return await _beside(page, lambda: rules.allow(url, agent))
+
     def _agent_of(self, page: Page) -> str:
         return agent_of(page.hold, self._agent)
 

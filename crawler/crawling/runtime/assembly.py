@@ -11,6 +11,7 @@ from crawling.background import Tasks
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
 from crawling.lease.holds import Holds
+from crawling.lease.slots import SLOW_PER_SLOT
 from crawling.links.blacklist import Blacklist
 from crawling.links.traps import Traps
 from crawling.metrics import Meter
@@ -44,6 +45,7 @@ class Assembly:
     parts: Parts
     loop: LeaseLoop
     way: Way
+    robots: Robots
     begin_to_end: Callable[[], None]
     """Lease nothing more, and have Kafka take at once what waits for it."""
 
@@ -53,25 +55,23 @@ def assemble(
 ) -> Assembly:
     """The parts of one worker; where two know each other, a lambda waits for the later."""
     settings: Settings = crawler.settings["CRAWLSTREAM"]
-    meter = Meter(process.spider, settings.concurrent_requests)
+    meter = Meter(process.spider, settings.download_slots)
     recorder = Recorder(Path(settings.home) / "recorder", encode_id(process.spider))
     publisher = Publisher(clients.sink, settings)
     body_budget = BodyBudget(settings.download_max_bytes)
     holds = Holds(
-        settings.concurrent_requests,
+        settings.download_slots,
         lambda: loop.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
         on_spill=lambda settle: spiller.begin(settle),  # noqa: PLW0108  made below
+        slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
     spiller = Spiller(clients.session, publisher, holds, tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
-    patience = Patience(clients.redis, settings.keys, most_s=settings.max_wait)
-    routes = Routes(
-        clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
-    )
+    routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
@@ -93,12 +93,25 @@ def assemble(
         endings=endings,
         outcomes=outcomes,
         traps=Traps(settings.max_path_segments, settings.max_path_repeats),
-        blacklist=Blacklist(clients.rules, drops=not settings.scheduler_backlog_blacklist),
+        blacklist=_blacklist(clients, settings),
         routes=routes,
+        renders=settings.render,
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
-    return Assembly(parts=parts, loop=loop, way=way, begin_to_end=ending.begin)
+    return Assembly(parts=parts, loop=loop, way=way, robots=robots, begin_to_end=ending.begin)
+
+
+def _routes(clients: Clients, settings: Settings, tally: Tally) -> Routes:
+    patience = Patience(clients.redis, settings.keys, most_s=settings.max_wait)
+    return Routes(
+        clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
+    )
+
+
+def _blacklist(clients: Clients, settings: Settings) -> Blacklist:
+    drops = not settings.scheduler_backlog_blacklist
+    return Blacklist(clients.rules, drops=drops, is_asked=settings.render)
 
 
 class _Ending:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
 from scrapy import Request
 from scrapy.http import Response
 
-from crawling.client.client_of import client_of
-from crawling.client.http_client import HttpClient
+from crawling.client.client_of import Client, client_of
 from crawling.egress.routes import Routes
 from crawling.gateway.gateway import Gateway
 from crawling.lane.choice import why_engine
@@ -24,6 +24,9 @@ from crawlstream.model.url import host_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+Renders = Callable[[Client], Client]
+"""Makes a client that has a browser of one that has none."""
+
 log = structlog.get_logger()
 
 
@@ -33,10 +36,15 @@ class Way:
     def __init__(self, crawler: Crawler, routes: Routes) -> None:
         self._crawler = crawler
         self._routes = routes
+        self._renders: Renders | None = None
         self._lane: Lane | None = None
-        self._client: HttpClient | None = None
-        """Of pages that are for proxies, where there is no lane."""
+        self._client: Client | None = None
+        """Of pages that are for proxies or a browser, where there is no lane."""
         self._gateway: Gateway | None = None
+
+    def render_by(self, renders: Renders) -> None:
+        """Have pages fetched by a browser; before anything is chosen."""
+        self._renders = renders
 
     def choose(self) -> None:
         """Look whether the lane will do, and say so."""
@@ -44,10 +52,15 @@ class Way:
         if reason:
             log.info("fetch", way="engine", reason=reason)
         else:
-            self._lane = Lane(self._crawler, self._resolver())
+            self._lane = Lane(self._crawler, self._new_client())
             log.info("fetch", way="lane")
 
-    def _resolver(self) -> GuardedResolver:
+    def _new_client(self) -> Client:
+        plain = client_of(self._crawler, self.resolver())
+        return self._renders(plain) if self._renders else plain
+
+    def resolver(self) -> GuardedResolver:
+        """The guard of this process."""
         from twisted.internet import reactor  # noqa: PLC0415  an import would install another
 
         return GuardedResolver.in_force(self._crawler, reactor)
@@ -59,7 +72,7 @@ class Way:
             holds = Parts.of(self._crawler).holds
             bind = self._crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
             where = (bind, 0) if isinstance(bind, str) else bind
-            self._gateway = Gateway(holds, self._resolver(), self._routes, bind=where)
+            self._gateway = Gateway(holds, self.resolver(), self._routes, bind=where)
         return self._gateway
 
     def lane_for(self, page: Page) -> Lane | None:
@@ -67,18 +80,19 @@ class Way:
 
         Only for its first attempt: of servers that libcurl refuses Scrapy's client takes some
         (a head with a line that is no header, TLS without secure renegotiation). Through proxies
-        libcurl fetches all of them.
+        libcurl fetches all of them, and a browser its pages.
         """
-        if page.hold.retries and not self._routes.is_proxied(page, host_of(page.hold.entry.url)):
-            return None
-        return self._lane
+        if self._renders or not page.hold.retries:
+            return self._lane
+        is_proxied = self._routes.is_proxied(page, host_of(page.hold.entry.url))
+        return self._lane if is_proxied else None
 
     async def fetch_by_proxy(self, request: Request, page: Page) -> Response:
-        """Download what is for a pool of proxies, for Scrapy's engine; as ``HttpClient.fetch``."""
+        """Download what is for proxies or a browser, for Scrapy's engine; as a ``Client``."""
         if self._lane:
             return await self._lane.fetch_only(request, page)
         if self._client is None:
-            self._client = client_of(self._crawler, self._resolver())
+            self._client = self._new_client()
         return await self._client.fetch(request, page)
 
     async def fetch(self, request: Request) -> Response:

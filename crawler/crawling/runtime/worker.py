@@ -24,6 +24,7 @@ from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
 from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.recycling import LOOK_EVERY_S, Lifetime, resident_bytes
+from crawling.runtime.rendering import Rendering
 from crawling.spiders.base import require_cluster_spider
 from crawlstream.boot import health
 from crawlstream.boot.garbage import collect_seldom, return_large_blocks
@@ -32,6 +33,7 @@ from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
 from crawlstream.errors import ConfigError, RedisUnavailable
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 SHARED = ("retry_times", "robotstxt_obey", "scheduler_backlog_blacklist")
 """Settings by which any crawler of a spider must treat a page alike."""
+SHARED_BY_RENDERERS = ("render_types", "render_requests")
 _LAST_WORDS_S = 10.0
 """How long what is still to be told is repeated to a service that does not answer."""
 
@@ -56,7 +59,9 @@ class Worker:
     def __init__(self, crawler: Crawler) -> None:
         settings = self._settings = crawler.settings["CRAWLSTREAM"]
         process = Process(
-            kind="crawler", spider=crawler.spidercls.name, values=told(settings, *SHARED)
+            kind="crawler",
+            spider=lane_of(crawler.spidercls.name, renders=settings.render),
+            values=told(settings, *SHARED, *(SHARED_BY_RENDERERS if settings.render else ())),
         )
         self.name = process.name
         self.is_broken = False
@@ -75,6 +80,7 @@ class Worker:
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
         self._parts, self._loop, self._begin_to_end = made.parts, made.loop, made.begin_to_end
         self._way = made.way
+        self._rendering = Rendering(settings, process.spider, made) if settings.render else None
         self._keeper = LeaseKeeper(self._clients.session, self._parts.holds, self._parts.deadlines)
         self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None
@@ -115,6 +121,9 @@ class Worker:
         for crash in self._parts.recorder.open(self.name):
             returned = await self._clients.session.blame(crash.worker, crash.token)
             log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
+        if self._rendering:
+            await self._rendering.open()
+            self._tasks.keep(self._rendering.follow())
         await self._clients.sleeper.start()
         await self._parts.blacklist.look()
         await self._parts.routes.known.look()
@@ -153,6 +162,8 @@ class Worker:
             await asyncio.wait([self._exchanging], timeout=_LAST_WORDS_S)
         await self._tasks.stop()
         self._way.close()
+        if self._rendering:
+            await self._rendering.close()
         await self._clients.sleeper.stop()
         try:
             returned = await self._clients.session.retire()

@@ -80,6 +80,7 @@ class ClusterSpider(Spider):
             firing=hold.firing,
             lastmods=lastmods,
             proxy=page.proxy,
+            render=page.render,
             method=str(request.method) if request else "GET",
         )
 

@@ -16,6 +16,7 @@ from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.scraper import Scraper
 
 from crawling.background import Tasks
+from crawling.client.client_of import client_of
 from crawling.lane.lane import Lane
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.flight_recorder import Recorder
@@ -92,7 +93,7 @@ class LaneBench:
         )
         await scraper.open_spider_async()
         self.recorder.open("worker")
-        self.lane = Lane(crawler, GuardedResolver(Guard(LOCAL), None))
+        self.lane = Lane(crawler, client_of(crawler, GuardedResolver(Guard(LOCAL), None)))
         self.way._lane = self.lane  # As ``choose`` does, which asks the whole of Scrapy.
 
     async def close(self) -> None:

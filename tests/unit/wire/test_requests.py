@@ -74,13 +74,14 @@ def test_a_crawl_request_carries_every_field() -> None:
         "cookie": "a=b; c=d",
         "cookies": {"a": "b"},
         "headers": {"X-Token": "t"},
-        "method": "POST",
+        "method": "GET",
         "body": "grüße",
         "etag": None,
         "last_modified": None,
         "attrs": {"deep": [{"n": 1}]},
         "obey_robots": True,
         "proxy": "de",
+        "render": {"wait_for": "#a"},
         "uuid": "u-1",
         "occasion": {"schedule": "nightly", "at": 2_000_000_000, "n": 3},
     }
@@ -101,7 +102,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 20
+    assert len(nulls) == 21
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))

@@ -69,7 +69,7 @@ def test_a_table_has_its_default_beside_its_domains() -> None:
         default=ThrottleRule(hits=10, window_s=60), rules=rules, blacklist=frozenset({"z", "y"})
     )
     told = _told(views.throttle_table(table))
-    shown: dict[str, Any] = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8}
+    shown: dict[str, Any] = {"hits": 3, "window": 1.5, "scale": 1.0, "concurrency": 8, "render": 30}
     shown |= {"moderated": False, "paused_until": 0}
     assert told == {
         "default": {**shown, "hits": 10, "window": 60, "moderated": True},
@@ -86,7 +86,7 @@ def test_a_domain_tells_what_its_rule_allows() -> None:
     )
     rule = ThrottleRule(hits=3, window_s=1.5, moderated=False)
     told = _told(views.domain(DomainReport(domain="a.test", rule=rule, **zero)))
-    shown = {"hits": 3, "window_s": 1.5, "is_moderated": False, "concurrency": 8}
+    shown = {"hits": 3, "window_s": 1.5, "is_moderated": False, "concurrency": 8, "render": 30}
     shown |= {"paused_until": 0}
     assert told == {"domain": "a.test", **zero, **shown}
     told = _told(views.domain(DomainReport(domain="a.test", rule=None, **zero)))

@@ -18,6 +18,7 @@ from crawlstream.boot.sections.notify import NotifySettings
 from crawlstream.boot.sections.observability import ObservabilitySettings
 from crawlstream.boot.sections.pipeline import PipelineSettings
 from crawlstream.boot.sections.redis import RedisSettings
+from crawlstream.boot.sections.rendering import RenderSettings
 from crawlstream.boot.sections.rest import RestSettings
 from crawlstream.boot.sections.throttle import (
     DefaultRuleSettings,
@@ -38,6 +39,7 @@ class Settings(
     CrawlSettings,
     LimitSettings,
     CrawlerSettings,
+    RenderSettings,
     RestSettings,
     NotifySettings,
     PipelineSettings,
@@ -48,6 +50,11 @@ class Settings(
 
     ConfigError is raised by :func:`load_settings`, never by a process in mid-work.
     """
+
+    @property
+    def download_slots(self) -> int:
+        """How many pages a crawler fetches at once."""
+        return self.render_pages if self.render else self.concurrent_requests
 
 
 def load_settings(**overrides: Any) -> Settings:

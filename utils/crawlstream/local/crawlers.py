@@ -22,6 +22,7 @@ from crawlstream.boot.local_note import repository
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.home import Home
 from crawlstream.local.ports import OF_PIPELINES
+from crawlstream.model.egress.render import is_lane, spider_of
 
 BUNDLED = frozenset({"link", "sitemap", "wandering"})
 MOST = 64
@@ -34,6 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _FINDS = ("CRAWLSTREAM_SPIDER_MODULES", "PYTHONPATH", "SCRAPY_SETTINGS_MODULE")
 """The variables by which a spider is found."""
 _OFFSET = "CRAWLSTREAM_METRICS_OFFSET"
+_RENDERS = "CRAWLSTREAM_RENDER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Crawler:
 
     @property
     def spider(self) -> str:
-        """The name of its spider."""
+        """The name of its spider, or of the lane of those that have a browser."""
         return self.name.removeprefix("crawler-").rpartition("-")[0]
 
     def another(self, name: str, offset: int) -> Crawler:
@@ -88,10 +90,12 @@ def _first(spider: str, environment: Mapping[str, str]) -> Crawler:
 def _options(spider: str, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The section ``[crawler]`` of supervisord.conf, filled in."""
     options = {
-        name: text.replace("{spider}", spider).replace("{offset}", "0")
+        name: text.replace("{spider}", spider_of(spider)).replace("{offset}", "0")
         for name, text in _parsed(repository() / "supervisord.conf").items("crawler")
     }
-    if spider in BUNDLED:
+    if is_lane(spider):
+        options["environment"] += f',{_RENDERS}="true"'
+    if spider_of(spider) in BUNDLED:
         return options
     given = [f'{name}="{_quoted(environment[name])}"' for name in _FINDS if environment.get(name)]
     return {
@@ -122,19 +126,21 @@ def _unwritable(text: str, why: str) -> SetupError:
 
 
 def check_spiders(spiders: Iterable[str], environment: Mapping[str, str]) -> None:
-    """ConfigError unless a crawler that is started here finds each of the spiders."""
-    own = [name for name in spiders if name not in BUNDLED]
+    """ConfigError unless a crawler that is started here finds each spider, and its browser."""
+    named = list(spiders)
+    own = [spider_of(name) for name in named if spider_of(name) not in BUNDLED]
     for name in own:
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"the spider name {name!r} contains characters other than letters, digits, '.',"
                 " '_' and '-': `up` cannot run it; start it with python -m crawling NAME"
             )
-    if not own:
+    renders = any(map(is_lane, named))
+    if not own and not renders:
         return
     asked = subprocess.run(
-        (sys.executable, "-m", "crawling", "--check", *own),
-        env=environment,
+        (sys.executable, "-m", "crawling", "--check", *(own or ("link",))),
+        env={**environment, _RENDERS: str(renders).lower()},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

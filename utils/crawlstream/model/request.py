@@ -132,6 +132,8 @@ class CrawlRequest:
     obey_robots: bool | None = None
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: as the operator has it for the domain."""
+    render: Mapping[str, object] | None = None
+    """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
     uuid: str | None = None
     occasion: Occasion | None = None
 

@@ -54,6 +54,8 @@ class CrawlResult:
     method: str = "GET"
     proxy: Mapping[str, str] | None = None
     """``pool`` and ``id`` of the proxy that it came through."""
+    render: Mapping[str, object] | None = None
+    """What a browser took to make it: see ``docs/wire.md``."""
     body_ref: str | None = None
     """URL of the whole body, where the record has only its beginning."""
 

@@ -42,6 +42,8 @@ class RuleField:
     """Whether the frontier is given it; False: another field carries it."""
     is_time: bool = False
     """Whether it is a moment in epoch seconds; 0: none."""
+    is_late: bool = False
+    """Whether the frontier is told of it only where it is not at its default."""
     attribute: str = ""
     kind: type = int
     default: Any = None

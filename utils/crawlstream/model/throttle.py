@@ -14,6 +14,8 @@ from crawlstream.model.url import domain_key
 
 DEFAULT_CONCURRENCY = 8
 """Requests under way at once to one domain, from lease to response, unless its rule says else."""
+DEFAULT_RENDER = 30
+"""Further requests of a rendered page to its own site, unless the rule says else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +77,17 @@ class ThrottleRule:
             phrase=", paused until {}",
             is_inherited=False,
             is_time=True,
+            is_late=True,
         ),
     ] = 0
+    render: Annotated[
+        int,
+        RuleField(
+            "Maximum number of further requests to the site of a page that a browser renders.",
+            most=1_000,
+            is_late=True,
+        ),
+    ] = DEFAULT_RENDER
 
     @property
     def is_paused(self) -> bool:
@@ -108,10 +119,15 @@ class ThrottleRule:
         return cls(**dict(zip(_ATTRIBUTES, values, strict=False)))
 
     def applied(self) -> str:
-        """The rule as the frontier applies it: whole numbers, the scale within the hits."""
+        """The rule as the frontier applies it: whole numbers, the scale within the hits.
+
+        What came later than others and is at its default is left out at the end.
+        """
         effective = replace(self, hits=self.effective_hits)
-        fields = (one for one in _APPLIED if not one.is_time or one.value_of(self))
-        return " ".join(str(one.applied(one.value_of(effective))) for one in fields)
+        told = list(_APPLIED)
+        while told[-1].is_late and told[-1].value_of(self) == told[-1].default:
+            told.pop()
+        return " ".join(str(one.applied(one.value_of(effective))) for one in told)
 
     @classmethod
     def of_applied(cls, text: str) -> ThrottleRule:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
+from crawlstream.model.egress.render import is_lane, render_wish
 from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.recurring.validators import is_http_date
@@ -67,6 +68,7 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
     if not _PAIRS.isdisjoint(values):
         _refuse_if(Refusal.BAD_HEADER, _bad_pairs(values, limits))
     check_conditions(values)
+    _check_render(values)
     _make_plain(values)
     return CrawlRequest(**values)
 
@@ -92,8 +94,20 @@ def _make_plain(values: dict[str, Any]) -> None:
         values[name] = values[name] or None
     for name in _TIMES & values.keys():
         values[name] = max(min(values[name] or 0, LATEST), -LATEST)
+    if "render" in values:
+        values["render"] = render_wish(values["render"])
     if values.get("occasion"):
         values["occasion"] = Occasion(**values["occasion"])
+
+
+def _check_render(values: Mapping[str, Any]) -> None:
+    """InvalidRequest where a browser is asked for what it cannot do, or by its crawlers' name."""
+    if is_lane(values.get("spiderid", "")):
+        problem = "$.spiderid: crawlers with a browser are not named: send `render`: true"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
+    method = values.get("method", "GET")
+    if method != "GET" and render_wish(values.get("render")) is not None:
+        raise InvalidRequest(Refusal.BAD_REQUEST, ["$.render: needs the method GET"])
 
 
 def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:

@@ -128,7 +128,7 @@ spec:
         runAsUser: 10001
         runAsGroup: 10001
         fsGroup: 10001
-        seccompProfile: {type: RuntimeDefault}
+        seccompProfile: {{ toJson (.options.seccompProfile | default (dict "type" "RuntimeDefault")) }}
       containers:
         - name: {{ .role }}
           image: {{ .image | default (include "crawlstream.image" $root) }}

@@ -80,6 +80,13 @@ class Wishes:
         typer.Option(metavar="POOL", help="Pool of proxies to fetch the pages through, or direct."),
     ] = None
 
+    render: Annotated[
+        bool,
+        typer.Option(
+            "--render", help="Have the pages rendered by a browser: see `up --renderers`."
+        ),
+    ] = False
+
     def fields(self, seeds: Iterable[str]) -> dict[str, Any]:
         """What all requests have in common; ConfigError for what contradicts itself."""
         if self.scope is Scope.PREFIX and self.allow_regex:
@@ -91,6 +98,7 @@ class Wishes:
             "max_pages": self.max_pages,
             "priority": self.priority,
             "proxy": self.proxy,
+            "render": self.render,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,
             "headers": _pairs("--header", ":", self.header or ()),

@@ -24,6 +24,7 @@ from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
 from crawlstream.local.crawlers import MOST
 from crawlstream.local.ports import MOST_PIPELINES
 from crawlstream.local.readiness import Progress
+from crawlstream.model.egress.render import lane_of
 
 _LOOK_EVERY_S = 0.5
 _Pipelines = Annotated[
@@ -35,8 +36,15 @@ _Pipelines = Annotated[
     ),
 ]
 
+_Renderers = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=MOST, help="Same as --spider link+render=N: crawlers with a browser; default: 0."
+    ),
+]
 
-def up(
+
+def up(  # noqa: PLR0917  typer passes them by name
     detach: Annotated[
         bool,
         typer.Option(
@@ -60,6 +68,7 @@ def up(
             min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
         ),
     ] = None,
+    renderers: _Renderers = None,
     pipelines: _Pipelines = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
@@ -74,7 +83,7 @@ def up(
     console = stderr_console()
     for sentence in misspelt(os.environ):
         console.print(sentence, style="yellow", highlight=False, soft_wrap=True)
-    spiders = _counts(spider or (), workers=workers, wanderers=wanderers)
+    spiders = _counts(spider or (), workers=workers, wanderers=wanderers, renderers=renderers)
     cluster = LocalCluster()
     if spiders and cluster.is_running and not cluster.is_stopping:
         _scale(spiders, pipelines, console)
@@ -108,7 +117,7 @@ def _counts(named: Iterable[str], **aliases: int | None) -> Mapping[str, int]:
     return counts
 
 
-_ALIASES = {"workers": "link", "wanderers": "wandering"}
+_ALIASES = {"workers": "link", "wanderers": "wandering", "renderers": lane_of("link", renders=True)}
 
 
 def _scale(spiders: Mapping[str, int], pipelines: int | None, console: Console) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from struct import Struct
+from typing import NamedTuple
 
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.model.egress.book import (
@@ -15,6 +16,9 @@ from crawlstream.model.egress.book import (
     ProxyOutcome,
     ProxyReport,
 )
+
+_HEALTH = Struct("<8d")
+"""What is read of the record of a proxy; more stands behind it."""
 
 
 class Caller(NamedTuple):
@@ -32,7 +36,7 @@ def pack_report(caller: Caller, report: ProxyReport) -> bytes:
     return pack(
         [
             *caller,
-            [_outcome(proxy, outcome) for proxy, outcome in report.outcomes.items()],
+            [part for each in report.outcomes.items() for part in _outcome(*each)],
             [[rest.proxy, rest.site, rest.ms, rest.steps] for rest in report.rests],
             report.answers,
             [[use.proxy, use.site, use.requests, use.most, use.rest_ms] for use in report.uses],
@@ -53,8 +57,8 @@ def _outcome(proxy: str, outcome: ProxyOutcome) -> list[object]:
         outcome.in_row,
         outcome.is_sure,
         outcome.total_ms / max(outcome.answers, 1),
-        outcome.through,
-        outcome.lost,
+        "\n".join(outcome.through),
+        "\n".join(outcome.lost),
     ]
 
 
@@ -81,15 +85,14 @@ def _news(packed: bytes, now: float) -> ProxyNews:
 
 def unpack_health(packed: bytes) -> ProxyHealth:
     """What is known of one proxy."""
-    told: Any = unpack(packed)
-    score, answers, refused, path, failed, ms, in_row, times = told[:8]
+    score, answers, refused, path, failed, ms, in_row, times = _HEALTH.unpack_from(packed)
     return ProxyHealth(
         score=score,
-        answers=answers,
-        refused=refused,
-        path=path,
-        failed=failed,
+        answers=int(answers),
+        refused=int(refused),
+        path=int(path),
+        failed=int(failed),
         mean_ms=ms,
-        in_row=in_row,
-        times_out=times,
+        in_row=int(in_row),
+        times_out=int(times),
     )

@@ -18,6 +18,7 @@ from crawlstream.model.effects import (
     Seed,
     Seen,
 )
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.wire import schedules, stored
 
@@ -81,7 +82,7 @@ def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]
         FrontierKeys.crawl_field(seed.crawl),
         seed.domain,
         seed.priority,
-        encode_id(seed.crawl.spiderid),
+        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
         seed.fingerprint,
         seed.entry,
         profiles.number(seed.profile),

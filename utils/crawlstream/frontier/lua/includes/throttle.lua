@@ -36,11 +36,11 @@ local REFUSED_TOO_LONG_MS, SILENT_TOO_LONG_MS = 86400000, 900000
 local LONGEST_DELAY_MS, DELAY_KEPT_MS, UNHEARD_MS, PAUSE_RECHECK_MS = 300000, 86400000, 1000, 60000
 local rule_cache, default_rule, has_own_rules = {}
 
--- "hits window_ms moderated concurrency[ paused_until_s]" -> table; hits 0 holds the domain back.
+-- "hits window_ms moderated concurrency[ paused_until_s[ render]]" -> table; hits 0 holds it back; render: crawlers'
 local function parse_rule(text)
   local rule = rule_cache[text]
   if not rule then
-    local hits, window, moderated, concurrency, until_s = string.match(text, '^(%d+) (%d+) (%d) (%d+) ?(%d*)$')
+    local hits, window, moderated, concurrency, until_s = string.match(text, '^(%d+) (%d+) (%d) (%d+) ?(%d*) ?%d*$')
     rule = { hits = tonumber(hits), window = tonumber(window), moderated = moderated == '1',
       concurrency = tonumber(concurrency), paused_until = (tonumber(until_s) or 0) * 1000 }
     rule.spacing = math.ceil(rule.window / math.max(rule.hits, 1))

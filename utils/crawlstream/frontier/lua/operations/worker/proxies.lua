@@ -5,9 +5,9 @@
 --   heard of it yet would. All that is kept is bounded, by number and in time.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {call, worker, live_ms, since, from, outcomes, rests, answers, uses, spends, bans}
---   outcome {id, luck, answers, refused, path, failed, in_row, is_sure, ms, through, lost}: since the call
---     before; of the failures those in a row at the end, and is one of them sure to come again; ms an answer;
---     sites that it came through to, the last two, and those that it found no way to since then
+--   outcomes are one list, of each id, luck, answers, refused, path, failed, in_row, is_sure, ms, through, lost:
+--     since the call before; of the failures those in a row at the end, and is one of them sure to come again; ms
+--     an answer; sites that it came through to, the last two, and those that it found no way to since then, as lines
 --   rest    {id, site, ms, steps}: leave the site alone; steps -1: it has refused, else no way was found to it
 --   answer  {id, site}: it came through where it rested, or others found no way
 --   use     {id, site, requests, most, rest_ms}: rest there after so many
@@ -18,7 +18,7 @@
 -- Returns: packed {now, since, from, is there more, news, workers that use proxies, how many of them come before
 --   this one, day, sums of spends}; news: packed {kind, id, site, until, number}: 'o' out, number times in a row,
 --   'r' rests, number steps, 'b' banned, each until then, 0: no more; 's' no way to the site, 'a' it answers
--- Cost: three commands for all outcomes, two a rest, one a use; at most 1000 news, and rests that are over.
+-- Cost: three commands for all outcomes, and for all uses; two a rest; at most 1000 news, and rests that are over.
 --- include: clock
 local FAILURES, FIRST_OUT_MS, LONGEST_OUT_MS, MOST_TIMES = 5, 30000, 3600000, 20
 -- A proxy that came through to another site so lately works.
@@ -49,95 +49,99 @@ local function lift(kind, id, site)
   end
 end
 
--- What is kept of one proxy, by place; AT and SITE: when and to which site it came through last, twice, for two
--- different ones.
-local SCORE, ANSWERS, REFUSED, PATH, FAILED, MS, IN_ROW, TIMES, OUT_UNTIL = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local AT, SITE, LOST = { 10, 12 }, { 11, 13 }, 14
-
-local function health_in(packed)
-  return packed and cmsgpack.unpack(packed) or { 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, '', {} }
-end
+-- What is kept of one proxy: score, answers, refused, path, failed, ms, failures in a row, times out, out until, when
+-- it came through last, and to another site before; those two sites; then all that were lost since, as lines.
+local HEALTH, TIMES_AT, OUTCOME = '<dddddddddddI2c0I2c0', 57, 11
+local pack, read, sub = struct.pack, struct.unpack, string.sub
 
 -- After as many more as there are.
 local function mean(before, of, many)
-  return many == 0 and before or of + (before - of) * KEPT ^ many
+  return of + (before - of) * KEPT ^ many
 end
 
-local function came_through(h, site)
-  if h[SITE[1]] ~= site then
-    h[AT[2]], h[SITE[2]] = h[AT[1]], h[SITE[1]]
+local function works_elsewhere(packed, site)
+  if not packed then
+    return false
   end
-  h[AT[1]], h[SITE[1]] = now, site
+  local at, before_at, one, other = select(10, read(HEALTH, packed))
+  return at > now - ELSEWHERE_MS and one ~= site or before_at > now - ELSEWHERE_MS and other ~= site
 end
 
-local function works_elsewhere(h, site)
-  for i, at in ipairs(AT) do
-    if h[at] > now - ELSEWHERE_MS and h[SITE[i]] ~= site then
-      return true
+-- Lines with those that are new, and how many they are then.
+local function lose(lost, told)
+  if told == '' then
+    return lost, 0
+  end
+  for site in string.gmatch(told, '[^\n]+') do
+    if not string.find('\n' .. lost, '\n' .. site .. '\n', 1, true) then
+      lost = lost .. site .. '\n'
     end
   end
-  return false
-end
-
-local function lose(lost, site)
-  for _, known in ipairs(lost) do
-    if known == site then
-      return
-    end
-  end
-  lost[#lost + 1] = site
+  return lost, select(2, string.gsub(lost, '\n', ''))
 end
 
 -- Count, and put it out where it has failed too often, or comes through to no site at all.
 -- Answers what is known of it then, packed.
-local function learn(outcome, packed)
-  local id, luck, ok, refused, path, failed, in_row, is_sure, ms, through, lost = unpack(outcome)
-  local h = health_in(packed)
-  h[ANSWERS], h[REFUSED] = h[ANSWERS] + ok, h[REFUSED] + refused
-  h[PATH], h[FAILED] = h[PATH] + path, h[FAILED] + failed
-  h[SCORE] = mean(mean(mean(h[SCORE], 1, ok), 0.5, path), 0, failed)
+local function learn(at, packed)
+  local id, luck, ok, refused, path, failed, in_row, is_sure, ms, through, told_lost = unpack(outcomes, at, at + 10)
+  local score, answered, refusals, paths, failures, mean_ms, row, times, out_until = 1, 0, 0, 0, 0, 0, 0, 0, 0
+  local one_at, other_at, one, other, lost = 0, 0, '', '', ''
+  if packed then
+    local rest_at
+    score, answered, refusals, paths, failures, mean_ms, row, times, out_until, one_at, other_at, one, other, rest_at =
+      read(HEALTH, packed)
+    lost = sub(packed, rest_at)
+  end
+  score = mean(mean(mean(score, 1, ok), 0.5, path), 0, failed)
   if ok > 0 then
-    h[MS] = h[MS] == 0 and ms or mean(h[MS], ms, ok)
-    if h[TIMES] > 0 then
+    mean_ms = mean_ms == 0 and ms or mean(mean_ms, ms, ok)
+    if times > 0 then
       lift('o', id, '*')
     end
-    h[IN_ROW], h[TIMES], h[OUT_UNTIL], h[LOST] = 0, 0, 0, {}
-    for _, site in ipairs(through) do
-      came_through(h, site)
+    row, times, out_until, lost = 0, 0, 0, ''
+    if through == one then
+      one_at = now
+    else
+      for site in string.gmatch(through, '[^\n]+') do
+        if site ~= one then
+          other_at, other = one_at, one
+        end
+        one_at, one = now, site
+      end
     end
   end
-  if h[OUT_UNTIL] <= now then
-    h[IN_ROW] = h[IN_ROW] + in_row
-    for _, site in ipairs(lost) do
-      lose(h[LOST], site)
-    end
-    local is_on_trial = h[TIMES] > 0 and in_row > 0
-    if is_sure or is_on_trial or h[IN_ROW] >= FAILURES or #h[LOST] >= FAILURES then
-      local span_ms = math.min(FIRST_OUT_MS * 2 ^ h[TIMES], LONGEST_OUT_MS)
-      h[OUT_UNTIL], h[TIMES] = now + math.ceil(span_ms * luck), math.min(h[TIMES] + 1, MOST_TIMES)
-      h[IN_ROW], h[LOST] = 0, {}
-      put_rest('o', id, '*', h[OUT_UNTIL], h[TIMES])
+  if out_until <= now then
+    local losses
+    row = row + in_row
+    lost, losses = lose(lost, told_lost)
+    local is_on_trial = times > 0 and in_row > 0
+    if is_sure or is_on_trial or row >= FAILURES or losses >= FAILURES then
+      local span_ms = math.min(FIRST_OUT_MS * 2 ^ times, LONGEST_OUT_MS)
+      out_until, times = now + math.ceil(span_ms * luck), math.min(times + 1, MOST_TIMES)
+      row, lost = 0, ''
+      put_rest('o', id, '*', out_until, times)
     end
   end
-  return cmsgpack.pack(h)
+  return pack(HEALTH, score, answered + ok, refusals + refused, paths + path, failures + failed, mean_ms, row,
+    times, out_until, one_at, other_at, #one, one, #other, other) .. lost
 end
 
 -- All outcomes; proxies that are new have room or are left out.
 local function learn_all()
   local ids, kept = {}, {}
-  for i, outcome in ipairs(outcomes) do
-    ids[i] = outcome[1]
+  for at = 1, #outcomes, OUTCOME do
+    ids[#ids + 1] = outcomes[at]
   end
   if #ids == 0 then
     return
   end
   local known = redis.call('HMGET', K.proxy_health, unpack(ids))
   local room = MOST_PROXIES - redis.call('HLEN', K.proxy_health)
-  for i, outcome in ipairs(outcomes) do
+  for i, id in ipairs(ids) do
     if known[i] or room > 0 then
       room = known[i] and room or room - 1
-      kept[#kept + 1] = ids[i]
-      kept[#kept + 1] = learn(outcome, known[i])
+      kept[#kept + 1] = id
+      kept[#kept + 1] = learn((i - 1) * OUTCOME + 1, known[i])
     end
   end
   if #kept > 0 then
@@ -169,7 +173,7 @@ local function rest(id, site, ms, steps)
   if ms > 0 then
     put_rest('r', id, site, now + ms, steps)
   end
-  if steps >= 0 and works_elsewhere(health_in(redis.call('HGET', K.proxy_health, id)), site) then
+  if steps >= 0 and works_elsewhere(redis.call('HGET', K.proxy_health, id), site) then
     miss(id, site)
   end
 end
@@ -182,18 +186,25 @@ local function answer(id, site)
 end
 
 local function use_all()
-  local key = K.proxy_used(hour)
+  local key, fields, kept = K.proxy_used(hour), {}, {}
+  for i, one in ipairs(uses) do
+    fields[i] = one[1] .. ' ' .. one[2]
+  end
+  local known = redis.call('HMGET', key, unpack(fields))
   local room = MOST_USED - redis.call('HLEN', key)
-  for _, one in ipairs(uses) do
+  for i, one in ipairs(uses) do
     local id, site, requests, most, rest_ms = unpack(one)
-    local field = id .. ' ' .. site
-    if room > 0 or redis.call('HEXISTS', key, field) == 1 then
-      room = room - 1
-      if redis.call('HINCRBY', key, field, requests) >= most then
-        redis.call('HDEL', key, field)
-        rest(id, site, rest_ms, -1)
-      end
+    local count = (tonumber(known[i]) or 0) + requests
+    if count >= most then
+      redis.call('HDEL', key, fields[i])
+      rest(id, site, rest_ms, -1)
+    elseif known[i] or room > 0 then
+      room = known[i] and room or room - 1
+      kept[#kept + 1], kept[#kept + 2] = fields[i], int(count)
     end
+  end
+  if #kept > 0 then
+    redis.call('HSET', key, unpack(kept))
   end
   redis.call('PEXPIRE', key, 2 * HOUR_MS)
 end
@@ -259,7 +270,8 @@ local function all_rests(page)
     MOST_AT_ONCE, 'WITHSCORES')
   for i = 1, #members, 2 do
     local kind, id, site = string.match(members[i], '^(%S+) (%S+) (.*)$')
-    local number = kind == 'o' and health_in(redis.call('HGET', K.proxy_health, id))[TIMES] or 0
+    local known = kind == 'o' and redis.call('HGET', K.proxy_health, id)
+    local number = known and read('<d', known, TIMES_AT) or 0
     news[#news + 1] = cmsgpack.pack({ kind, id, site, tonumber(members[i + 1]), number })
   end
   return news, #news == MOST_AT_ONCE and page + MOST_AT_ONCE or -1

@@ -1,0 +1,204 @@
+"""What a page in a browser takes: CPU time and memory of crawler and browser, pages a second.
+
+Each page has twelve requests (five scripts, five images, a style sheet, a fetch), of which images
+are not loaded. A crawler's client renders four at a time, through the gateway; site and crawler are
+different processes, and only the crawler's and the browser's CPU time counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_network
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from lib.harness import Benchmark, Figures, Line
+from redis.asyncio import Redis
+from scrapy import Request
+
+from crawling.client.http_client import HttpClient
+from crawling.gateway.gateway import Gateway
+from crawling.lease.holds import Holds
+from crawling.links.blacklist import Blacklist
+from crawling.net.address_guard import GuardedResolver
+from crawling.page.page import Page
+from crawling.page.request import PAGE
+from crawling.render.browsers import Browsers
+from crawling.render.chromium import program_of
+from crawling.render.fetcher import Renderer, RenderingClient
+from crawling.render.judge import Rests
+from crawlstream.boot.addresses import Guard
+from crawlstream.boot.settings import load_settings
+from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
+from crawlstream.model.effects import Loss
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+
+PAGES = int(os.environ.get("BENCH_PAGES", "100"))
+AT_ONCE = 4
+_WARM = 8
+_SCRIPT = "for (let n = 0; n < 200; n++) { document.body.append(document.createElement('p')); }"
+
+
+def _pages() -> dict[str, Answer]:
+    scripts = "".join(f"<script src=/{n}.js defer></script>" for n in range(5))
+    images = "".join(f"<img src=/{n}.png>" for n in range(5))
+    text = "".join(f"<p>paragraph {n} of a page like many others</p>" for n in range(200))
+    ask = "<script>fetch('/data').then(r => r.json()).then(j => document.title = j.title)</script>"
+    page = (
+        "<!DOCTYPE html><html><head><link rel=stylesheet href=/a.css>"
+        f"{scripts}</head><body>{images}{text}{ask}</body></html>"
+    )
+    script = {"Content-Type": "text/javascript"}
+    return {
+        "/": Answer(page.encode(), headers=HTML),
+        "/a.css": Answer(b"p { margin: 1em }", headers={"Content-Type": "text/css"}),
+        "/data": Answer(b'{"title": "a"}', headers={"Content-Type": "application/json"}),
+        **{f"/{n}.js": Answer(_SCRIPT.encode(), headers=script) for n in range(5)},
+    }
+
+
+def _serve(told: Connection) -> None:
+    site = CrawlerSite({})
+    pages = _pages()
+    site.pages = {**pages, **{f"/{n}": pages["/"] for n in range(PAGES + _WARM)}}
+    told.send(site.port)
+    site.serve()
+
+
+@contextmanager
+def _site() -> Iterator[int]:
+    """The port of a site in a process of its own."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,))
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+class _Crawler:
+    """A client that renders by grants of its own."""
+
+    def __init__(self, blacklist: Blacklist) -> None:
+        settings = load_settings(render=True)
+        self.holds = Holds(AT_ONCE, lambda: None)
+        networks = (ip_network("127.0.0.0/8"),)
+        resolver = GuardedResolver(Guard(networks), None)
+        self.gateway = Gateway(self.holds, resolver)
+        self.browsers = Browsers(program_of(settings), most_pages=10_000, most_bytes=1 << 40)
+        self.client = RenderingClient(
+            Renderer(
+                browsers=self.browsers,
+                gateway=lambda: self.gateway,
+                routes=None,
+                holds=self.holds,
+                blacklist=blacklist,
+                allows=_allowed,
+                settings=settings,
+                lane="link+render",
+                rests=Rests(),
+            ),
+            HttpClient(self.holds, resolver, timeout_s=5, most_bytes=1 << 20, verifies=None),
+        )
+        self._numbers = iter(range(1_000_000))
+
+    async def fetch(self, url: str) -> None:
+        """One page, whole."""
+        now = time.monotonic()
+        self.holds.heard(now, 1)
+        hold = Hold(
+            token=f"1-{next(self._numbers)}",
+            crawl=CrawlKey("link", "bench", "bench"),
+            run=1,
+            domain="127.0.0.1",
+            priority=1,
+            entry=Entry(url=url),
+            profile=Profile(render={}),
+            retries=0,
+            issued_at=now,
+        )
+        page = self.holds.admit(hold)
+        response = await self.client.fetch(Request(url, meta={PAGE: page}), page)
+        assert page.render is not None, response
+        assert page.render["complete"], page.render
+        assert response.body.count(b"<p>") >= 1200, "the scripts have run"
+
+
+async def _allowed(_page: Page, _url: str) -> bool:
+    return True
+
+
+def _own_pss() -> int:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+async def measure(redis: Redis) -> Figures:
+    """Pages of one site, four at a time."""
+    frontier = Frontier(redis, FrontierKeys())
+    await frontier.positions.restore(Loss(topic_id="in", kafka_partition=0, offset=0))
+    rules = frontier.rules
+    table = ThrottleTable(default=ThrottleRule(hits=1000, window_s=1), czxid=1, mzxid=1)
+    await rules.copy(table)
+    blacklist = Blacklist(rules, drops=False, is_asked=True)
+    await blacklist.look()
+    crawler = _Crawler(blacklist)
+    await crawler.gateway.start()
+    try:
+        with _site() as port:
+            return await _measured(crawler, port)
+    finally:
+        await crawler.browsers.close()
+        crawler.gateway.close()
+
+
+async def _measured(crawler: _Crawler, port: int) -> Figures:
+    urls = [f"http://127.0.0.1:{port}/{n}" for n in range(PAGES + _WARM)]
+    most = 0
+
+    async def work() -> None:
+        nonlocal most
+        while urls:
+            await crawler.fetch(urls.pop())
+            if len(urls) % 10 == 0:
+                most = max(most, _own_pss() + browser.running.memory_bytes())
+
+    async with crawler.browsers.one() as browser:
+        for _ in range(_WARM):
+            await crawler.fetch(urls.pop())
+        own, browsers, began = time.process_time(), browser.running.cpu_s(), time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        wall_s = time.perf_counter() - began
+        own_s = time.process_time() - own
+        cpu_s = own_s + browser.running.cpu_s() - browsers
+    return {
+        "cpu_ms_a_page": 1000 * cpu_s / PAGES,
+        "crawlers_cpu_ms": 1000 * own_s / PAGES,
+        "pss_mib": most / 2**20,
+        "pages_per_core_s": PAGES / cpu_s,
+        "pages_per_s": PAGES / wall_s,
+    }
+
+
+if __name__ == "__main__":
+    Benchmark(
+        name="render",
+        about="Pages of twelve requests in a browser, four at a time: CPU time, memory, speed.",
+        measure=measure,
+        lines={
+            "cpu_ms_a_page": Line(floor=400, goal=220, unit="ms"),
+            "pss_mib": Line(floor=450, goal=300, unit="MiB"),
+            "pages_per_core_s": Line(floor=2.5, goal=4.5, unit="", more=True),
+        },
+        repetitions=2,
+    ).main()

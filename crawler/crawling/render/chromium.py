@@ -1,0 +1,252 @@
+"""The program: where it is, with which flags it runs, and that nothing of it stays.
+
+The flags are part of the promise: what a page could reach around the gateway is switched off here,
+and no setting adds a flag that would switch it on again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import psutil
+
+from crawling.render import launch
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import ConfigError
+
+_NAMES = (
+    *("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell"),
+    *("chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"),
+)
+_SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
+"""Programs that have no window, and need no flag to have none."""
+_LONGEST = 96 * 1024 * 1024
+"""Bytes of one message: a DOM in JSON, at worst."""
+_NOWHERE = "http://127.0.0.1:9"
+"""The proxy of what is no page of ours: nobody listens there."""
+_WITHOUT = (
+    *("AsyncDns", "AutofillServerCommunication", "CertificateTransparencyComponentUpdater"),
+    *("DialMediaRouteProvider", "DnsOverHttps", "InterestFeedContentSuggestions", "MediaRouter"),
+    *("NetworkErrorLogging", "NetworkTimeServiceQuerying", "OptimizationHints"),
+    *("PreloadMediaEngagementData", "Prerender2", "Reporting", "SpeculationRulesPrefetchFuture"),
+    *("Translate", "WebTransport"),
+)
+"""Parts of the browser that would ask for something by themselves, or past its proxy."""
+_FLAGS = (
+    *("--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check"),
+    *("--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio"),
+    # Nothing leaves but through the proxy of a page.
+    f"--proxy-server={_NOWHERE}",
+    "--proxy-bypass-list=<-loopback>",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-quic",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--dns-prefetch-disable",
+    "--no-pings",
+    "--block-new-web-contents",
+    # What a browser does for people, and by itself.
+    *("--disable-background-networking", "--disable-extensions", "--disable-sync"),
+    *("--disable-component-update", "--disable-default-apps", "--disable-domain-reliability"),
+    *("--disable-breakpad", "--disable-client-side-phishing-detection", "--metrics-recording-only"),
+    *("--disable-notifications", "--deny-permission-prompts", "--disable-speech-api"),
+    f"--disable-features={','.join(_WITHOUT)}",
+    # One request a connection at a time, six connections a host: as the rest of the crawler.
+    "--disable-http2",
+    "--js-flags=--max-old-space-size=256",
+    *("--disable-hang-monitor", "--disable-prompt-on-repost", "--disable-popup-blocking"),
+    *("--disable-background-timer-throttling", "--disable-renderer-backgrounding"),
+    "--disable-backgrounding-occluded-windows",
+    *("--password-store=basic", "--use-mock-keychain", "--disable-shared-workers"),
+)
+
+
+def find_browser(named: str = "") -> str:
+    """Path of the program; ConfigError says what to do where there is none."""
+    if named:
+        if not shutil.which(named):
+            raise ConfigError(f"CRAWLSTREAM_RENDER_BROWSER: {named} is not a program")
+        return str(Path(shutil.which(named) or named).absolute())
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None:
+        raise ConfigError(
+            "no browser is installed, which CRAWLSTREAM_RENDER needs: apt-get install"
+            " chromium-headless-shell, or set CRAWLSTREAM_RENDER_BROWSER"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What is run, and as whom."""
+
+    path: str
+    user_agent: str
+    has_sandbox: bool = True
+    user: str = ""
+    """Whose rights it has; "": those of this process."""
+    more: tuple[str, ...] = field(default=())
+    """Flags beside ours: for tests."""
+
+    def argv(self, folder: Path) -> list[str]:
+        """The command."""
+        argv = [self.path, *_FLAGS, f"--user-data-dir={folder}"]
+        if self.user_agent:
+            argv.append(f"--user-agent={self.user_agent}")
+        if Path(self.path).name not in _SHELLS:
+            argv.append("--headless")
+        if not self.has_sandbox:
+            argv.append("--no-sandbox")
+        return [*argv, *self.more, "about:blank"]
+
+
+def program_of(settings: Settings) -> Program:
+    """By the settings of a crawler; ConfigError says what to do where it cannot be run."""
+    if settings.render_user and os.geteuid() != 0:
+        raise ConfigError("CRAWLSTREAM_RENDER_USER needs a crawler that runs as root")
+    if settings.render_user:
+        try:
+            pwd.getpwnam(settings.render_user)
+        except KeyError:
+            raise ConfigError(
+                f"CRAWLSTREAM_RENDER_USER: there is no user {settings.render_user}"
+            ) from None
+    return Program(
+        path=find_browser(settings.render_browser),
+        user_agent=settings.user_agent,
+        has_sandbox=settings.render_sandbox,
+        user=settings.render_user or ("nobody" if os.geteuid() == 0 else ""),
+    )
+
+
+class Running:
+    """The process and all that it starts, in a folder of its own."""
+
+    def __init__(self, program: Program) -> None:
+        """Start it, from the thread that lives as long as it shall."""
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="crawlstream-browser-", ignore_cleanup_errors=True
+        )
+        folder = Path(self._folder.name)
+        if program.user:
+            shutil.chown(folder, program.user)
+        commands, self.writes = os.pipe()
+        self.reads, answers = os.pipe()
+        try:
+            with (folder / "browser.log").open("wb") as log:
+                self._process = subprocess.Popen(
+                    [
+                        *(sys.executable, launch.__file__, str(os.getpid()), program.user),
+                        *(str(commands), str(answers), *program.argv(folder)),
+                    ],
+                    env={"HOME": str(folder), "PATH": os.defpath},
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(commands, answers),
+                    process_group=0,
+                )
+        finally:
+            os.close(commands)
+            os.close(answers)
+
+    @property
+    def pid(self) -> int:
+        """Of the browser itself."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def last_words(self) -> str:
+        """The end of what it has written."""
+        with suppress(OSError):
+            text = (Path(self._folder.name) / "browser.log").read_bytes()[-600:]
+            return " ".join(text.decode("utf-8", "replace").split())
+        return ""
+
+    def memory_bytes(self) -> int:
+        """Memory of all its processes, what they share counted once (Linux: PSS)."""
+        return sum(map(_memory_of, self._tree()))
+
+    def cpu_s(self) -> float:
+        """CPU time of the processes that run now and of those that have ended."""
+        total = 0.0
+        for process in self._tree():
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system
+                total += times.children_user + times.children_system
+        return total
+
+    def _tree(self) -> list[psutil.Process]:
+        try:
+            browser = psutil.Process(self.pid)
+            return [browser, *browser.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+    def end(self) -> None:
+        """Kill it and all that it has started; returns when it is gone."""
+        tree = self._tree()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for process in tree:
+            with suppress(psutil.Error):
+                process.kill()
+        self._process.wait()
+        self._folder.cleanup()
+
+
+def _memory_of(process: psutil.Process) -> int:
+    """Its share of what is in RAM; 0 if it has ended."""
+    try:
+        rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+        lines = (line.split() for line in rollup.splitlines())
+        return 1024 * next(int(words[1]) for words in lines if words[0] == "Pss:")
+    except (OSError, StopIteration):
+        with suppress(psutil.Error):
+            resident: int = process.memory_info().rss
+            return resident
+    return 0
+
+
+class Ends(NamedTuple):
+    """Our ends of the pipes; a browser that reads nothing keeps nobody waiting."""
+
+    reader: asyncio.StreamReader
+    reading: asyncio.ReadTransport
+    writing: asyncio.WriteTransport
+
+    @classmethod
+    async def of(cls, running: Running) -> Self:
+        """Of a browser, for the loop that runs."""
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_LONGEST)
+        reading, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(running.reads, "rb", 0)
+        )
+        writing, _ = await loop.connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(running.writes, "wb", 0)
+        )
+        return cls(reader, reading, writing)
+
+    def close(self) -> None:
+        """Let go of them."""
+        if not self.reading.is_closing():
+            self.reading.close()
+        if not self.writing.is_closing():
+            self.writing.abort()

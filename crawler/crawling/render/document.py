@@ -1,0 +1,120 @@
+"""What has come of a document: its bytes, or its DOM."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError
+
+from crawling.render.cdp import Pipe
+from crawling.render.script import DOM, wait_for
+from crawling.render.visit import RenderFailed, Visit
+from crawlstream.model.egress.render import RenderOptions
+
+_DOM_S = 5.0
+"""For as long a script may keep the page busy before it is stopped, and its DOM read."""
+_HAS_TEXT, _LOADED, _QUIET = "DOMContentLoaded", "load", "networkIdle"
+"""Stages of a document's life, as the browser calls them; quiet: no request for half a second."""
+_PART = 1024 * 1024
+
+
+class Document:
+    """The document of one page."""
+
+    def __init__(self, pipe: Pipe, session: str, frame: str, visit: Visit) -> None:
+        self._pipe = pipe
+        self._session = session
+        self._frame = frame
+        self._visit = visit
+
+    async def raw(self, request: str) -> bytes:
+        """What is no page for a browser, as it came but for its compression."""
+        call, session = self._pipe.call, self._session
+        taken = await call("Fetch.takeResponseBodyAsStream", session, requestId=request)
+        parts, size, is_over = [], 0, False
+        try:
+            async with asyncio.timeout(self._visit.ready_s):
+                while not is_over:
+                    read = await call("IO.read", session, handle=taken["stream"], size=_PART)
+                    data: str = read["data"]
+                    part = base64.b64decode(data) if read.get("base64Encoded") else data.encode()
+                    parts.append(part)
+                    size, is_over = size + len(part), read["eof"]
+                    if size > self._visit.most_bytes:
+                        raise DownloadCancelledError(f"a body over {self._visit.most_bytes} bytes")
+        except TimeoutError:
+            words = f"no complete response within {self._visit.ready_s:g} s"
+            raise DownloadTimeoutError(words) from None
+        return b"".join(parts)
+
+    async def run(self, expression: str) -> Any:
+        """The value of an expression, out of reach of the page's own scripts; None if it fails."""
+        ask, session = self._pipe.ask, self._session
+        world = await ask("Page.createIsolatedWorld", session, frameId=self._frame)
+        told = await ask(
+            "Runtime.evaluate",
+            session,
+            expression=expression,
+            contextId=world["executionContextId"],
+            returnByValue=True,
+            awaitPromise=True,
+        )
+        return None if "exceptionDetails" in told else told["result"].get("value")
+
+    async def dom(self, died: asyncio.Future[str]) -> bytes:
+        """The DOM as UTF-8; RenderFailed, or DownloadCancelledError where it is too large."""
+        text = await self._within(_DOM_S, died)
+        if text is None:
+            self._pipe.say("Runtime.terminateExecution", self._session)
+            text = await self._within(_DOM_S, died)
+        if text is None:
+            raise RenderFailed("a script of the page does not end")
+        body: bytes = text.encode("utf-8", "replace")
+        if len(body) > self._visit.most_bytes or text == "\0":
+            raise DownloadCancelledError(f"a document over {self._visit.most_bytes} bytes")
+        return body
+
+    async def _within(self, seconds: float, died: asyncio.Future[str]) -> Any:
+        reading = asyncio.ensure_future(self.run(DOM % self._visit.most_bytes))
+        done = await first_of(reading, died, timeout=seconds)
+        if reading in done:
+            return reading.result()
+        reading.cancel()
+        if died in done and died.exception():
+            died.result()
+        return None
+
+
+class Life:
+    """How far a document has come."""
+
+    def __init__(self) -> None:
+        self._stages = {name: asyncio.Event() for name in (_HAS_TEXT, _LOADED, _QUIET)}
+
+    def reached(self, name: str) -> None:
+        """A stage, by the browser's name."""
+        if name in self._stages:
+            self._stages[name].set()
+
+    async def until_ready(self, page: Document, options: RenderOptions) -> bool:
+        """Wait; whether what was waited for is there."""
+        is_there = True
+        if options.wait_for:
+            await self._stages[_HAS_TEXT].wait()
+            is_there = bool(await page.run(wait_for(options.wait_for)))
+        else:
+            await self._stages[_LOADED].wait()
+            await self._stages[_QUIET].wait()
+        await asyncio.sleep(options.wait_ms / 1000)
+        return is_there
+
+
+async def first_of(
+    *futures: asyncio.Future[Any],
+    timeout: float | None = None,  # noqa: ASYNC109  an answer is due
+) -> set[asyncio.Future[Any]]:
+    """Those that are done, as soon as one is or the time is up."""
+    done, _ = await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    return done

@@ -1,0 +1,299 @@
+"""The client of crawlers that render: a page is fetched by a browser, all else by libcurl.
+
+What :class:`crawling.client.http_client.HttpClient` is without a browser: the same gate in the same
+order, and the same is told of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+from scrapy import Request
+from scrapy.http import Response
+
+from crawling.client.answer import response_of
+from crawling.client.ask import place_of
+from crawling.client.attempts import Attempts
+from crawling.client.client_of import Client
+from crawling.egress.route import Route
+from crawling.egress.routes import Routes
+from crawling.failures import RETRY_CODES, TransferFailed
+from crawling.gateway.gateway import Gateway
+from crawling.gateway.ways_out import Pass
+from crawling.lease.holds import GrantExpired, Holds
+from crawling.links.blacklist import Blacklist
+from crawling.metrics import RENDER_REQUESTS, RENDER_SECONDS, RENDERS
+from crawling.net import trust
+from crawling.page.page import Page
+from crawling.page.request import is_at_home
+from crawling.render.browsers import Browsers
+from crawling.render.cdp import BrowserGone
+from crawling.render.cookies import cookies_of
+from crawling.render.judge import Asked, Judge, Rests, Verdict
+from crawling.render.tab import Tab
+from crawling.render.visit import LoadFailed, Made, RenderFailed, Visit
+from crawling.response.redirects import leads_on
+from crawling.response.site_feedback import reported
+from crawling.robots.check import ROBOTS
+from crawlstream.boot.settings import Settings
+from crawlstream.model.credentials import covers
+from crawlstream.model.egress.render import RenderOptions
+from crawlstream.model.throttle import Heard, Reaction
+from crawlstream.model.url import host_of, origin_of
+
+_TUNNELS = 256
+"""More than a browser opens."""
+_FAILURES: Mapping[str, str] = {
+    "ERR_CERT": "certificate",
+    "ERR_SSL": "tls",
+    "ERR_TOO_MANY_REDIRECTS": "bad_response",
+    "ERR_INVALID": "bad_response",
+    "ERR_RESPONSE": "bad_response",
+    "ERR_CONTENT": "bad_encoding",
+    "ERR_TIMED_OUT": "timeout",
+    "ERR_CONNECTION_TIMED_OUT": "timeout",
+    "TimedOut": "timeout",
+}
+"""Reasons of ``page_failed``, by the beginning of the browser's word for it."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renderer:
+    """What a crawler renders with; the parts of it that live as long as the process."""
+
+    browsers: Browsers
+    gateway: Callable[[], Gateway]
+    routes: Routes | None
+    holds: Holds
+    blacklist: Blacklist
+    allows: Callable[[Page, str], Awaitable[bool]]
+    """Whether robots.txt allows a further request of a page to its own origin."""
+    settings: Settings
+    lane: str
+    rests: Rests
+
+    def over(self, plain: Client) -> RenderingClient:
+        """A client that fetches by ``plain`` what no browser is for."""
+        return RenderingClient(self, plain)
+
+
+class RenderingClient:
+    """The browser behind the gate."""
+
+    def __init__(self, renderer: Renderer, plain: Client) -> None:
+        self._renderer = renderer
+        self._plain = plain
+        self._holds = renderer.holds
+        self._settings = renderer.settings
+
+    async def fetch(self, request: Request, page: Page) -> Response:
+        """Send one request; GrantExpired, AddressRefused, or why no response came."""
+        if ROBOTS in request.meta or request.method != "GET" or request.body:
+            return await self._plain.fetch(request, page)
+        self._holds.set_out(page)
+        host, port = place_of(request.url)
+        routes = self._renderer.routes
+        pool = await routes.pool_for(page, host, port) if routes else None
+
+        async def send(route: Route | None) -> Response:
+            return await self._render(request, page, route)
+
+        download = Attempts(routes).run(pool, page, send) if routes and pool else send(None)
+        return await reported(download, page, self._holds)
+
+    def close(self) -> None:
+        """End all connections; the browsers end with the worker."""
+        self._plain.close()
+
+    async def _render(self, request: Request, page: Page, route: Route | None) -> Response:
+        began, outcome = time.monotonic(), "failed"
+        judge = self._judge_of(page)
+        judge.credits[place_of(request.url)] += 1
+        depart = _Departure(page, self._holds, judge)
+        most = self._settings.render_bytes
+        try:
+            with self._renderer.gateway().admit(
+                route, most_bytes=most, most_tunnels=_TUNNELS, before_send=depart
+            ) as way_out:
+                try:
+                    made = await self._made(request, page, judge, way_out)
+                except TransferFailed:
+                    if depart.error:
+                        raise depart.error from None
+                    raise
+                outcome = _outcome_of(made)
+                if made.is_rendered:
+                    page.render = {
+                        "requests": judge.sent,
+                        "blocked": judge.refused,
+                        "bytes": way_out.received,
+                        "ms": int((time.monotonic() - began) * 1000),
+                        "complete": made.is_complete,
+                    }
+            return _response(request, made)
+        except GrantExpired:
+            outcome = "released"
+            raise
+        finally:
+            RENDERS.labels(self._renderer.lane, outcome).inc()
+            RENDER_SECONDS.labels(self._renderer.lane).observe(time.monotonic() - began)
+
+    async def _made(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Made:
+        renderer = self._renderer
+        visit = self._visit(request, page, judge, way_out)
+        try:
+            async with (
+                renderer.browsers.one() as browser,
+                browser.context(f"http://{renderer.gateway().address}") as context,
+            ):
+                made = await Tab(browser.pipe, visit).make(context)
+        except BrowserGone as error:
+            raise RenderFailed(str(error)) from error
+        except LoadFailed as error:
+            known = way_out.failure_of(*place_of(request.url))
+            raise (known or _failure(error)) from error
+        if _is_gateways(made):
+            known = way_out.failure_of(*place_of(request.url))
+            raise known or TransferFailed("connection_lost", "the connection broke")
+        return made
+
+    def _visit(self, request: Request, page: Page, judge: Judge, way_out: Pass) -> Visit:
+        settings, meta = self._settings, request.meta
+        headers = {
+            name.decode("latin-1").lower(): values[-1].decode("latin-1")
+            for name, values in dict.items(request.headers)
+            if values
+        }
+        agent = headers.get("user-agent", "")
+        return Visit(
+            url=request.url,
+            headers=headers,
+            headers_for=partial(_own_headers, page),
+            cookies=cookies_of(page, request.url, headers.get("cookie", "")),
+            user_agent="" if agent == settings.user_agent else agent,
+            must_prove=trust.must_prove(request, page.hold, settings.download_verify_certificates),
+            options=RenderOptions.of(page.hold.profile.render),
+            user=way_out.user,
+            password=way_out.password,
+            first_s=meta.get("download_timeout") or settings.download_timeout,
+            ready_s=settings.render_timeout,
+            most_bytes=meta.get("download_maxsize", settings.download_max_bytes),
+            is_rendered=lambda status, _headers: status not in RETRY_CODES,
+            may_move=lambda url: settings.metarefresh_enabled and leads_on(page, url),
+            on_head=lambda: self._holds.departed(page),
+            judge=partial(_judged, judge),
+            on_answer=partial(_heard, judge, page),
+        )
+
+    def _judge_of(self, page: Page) -> Judge:
+        settings, renderer = self._settings, self._renderer
+        table = renderer.blacklist.table
+        if table is None:
+            raise GrantExpired
+        url = page.hold.entry.url
+        types = frozenset(settings.render_types)
+        wished = RenderOptions.of(page.hold.profile.render).types
+        return Judge(
+            origin=origin_of(url),
+            site=table.site_of(host_of(url)),
+            table=table,
+            types=types if wished is None else types & frozenset(wished),
+            most=settings.render_requests,
+            robots=partial(renderer.allows, page),
+            rests=renderer.rests,
+            may_send=lambda: page.is_open and self._holds.may_send(),
+        )
+
+
+class Unasked(GrantExpired):
+    """Nobody was asked whether a request may leave."""
+
+
+class _Departure:
+    """Says of each way out of a page whether it was let go; the first one spends the grant."""
+
+    def __init__(self, page: Page, holds: Holds, judge: Judge) -> None:
+        self._page = page
+        self._holds = holds
+        self._judge = judge
+        self.error: GrantExpired | None = None
+        """Why the document was not sent."""
+
+    def __call__(self, host: str, port: int) -> None:
+        if not self._judge.spend(host, port):
+            RENDER_REQUESTS.labels("unasked").inc()
+            raise Unasked(f"{host}:{port}")
+        if self._page.phase.is_unsent:
+            try:
+                self._holds.depart(self._page)
+            except GrantExpired as error:
+                self.error = error
+                raise
+
+
+async def _judged(judge: Judge, asked: Asked) -> Verdict:
+    verdict = await judge.verdict(asked)
+    if verdict is not Verdict.INSIDE:
+        RENDER_REQUESTS.labels(verdict).inc()
+    judge.refused += not verdict.may_leave
+    return verdict
+
+
+def _outcome_of(made: Made) -> str:
+    if not made.is_rendered:
+        return "plain"
+    return "rendered" if made.is_complete else "incomplete"
+
+
+def _is_gateways(made: Made) -> bool:
+    """Whether an answer is that of the gateway; a site that answers so harms itself alone."""
+    told = (value for name, value in made.headers if name.lower() == "proxy-status")
+    return made.status in _GATEWAYS and any(value.startswith("crawlstream") for value in told)
+
+
+def _own_headers(page: Page, url: str) -> Mapping[str, str]:
+    """Headers of the crawl, which its own site alone is told."""
+    profile = page.hold.profile
+    if not profile.headers or not is_at_home(page.hold):
+        return {}
+    with suppress(ValueError):
+        if profile.site is None or covers(profile.site, url):
+            return profile.headers
+    return {}
+
+
+def _heard(judge: Judge, page: Page, url: str, status: int) -> None:
+    """What a site says to a further request; the page's own may ask for less."""
+    if judge.answered(url, status):
+        page.refused = Heard(Reaction.REFUSAL)
+
+
+def _failure(error: LoadFailed) -> Exception:
+    code = error.code.removeprefix("net::")
+    reason = next((_FAILURES[each] for each in _FAILURES if code.startswith(each)), "")
+    return TransferFailed(reason or "connection_lost", code)
+
+
+_GATEWAYS = frozenset({403, 407, 429, 502, 503, 504})
+_UNPACKED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that tell of the body as it came."""
+
+
+def _response(request: Request, made: Made) -> Response:
+    """As Scrapy has it: the document's head, and the DOM as its body."""
+    lines = [b"HTTP/1.1 %d" % made.status]
+    lines += [
+        f"{name}: {part}".encode("latin-1", "replace")
+        for name, value in made.headers
+        if name.lower() not in _UNPACKED
+        for part in value.split("\n")
+    ]
+    response = response_of(request, lines, made.body, "", flags=[])
+    return response.replace(encoding="utf-8") if made.is_rendered else response

@@ -1,0 +1,207 @@
+"""What a rendered page may ask for beside its document: each request is judged before it leaves.
+
+A bound, not a rate: a page pays for its document, and brings at most so many further requests to
+its site as the rule of that says (``render``). So a site's log shows in any window at most
+hits x (1 + render) requests for pages that a browser makes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from crawling.client.ask import place_of
+from crawling.response.site_feedback import REFUSALS
+from crawlstream.errors import InvalidUrl
+from crawlstream.model.throttle import ThrottleTable
+from crawlstream.model.url import host_of, origin_of
+
+_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "Document": "document",
+        "Fetch": "fetch",
+        "Font": "font",
+        "Image": "image",
+        "Media": "media",
+        "Other": "script",
+        "Script": "script",
+        "Stylesheet": "stylesheet",
+        "XHR": "fetch",
+    }
+)
+"""Types of ours, by the browser's; requests of all others are never sent. ``Other`` is the script
+of a worker."""
+_INSIDE = frozenset({"about", "blob", "data"})
+"""Schemes that lead nowhere beyond the browser."""
+_REST_S = 60.0
+"""A site that refuses a further request gets none for so long, from this crawler."""
+_MOST_RESTS = 10_000
+_SIMPLE_METHODS = frozenset({"GET", "HEAD", "POST"})
+_SIMPLE_HEADERS = frozenset({"accept", "accept-language", "content-language", "content-type"})
+_SIMPLE_CONTENT = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+
+
+class Verdict(StrEnum):
+    """What becomes of a request."""
+
+    SENT = "sent"
+    INSIDE = "inside"
+    """It leaves nothing: ``data:`` and the like."""
+    TYPE = "type"
+    """Such things are not loaded, or not from there."""
+    CAPPED = "capped"
+    ROBOTS = "robots"
+    BLOCKED = "blocked"
+    """The operator has blocked or paused its site."""
+    REFUSED = "refused"
+    """Its site has refused one, and rests."""
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the browser goes on with it."""
+        return self in _GO_ON
+
+
+_GO_ON = frozenset({Verdict.SENT, Verdict.INSIDE})
+
+
+class Rests:
+    """Sites that have refused a further request lately; of one process."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def heard(self, site: str, status: int) -> None:
+        """A site has answered."""
+        if status in REFUSALS:
+            if len(self._until) >= _MOST_RESTS:
+                self._until.clear()
+            self._until[site] = self._clock() + _REST_S
+
+    def __contains__(self, site: str) -> bool:
+        return self._until.get(site, 0.0) > self._clock()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A further request, as the browser tells of it."""
+
+    url: str
+    kind: str
+    """The browser's."""
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def type(self) -> str | None:
+        """Which of our types it is; None: one that is never sent."""
+        told = {name.lower(): value for name, value in self.headers.items()}
+        purpose = told.get("purpose", "") + told.get("sec-purpose", "")
+        if "prefetch" in purpose or told.get("accept") == "text/event-stream":
+            return None
+        return _KINDS.get(self.kind)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether a browser sends it to another origin without asking there first (CORS)."""
+        names = {name.lower(): value for name, value in self.headers.items()}
+        content = names.get("content-type", "text/plain").partition(";")[0].strip().lower()
+        return (
+            self.method in _SIMPLE_METHODS
+            and content in _SIMPLE_CONTENT
+            and all(
+                name in _SIMPLE_HEADERS or name.startswith("sec-") or name in _BY_ITSELF
+                for name in names
+            )
+        )
+
+
+_BY_ITSELF = frozenset({"origin", "referer", "user-agent", "cookie", "upgrade-insecure-requests"})
+"""Headers that the browser adds."""
+
+
+@dataclass(slots=True)
+class Judge:
+    """Of one page."""
+
+    origin: str
+    """Scheme, host and port of the page."""
+    site: str
+    """What its requests are counted under."""
+    table: ThrottleTable
+    types: frozenset[str]
+    most: int
+    """Further requests to all sites together."""
+    robots: Callable[[str], Awaitable[bool]]
+    """Whether the robots.txt of the page's own origin allows a URL of that."""
+    rests: Rests
+    may_send: Callable[[], bool]
+    """Whether the page is still surely this worker's."""
+    sent: int = 0
+    own: int = 0
+    """Of these those to the page's own site."""
+    refused: int = 0
+    """Those that did not leave."""
+    credits: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """How many requests may still leave, by host and port: those that were let go."""
+
+    async def verdict(self, asked: Asked) -> Verdict:
+        """What becomes of a request; one that leaves is counted."""
+        scheme = asked.url.partition(":")[0].lower()
+        if scheme in _INSIDE:
+            return Verdict.INSIDE
+        if scheme not in {"http", "https"} or asked.type not in self.types:
+            return Verdict.TYPE
+        try:
+            host, origin = host_of(asked.url), origin_of(asked.url)
+        except (InvalidUrl, ValueError):
+            return Verdict.TYPE
+        if verdict := self._why_not(host):
+            return verdict
+        if origin == self.origin and not await self.robots(asked.url):
+            return Verdict.ROBOTS
+        # Before such a request a browser sends another one, which it tells nobody of.
+        cost = 1 if origin == self.origin or asked.is_simple else 2
+        verdict = self._count(cost, own=self.table.site_of(host) == self.site)
+        if verdict is Verdict.SENT:
+            self.credits[place_of(asked.url)] += cost
+        return verdict
+
+    def spend(self, host: str, port: int) -> bool:
+        """Whether a request or a connection to a place is one that was let go, each only once."""
+        place = (host.strip("[]"), port)
+        if not self.credits[place]:
+            return False
+        self.credits[place] -= 1
+        return True
+
+    def _why_not(self, host: str) -> Verdict | None:
+        """What keeps all requests from a host."""
+        rule = self.table.rule_for(host)
+        if self.table.block_of(host) or rule.is_paused or not rule.effective_hits:
+            return Verdict.BLOCKED
+        return Verdict.REFUSED if self.table.site_of(host) in self.rests else None
+
+    def _count(self, cost: int, *, own: bool) -> Verdict:
+        most_own = self.table.rule_for(self.site).render
+        if self.sent + cost > self.most or (own and self.own + cost > most_own):
+            return Verdict.CAPPED
+        if not self.may_send():
+            return Verdict.CAPPED
+        self.sent += cost
+        self.own += cost if own else 0
+        return Verdict.SENT
+
+    def answered(self, url: str, status: int) -> bool:
+        """A further request was answered; whether its own site has refused it."""
+        try:
+            site = self.table.site_of(host_of(url))
+        except (InvalidUrl, ValueError):
+            return False
+        self.rests.heard(site, status)
+        return site == self.site and status in REFUSALS

@@ -1,0 +1,38 @@
+"""The little JavaScript that is run in pages, in a world that their own scripts do not see."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+DOM: Final = """(() => {
+  const root = document.documentElement;
+  if (!root) return "";
+  const kind = document.doctype ? "<!DOCTYPE " + document.doctype.name + ">" : "";
+  const text = root.outerHTML;
+  return text.length > %d ? "\\0" : kind + text;
+})()"""
+"""The document as text; a zero character where that is longer than ``%d`` characters."""
+
+WITHOUT: Final = """(() => {
+  const names = ["EventSource", "RTCPeerConnection", "SharedWorker", "WebSocket",
+    "WebSocketStream", "WebTransport", "webkitRTCPeerConnection"];
+  for (const name of names) delete globalThis[name];
+  const kind = globalThis.Navigator || globalThis.WorkerNavigator;
+  if (kind) delete kind.prototype.serviceWorker;
+})()"""
+"""Ways to ask that a browser tells nobody of. Pages take them for not supported; what asks all the
+same has no credit at the gateway."""
+
+_WAIT: Final = """new Promise(done => {
+  const look = () => document.querySelector(%s) !== null && (done(true), true);
+  if (!look()) {
+    const observer = new MutationObserver(() => look() && observer.disconnect());
+    observer.observe(document, {childList: true, subtree: true, attributes: true});
+  }
+})"""
+
+
+def wait_for(selector: str) -> str:
+    """A promise that holds as soon as an element matches; it fails for what is no selector."""
+    return _WAIT % json.dumps(selector)

@@ -1,0 +1,302 @@
+"""A page's way through a browser: from its request to its DOM.
+
+The document is asked for once. A redirect is stopped where it is answered and a second document
+before it is asked for: both go through the frontier, like those of pages without a browser. All
+else that the page asks for is judged first. Requests of frames of other sites and of workers are
+held by targets of their own, which start when these hold them too; one that cannot never starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy.exceptions import DownloadTimeoutError
+
+from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
+from crawling.render.cookies import cookies_set, set_cookies
+from crawling.render.document import Document, Life, first_of
+from crawling.render.judge import Asked, Verdict
+from crawling.render.script import WITHOUT
+from crawling.render.visit import (
+    LoadFailed,
+    Made,
+    RenderFailed,
+    Visit,
+    has_body,
+    is_page,
+    with_headers,
+)
+
+_ALL = [{"urlPattern": "*"}, {"urlPattern": "*", "requestStage": "Response"}]
+_HELD = frozenset({"iframe", "worker"})
+"""Targets of a page that may start, once their requests are held; as those of workers cannot be,
+these never do."""
+
+
+@dataclass(eq=False)
+class Tab:
+    """One page in a context of its own."""
+
+    pipe: Pipe
+    visit: Visit
+    _session: str = ""
+    _frame: str = ""
+    _loader: str = ""
+    """The browser's name for the document."""
+    _is_asked: bool = False
+    """Whether the document was asked for."""
+    _sessions: set[str] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._head: asyncio.Future[Told] = loop.create_future()
+        self._over: asyncio.Future[str] = loop.create_future()
+        """Where a script leads to; or why it died."""
+        self._life = Life()
+
+    async def make(self, context: str) -> Made:
+        """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
+        try:
+            return await self._visited(context)
+        except (BrowserGone, CommandFailed) as error:
+            raise RenderFailed(str(error)) from error
+        finally:
+            for session in self._sessions:
+                self.pipe.leave(session)
+            for task in self._tasks:
+                task.cancel()
+            for future in (self._head, self._over):
+                if not future.cancel() and not future.cancelled():
+                    future.exception()
+
+    async def _visited(self, context: str) -> Made:
+        await self._open(context)
+        made = await self._made()
+        if made.is_redirect:
+            made.headers = [
+                *made.headers,
+                *await cookies_set(self.pipe, context, self.visit.cookies),
+            ]
+        return made
+
+    async def _open(self, context: str) -> None:
+        call = self.pipe.call
+        if self.visit.cookies:
+            await set_cookies(self.pipe, context, self.visit.cookies)
+        made = await call("Target.createTarget", url="about:blank", browserContextId=context)
+        self._frame = made["targetId"]
+        attached = await call("Target.attachToTarget", targetId=self._frame, flatten=True)
+        self._session = attached["sessionId"]
+        self._listen(self._session)
+        self._page = Document(self.pipe, self._session, self._frame, self.visit)
+        say, session = self.pipe.say, self._session
+        say("Inspector.enable", session)
+        say("Page.enable", session)
+        say("Page.setLifecycleEventsEnabled", session, enabled=True)
+        say("Network.setBypassServiceWorker", session, bypass=True)
+        await self._hold(session)
+
+    async def _hold(self, session: str) -> None:
+        """Have the requests of a target wait; CommandFailed where it cannot."""
+        say = self.pipe.say
+        say("Page.addScriptToEvaluateOnNewDocument", session, source=WITHOUT)
+        say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
+        if self.visit.user_agent:
+            agent = self.visit.user_agent
+            say("Emulation.setUserAgentOverride", session, userAgent=agent)
+        say(
+            "Target.setAutoAttach",
+            session,
+            autoAttach=True,
+            waitForDebuggerOnStart=True,
+            flatten=True,
+        )
+        await self.pipe.call("Fetch.enable", session, patterns=_ALL, handleAuthRequests=True)
+
+    def _listen(self, session: str) -> None:
+        self._sessions.add(session)
+        self.pipe.listen(session, self._hear)
+
+    # The document.
+
+    async def _made(self) -> Made:
+        head = await self._document_head()
+        self.visit.on_head()
+        headers = [(each["name"], each["value"]) for each in head.get("responseHeaders", ())]
+        made = Made(head["responseStatusCode"], headers)
+        named = {name.lower(): value for name, value in headers}
+        if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
+            if has_body(made.status):
+                made.body = await self._page.raw(head["requestId"])
+            return made
+        self.pipe.say("Fetch.continueResponse", self._session, requestId=head["requestId"])
+        made.is_rendered = True
+        made.is_complete, moved_to = await self._ready()
+        if moved_to:
+            return Made(303, [("Location", moved_to)])
+        made.body = await self._page.dom(self._over)
+        return made
+
+    async def _document_head(self) -> Told:
+        visit = self.visit
+        referrer = next((v for n, v in visit.headers.items() if n.lower() == "referer"), "")
+        named = {"referrer": referrer, "referrerPolicy": "unsafeUrl"} if referrer else {}
+        navigated = self.pipe.ask("Page.navigate", self._session, url=visit.url, **named)
+        waits = first_of(self._head, self._over, navigated)
+        try:
+            async with asyncio.timeout(visit.first_s):
+                await waits
+                if not self._head.done() and navigated.done() and not self._over.done():
+                    error = navigated.result().get("errorText")
+                    if error:
+                        raise LoadFailed(error)
+                    await first_of(self._head, self._over)
+        except TimeoutError:
+            raise DownloadTimeoutError(f"no response within {visit.first_s:g} s") from None
+        if not self._head.done():
+            raise RenderFailed(f"a script led to {self._over.result()}")
+        return self._head.result()
+
+    # What it becomes.
+
+    async def _ready(self) -> tuple[bool, str]:
+        """Whether the page became ready, and where a script leads to instead."""
+        waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
+        try:
+            done = await first_of(waiting, self._over, timeout=self.visit.ready_s)
+            if self._over in done:
+                return False, self._over.result()
+            return waiting in done and waiting.result(), ""
+        finally:
+            waiting.cancel()
+
+    # What the browser tells.
+
+    def _hear(self, session: str, method: str, told: Told) -> None:
+        if hear := _HEARD.get(method):
+            hear(self, session, told)
+
+    def _navigates(self, session: str, told: Told) -> None:
+        if session == self._session and told["frameId"] == self._frame and not self._is_asked:
+            self._loader = told["loaderId"]
+
+    def _dialog(self, session: str, _told: Told) -> None:
+        self.pipe.say("Page.handleJavaScriptDialog", session, accept=False)
+
+    def _detached(self, _session: str, told: Told) -> None:
+        self.pipe.leave(told["sessionId"])
+
+    def _died(self, session: str, _told: Told) -> None:
+        if session == self._session:
+            for future in (self._head, self._over):
+                if not future.done():
+                    future.set_exception(RenderFailed("the page crashed"))
+
+    def _lived(self, _session: str, told: Told) -> None:
+        if told["loaderId"] == self._loader:
+            self._life.reached(told["name"])
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _attached(self, parent: str, told: Told) -> None:
+        session, target = told["sessionId"], told["targetInfo"]
+        if target["type"] not in _HELD:
+            self.pipe.say("Target.closeTarget", targetId=target["targetId"])
+            self.pipe.say("Target.detachFromTarget", parent, sessionId=session)
+            return
+        self._listen(session)
+        self._spawn(self._start(session))
+
+    async def _start(self, session: str) -> None:
+        """Let a frame or worker start whose requests wait; without that it never does."""
+        try:
+            self.pipe.say("Page.enable", session)
+            await self._hold(session)
+        except (BrowserGone, CommandFailed):
+            return
+        self.pipe.say("Runtime.runIfWaitingForDebugger", session)
+
+    def _challenged(self, session: str, told: Told) -> None:
+        self.pipe.say(
+            "Fetch.continueWithAuth",
+            session,
+            requestId=told["requestId"],
+            authChallengeResponse=self.visit.login(told["authChallenge"]),
+        )
+
+    def _paused(self, session: str, told: Told) -> None:
+        is_answered = "responseStatusCode" in told or "responseErrorReason" in told
+        is_document = told["resourceType"] == "Document" and told["frameId"] == self._frame
+        if is_document and is_answered:
+            self._document_answered(told)
+        elif is_document:
+            self._document_asked(told)
+        elif is_answered:
+            if "responseStatusCode" in told:
+                self.visit.on_answer(told["request"]["url"], told["responseStatusCode"])
+            self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"])
+        else:
+            self._spawn(self._further(session, told))
+
+    def _document_asked(self, told: Told) -> None:
+        request, visit = told["request"], self.visit
+        if self._is_asked:
+            self._refuse(self._session, told, "Aborted")
+            is_get = request["method"] == "GET"
+            if is_get and not self._over.done() and visit.may_move(request["url"]):
+                self._over.set_result(request["url"])
+            return
+        self._is_asked = True
+        headers = with_headers(request["headers"], visit.headers)
+        self.pipe.say(
+            "Fetch.continueRequest", self._session, requestId=told["requestId"], headers=headers
+        )
+
+    def _document_answered(self, told: Told) -> None:
+        if self._head.done():
+            return
+        if reason := told.get("responseErrorReason"):
+            self._head.set_exception(LoadFailed(reason))
+        else:
+            self._head.set_result(told)
+
+    async def _further(self, session: str, told: Told) -> None:
+        """One more request of the page."""
+        request = told["request"]
+        asked = Asked(request["url"], told["resourceType"], request["method"], request["headers"])
+        verdict = await self.visit.judge(asked)
+        if not verdict.may_leave:
+            self._refuse(session, told)
+            return
+        more = self.visit.headers_for(asked.url) if verdict is Verdict.SENT else {}
+        named = {"headers": with_headers(request["headers"], more)} if more else {}
+        self.pipe.say("Fetch.continueRequest", session, requestId=told["requestId"], **named)
+
+    def _refuse(self, session: str, told: Told, reason: str = "BlockedByClient") -> None:
+        """Have a request fail; one that is ``Aborted`` leaves a document as it is."""
+        self.pipe.say(
+            "Fetch.failRequest",
+            session,
+            requestId=told["requestId"],
+            errorReason=reason,
+        )
+
+
+_HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {
+    "Fetch.authRequired": Tab._challenged,  # noqa: SLF001  its own
+    "Fetch.requestPaused": Tab._paused,  # noqa: SLF001
+    "Inspector.targetCrashed": Tab._died,  # noqa: SLF001
+    "Page.frameStartedNavigating": Tab._navigates,  # noqa: SLF001
+    "Page.javascriptDialogOpening": Tab._dialog,  # noqa: SLF001
+    "Page.lifecycleEvent": Tab._lived,  # noqa: SLF001
+    "Target.attachedToTarget": Tab._attached,  # noqa: SLF001
+    "Target.detachedFromTarget": Tab._detached,  # noqa: SLF001
+}
+"""What is done about what the browser tells."""

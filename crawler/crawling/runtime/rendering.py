@@ -1,0 +1,69 @@
+"""The browser of a worker, and its way out: started, watched and ended with the worker."""
+
+from __future__ import annotations
+
+import structlog
+
+from crawling.render.browsers import Browsers
+from crawling.render.cdp import BrowserGone
+from crawling.render.chromium import program_of
+from crawling.render.fetcher import Renderer
+from crawling.render.judge import Rests
+from crawling.render.selftest import self_test
+from crawling.runtime.assembly import Assembly
+from crawlstream.boot.settings import Settings
+from crawlstream.errors import ConfigError
+
+log = structlog.get_logger()
+
+
+class Rendering:
+    """Of a worker that renders."""
+
+    def __init__(self, settings: Settings, lane: str, made: Assembly) -> None:
+        """ConfigError where there is no browser."""
+        self._settings = settings
+        self._program = program_of(settings)
+        self._way, parts = made.way, made.parts
+        self._browsers = Browsers(
+            self._program,
+            most_pages=settings.render_recycle,
+            most_bytes=settings.render_memory_mb << 20,
+        )
+        self._renderer = Renderer(
+            browsers=self._browsers,
+            gateway=lambda: made.way.gateway,
+            routes=parts.routes,
+            holds=parts.holds,
+            blacklist=parts.blacklist,
+            allows=made.robots.allows,
+            settings=settings,
+            lane=lane,
+            rests=Rests(),
+        )
+        made.way.render_by(self._renderer.over)
+
+    async def open(self) -> None:
+        """Begin; ConfigError where the browser does not do what it must."""
+        if not self._settings.render_sandbox:
+            log.warning("render", outcome="no_sandbox", setting="CRAWLSTREAM_RENDER_SANDBOX=false")
+        gateway = self._way.gateway
+        await gateway.start()
+        try:
+            async with self._browsers.one() as browser:
+                await self_test(browser, f"http://{gateway.address}")
+        except BrowserGone as error:
+            hint = (
+                " (its sandbox needs user namespaces: allow them, or set"
+                " CRAWLSTREAM_RENDER_SANDBOX=false)"
+            )
+            raise ConfigError(f"{error}{hint if 'andbox' in str(error) else ''}") from None
+        log.info("render", outcome="ready", browser=self._program.path)
+
+    async def follow(self) -> None:
+        """Look after the browsers, as long as there are any."""
+        await self._browsers.follow()
+
+    async def close(self) -> None:
+        """End all of it; nothing may be under way."""
+        await self._browsers.close()

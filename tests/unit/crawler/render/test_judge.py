@@ -1,0 +1,120 @@
+"""What a rendered page may ask for beside its document."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from crawling.render.judge import Asked, Judge, Rests, Verdict
+from crawlstream.model.egress.render import USUAL_TYPES
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
+
+OWN = "http://a.com:8080/"
+RULE = ThrottleRule(hits=10, window_s=60, render=3)
+
+
+def judge(**changes: Any) -> Judge:
+    """Of a page of a.com, which robots.txt forbids ``/no``."""
+
+    async def robots(url: str) -> bool:
+        return not url.endswith("/no")
+
+    values: dict[str, Any] = {
+        "origin": "http://a.com:8080",
+        "site": "a.com",
+        "table": ThrottleTable(default=RULE, blacklist=frozenset({"bad.com"})),
+        "types": frozenset(USUAL_TYPES),
+        "most": 5,
+        "robots": robots,
+        "rests": Rests(),
+        "may_send": lambda: True,
+    }
+    return Judge(**values | changes)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "headers", "verdict"),
+    [
+        (OWN, "Script", {}, Verdict.SENT),
+        (OWN, "XHR", {}, Verdict.SENT),
+        (OWN, "Document", {}, Verdict.SENT),
+        (OWN, "Image", {}, Verdict.TYPE),
+        (OWN, "WebSocket", {}, Verdict.TYPE),
+        (OWN, "Ping", {}, Verdict.TYPE),
+        (OWN, "Fetch", {"Sec-Purpose": "prefetch"}, Verdict.TYPE),
+        (OWN, "XHR", {"accept": "text/event-stream"}, Verdict.TYPE),
+        ("file:///etc/passwd", "Document", {}, Verdict.TYPE),
+        ("ftp://a.com/", "XHR", {}, Verdict.TYPE),
+        ("chrome://version/", "Document", {}, Verdict.TYPE),
+        ("view-source:http://a.com/", "Document", {}, Verdict.TYPE),
+        ("data:text/html,a", "Document", {}, Verdict.INSIDE),
+        ("blob:http://a.com/1", "Script", {}, Verdict.INSIDE),
+        (f"{OWN}no", "XHR", {}, Verdict.ROBOTS),
+        ("http://other.com/no", "XHR", {}, Verdict.SENT),
+        ("http://www.bad.com/", "Script", {}, Verdict.BLOCKED),
+    ],
+)
+async def test_each_request_has_a_verdict(
+    url: str, kind: str, headers: dict[str, str], verdict: Verdict
+) -> None:
+    """By scheme, type, robots.txt of the page's origin, and what the operator has blocked."""
+    assert await judge().verdict(Asked(url, kind, "GET", headers)) is verdict
+
+
+async def test_own_requests_end_at_the_rule_and_all_at_the_setting() -> None:
+    """Three to the page's site, whatever its host; five in all."""
+    one = judge()
+    hosts = ["a.com", "www.a.com", "a.com", "cdn.a.com", *["b.com"] * 4]
+    said = [await one.verdict(Asked(f"http://{host}/", "Script")) for host in hosts]
+    sent, capped = Verdict.SENT, Verdict.CAPPED
+    assert said == [sent, sent, sent, capped, sent, sent, capped, capped]
+    assert (one.sent, one.own) == (5, 3)
+
+
+async def test_what_a_browser_asks_leave_for_costs_two() -> None:
+    """A request to another origin with a header or method that is not simple."""
+    one = judge()
+    headers = {"X-Requested-With": "x"}
+    assert await one.verdict(Asked("http://b.com/", "XHR", "PUT")) is Verdict.SENT
+    assert await one.verdict(Asked("http://b.com/", "XHR", "GET", headers)) is Verdict.SENT
+    assert one.sent == 4
+    assert await one.verdict(Asked("http://b.com/", "XHR", "PUT")) is Verdict.CAPPED
+    assert await one.verdict(Asked(OWN, "XHR", "PUT")) is Verdict.SENT
+
+
+async def test_a_credit_is_spent_once() -> None:
+    """What was let go may leave, to its place alone; all else may not, and takes no credit."""
+    one = judge()
+    assert not one.spend("a.com", 8080)
+    await one.verdict(Asked(OWN, "Script"))
+    assert not one.spend("a.com", 443)
+    assert one.spend("a.com", 8080)
+    assert not one.spend("a.com", 8080)
+
+
+async def test_a_site_that_refuses_rests() -> None:
+    """For a while it is asked for nothing further, by no page of this process; then it is."""
+    clock = [100.0]
+    rests = Rests(lambda: clock[0])
+    assert judge(rests=rests).answered(f"{OWN}x", 429)
+    assert not judge(rests=rests).answered("http://b.com/", 503)
+    for url in (OWN, "http://b.com/"):
+        assert await judge(rests=rests).verdict(Asked(url, "Script")) is Verdict.REFUSED
+    assert await judge(rests=rests).verdict(Asked("http://c.com/", "Script")) is Verdict.SENT
+    clock[0] += 61
+    assert await judge(rests=rests).verdict(Asked(OWN, "Script")) is Verdict.SENT
+
+
+async def test_nothing_leaves_for_a_page_that_is_lost_or_a_site_that_is_paused() -> None:
+    """Neither without word from Redis nor where the rule allows nothing."""
+    lost = judge(may_send=lambda: False)
+    assert await lost.verdict(Asked(OWN, "Script")) is Verdict.CAPPED
+    for rule in (
+        ThrottleRule(hits=0, window_s=1),
+        ThrottleRule(hits=1, window_s=1, paused_until=int(time.time()) + 3600),
+    ):
+        table = ThrottleTable(default=RULE, rules={"b.com": rule})
+        verdict = await judge(table=table).verdict(Asked("http://b.com/", "Script"))
+        assert verdict is Verdict.BLOCKED

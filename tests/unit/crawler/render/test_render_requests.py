@@ -1,0 +1,76 @@
+"""Requests for a browser, and what it is told of a crawl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from crawling.page.page import Page
+from crawling.render.cookies import cookies_of
+from crawlstream.errors import InvalidRequest
+from crawlstream.model.crawl import Entry, Profile
+from crawlstream.model.egress.render import RenderOptions, lane_of, render_wish, spider_of
+from crawlstream.model.request import RequestLimits
+from crawlstream.wire.seeds import crawl_request
+from support.crawler.holds import hold
+
+FIELDS = {"appid": "app", "crawlid": "c", "url": "http://a.example/"}
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (None, None),
+        (False, None),
+        (True, {}),
+        ({}, {}),
+        ({"wait_ms": 0, "wait_for": None}, {}),
+        ({"wait_for": "a", "types": []}, {"wait_for": "a", "types": []}),
+    ],
+)
+def test_a_wish_has_one_spelling(said: Any, meant: Any) -> None:
+    """However a client says it, equal wishes are equal profiles."""
+    assert render_wish(said) == meant
+    assert crawl_request({**FIELDS, "render": said}, RequestLimits()).render == meant
+
+
+def test_options_have_defaults() -> None:
+    """What a wish does not say is as the operator has it."""
+    assert RenderOptions.of({"types": ["image"]}) == RenderOptions(types=("image",))
+    assert RenderOptions.of(None) == RenderOptions()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"method": "POST", "render": True}, {"spiderid": "link+render"}]
+)
+def test_what_no_browser_can_do_is_refused(fields: dict[str, Any]) -> None:
+    """Only GET is rendered, and nobody names the crawlers that render."""
+    with pytest.raises(InvalidRequest):
+        crawl_request({**FIELDS, **fields}, RequestLimits())
+
+
+def test_a_lane_is_told_from_its_spider() -> None:
+    """Both ways."""
+    assert lane_of("link", renders=False) == "link"
+    assert spider_of(lane_of("link", renders=True)) == "link"
+
+
+def test_cookies_are_for_the_own_domain_or_the_host() -> None:
+    """Those of the client for the seed's own domain, those of a redirect for one host."""
+    profile = Profile(cookies={"k": "v"}, site="https://a.example")
+    entry = Entry(url="https://www.a.example/", cookies={"s": "1"})
+    page = Page(hold(entry=entry, profile=profile), "id")
+    given, own = cookies_of(page, entry.url, "k=v; s=1; odd")
+    assert given["domain"] == "a.example"
+    assert given["secure"]
+    assert "domain" not in own
+
+
+def test_an_address_has_no_cookies_for_others() -> None:
+    """Nor has a single label."""
+    entry = Entry(url="http://127.0.0.1/")
+    page = Page(hold(entry=entry, profile=Profile(site="127.0.0.1")), "id")
+    (cookie,) = cookies_of(page, entry.url, "k=v=w")
+    assert "domain" not in cookie
+    assert cookie["value"] == "v=w"
