@@ -24,7 +24,6 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.local.ports import free_block
 from crawlstream.local.probes import process_status
 from crawlstream.model.crawl import CrawlKey
-from support import servers
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import WaitUntil
 
@@ -35,7 +34,7 @@ OLD, LOST, NEW = 40, 15, 25
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cluster whose Kafka is this test's own."""
+    """A cluster whose topics are this test's own."""
 
     cluster: MonitorCluster
     kafka: RunningServer
@@ -102,18 +101,12 @@ def seed(crawlid: str, number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def place(
-    redis_server: RunningServer, zookeeper_server: RunningServer, fresh_name: str, tmp_path: Path
-) -> Iterator[Place]:
+def place(servers: Servers, fresh_name: str, tmp_path: Path) -> Iterator[Place]:
     """A kafka-monitor at work."""
-    home = tmp_path / "monitors"
-    home.mkdir()
-    with servers.kafka(tmp_path / "kafka") as kafka:
-        used = Servers(redis_server, kafka, zookeeper_server)
-        cluster = MonitorCluster(used, name=f"log{fresh_name}", home=home, partitions=1)
-        port = free_block(1)
-        with cluster.kafka_monitor(CRAWLSTREAM_METRICS_PORT=str(port)) as monitor:
-            yield Place(cluster, kafka, monitor, port)
+    cluster = MonitorCluster(servers, name=f"log{fresh_name}", home=tmp_path, partitions=1)
+    port = free_block(1)
+    with cluster.kafka_monitor(CRAWLSTREAM_METRICS_PORT=str(port)) as monitor:
+        yield Place(cluster, servers.kafka, monitor, port)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["alive", "restarted"])
