@@ -103,7 +103,8 @@ class Tab:
     async def _hold(self, session: str) -> None:
         """Have the requests of a target wait; CommandFailed where it cannot."""
         say = self.pipe.say
-        say("Page.addScriptToEvaluateOnNewDocument", session, source=WITHOUT)
+        # Answered by the page's own process: until then a document could begin without it.
+        is_there = self.pipe.ask("Page.addScriptToEvaluateOnNewDocument", session, source=WITHOUT)
         say("Security.setIgnoreCertificateErrors", session, ignore=not self.visit.must_prove)
         if self.visit.user_agent:
             agent = self.visit.user_agent
@@ -116,6 +117,7 @@ class Tab:
             flatten=True,
         )
         await self.pipe.call("Fetch.enable", session, patterns=_ALL, handleAuthRequests=True)
+        await is_there
 
     def _listen(self, session: str) -> None:
         self._sessions.add(session)

@@ -7,12 +7,14 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from crawlstream.chaos.processes import Program
@@ -239,14 +241,16 @@ class RealProxy:
 
 
 @contextmanager
-def tinyproxy(folder: Path, *, user: str = "", password: str = "") -> Iterator[RealProxy]:
-    """Run a tinyproxy for the length of the block."""
+def tinyproxy(
+    folder: Path, *, user: str = "", password: str = "", tunnels_to: Iterable[int] = ()
+) -> Iterator[RealProxy]:
+    """Run a tinyproxy for the length of the block; ``tunnels_to``: these ports only."""
     port, log = free_block(1), folder / "tinyproxy.log"
     config = folder / "tinyproxy.conf"
     login = f"BasicAuth {user} {password}\n" if user else ""
     config.write_text(
         f'Port {port}\nListen 127.0.0.1\nTimeout 60\nMaxClients 50\nLogFile "{log}"\n'
-        f"LogLevel Connect\n{login}"
+        f"LogLevel Connect\n{login}" + "".join(f"ConnectPort {each}\n" for each in tunnels_to)
     )
     program = Program(_found("tinyproxy"), "-d", "-c", str(config), env={}, log=folder / "out.log")
     with _answering(program, port):
@@ -254,21 +258,71 @@ def tinyproxy(folder: Path, *, user: str = "", password: str = "") -> Iterator[R
 
 
 @contextmanager
-def dante(folder: Path) -> Iterator[RealProxy]:
-    """Run a Dante for the length of the block."""
+def dante(folder: Path, *, blocked: str = "", method: str = "none") -> Iterator[RealProxy]:
+    """Run a Dante for the length of the block, which does not go to ``blocked``."""
     port, log = free_block(1), folder / "danted.log"
     config = folder / "danted.conf"
     config.write_text(
         f"logoutput: {log}\ninternal: 127.0.0.1 port = {port}\nexternal: lo\n"
-        "clientmethod: none\nsocksmethod: none\nuser.privileged: root\nuser.unprivileged: root\n"
-        "client pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }\n"
-        "socks pass { from: 0.0.0.0/0 to: 0.0.0.0/0 log: connect }\n"
+        f"clientmethod: none\nsocksmethod: {method}\nuser.privileged: root\n"
+        "user.unprivileged: root\nclient pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }\n"
+        + (f"socks block {{ from: 0.0.0.0/0 to: {blocked}/32 }}\n" if blocked else "")
+        + "socks pass { from: 0.0.0.0/0 to: 0.0.0.0/0 log: connect }\n"
     )
     pid = str(folder / "danted.pid")
     argv = (_found("danted", "sockd"), "-f", str(config), "-p", pid)
     program = Program(*argv, env={}, log=folder / "out.log")
     with _answering(program, port):
         yield RealProxy(f"socks5://127.0.0.1:{port}", log, program)
+
+
+_SQUID = """\
+http_port 127.0.0.1:{port}
+http_port [::1]:{port}
+{login}acl tunnels port {tunnels}
+http_access deny CONNECT !tunnels
+http_access allow {who}
+cache deny all
+access_log stdio:{log}
+cache_log {folder}/cache.log
+pid_filename none
+coredump_dir {folder}
+shutdown_lifetime 0 seconds
+"""
+_LOGINS = """\
+auth_param basic program /usr/lib/squid/basic_ncsa_auth {folder}/passwords
+acl known proxy_auth REQUIRED
+"""
+
+
+@contextmanager
+def squid(
+    *, user: str = "", password: str = "", tunnels_to: Iterable[int] = (443,)
+) -> Iterator[RealProxy]:
+    """Run a Squid for the length of the block; ``tunnels_to``: these ports only."""
+    port = free_block(1)
+    with TemporaryDirectory() as name:
+        folder, log = Path(name), Path(name) / "access.log"
+        # Started by root it becomes another user, who has to write here.
+        folder.chmod(0o777)
+        if user:
+            told = subprocess.run(
+                ["openssl", "passwd", "-apr1", password], capture_output=True, text=True, check=True
+            )
+            (folder / "passwords").write_text(f"{user}:{told.stdout}")
+        config = _SQUID.format(
+            port=port,
+            folder=folder,
+            log=log,
+            login=_LOGINS.format(folder=folder) if user else "",
+            who="known" if user else "all",
+            tunnels=" ".join(map(str, tunnels_to)),
+        )
+        (folder / "squid.conf").write_text(config)
+        argv = (_found("squid"), "-N", "-f", str(folder / "squid.conf"))
+        program = Program(*argv, env={}, log=folder / "out.log")
+        with _answering(program, port):
+            yield RealProxy(f"http://{_login(user, password)}127.0.0.1:{port}", log, program)
 
 
 def _login(user: str, password: str) -> str:

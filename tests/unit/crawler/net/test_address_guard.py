@@ -16,20 +16,8 @@ from crawling.engine.download_handler import _places
 from crawling.net import address_guard as guard_module
 from crawling.net.address_guard import GuardedResolver
 from crawlstream.boot.addresses import AddressRefused, Guard, Interfaces
+from support.crawler.inside import ADDRESSES
 
-INTERNAL = (
-    "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.1.2.3",
-    "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1", "192.88.99.1",
-    "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1",
-    "239.255.255.255", "240.0.0.1", "255.255.255.255",
-    "::", "::1", "::7f00:1", "::10.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
-    "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "100::1",
-    "2001::1", "2001:0:7f00:1::", "2001:db8::1", "2002:7f00:1::", "2002:a00:1::1", "fc00::1",
-    "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1", "3fff::1", "5f00::1",
-    "168.63.129.16", "161.26.0.10", "166.8.1.1", "::ffff:168.63.129.16", "64:ff9b::a83f:8110",
-    "4000::1", "1::1", "100:0:0:1::1", "e000::1", "2606:4700::5efe:7f00:1",
-    "2606:4700::200:5efe:a00:1",
-)  # fmt: skip
 PUBLIC = (
     "1.1.1.1", "8.8.8.8", "93.184.216.34", "172.15.255.255", "172.32.0.1", "192.167.1.1",
     "223.255.255.255", "168.63.129.17", "166.12.0.1", "2606:4700::1111", "2a00:1450::1",
@@ -37,7 +25,7 @@ PUBLIC = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", INTERNAL)
+@pytest.mark.parametrize("text", ADDRESSES)
 def test_special_addresses_are_refused(text: str) -> None:
     """No address that IANA reserves is connected to, in whatever way it is written."""
     with pytest.raises(AddressRefused):
@@ -56,7 +44,7 @@ MACHINES_INSIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", [*INTERNAL, *PUBLIC])
+@pytest.mark.parametrize("text", [*ADDRESSES, *PUBLIC])
 def test_a_proxy_may_stand_inside_but_nowhere_that_no_machine_is(text: str) -> None:
     """Metadata, link-local, multicast and this network are no proxy's; denied networks neither."""
     address = ip_address(text)

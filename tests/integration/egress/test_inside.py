@@ -1,0 +1,75 @@
+"""Hosts that lead inside, however they are written and whichever way a page leaves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from scrapy import Request
+
+from crawling.egress.route import Route
+from crawling.gateway.gateway import Gateway
+from crawling.net.address_guard import GuardedResolver
+from crawling.page.request import PAGE
+from crawlstream.boot.addresses import Guard, Interfaces
+from crawlstream.chaos.scripted_site import CrawlerSite
+from support.crawler.engine import engine, gateway_of
+from support.crawler.inside import HOSTS
+from support.crawler.proxied import Bench
+from support.crawler.proxies import small_proxy
+from support.crawler.visitor import Visitor
+
+WAYS = (
+    ("direct", ""),
+    *(("http", policy) for policy in ("", "dns: local", "plain: absolute")),
+    *(("socks5", policy) for policy in ("", "dns: local")),
+)
+
+
+_REFUSALS = {"AddressRefused", "CannotResolveHostError"}
+
+
+async def _ask_gateway(gateway: Gateway, route: Route | None, host: str, port: int) -> set[str]:
+    """Why the gateway has no tunnel there, and no answer to the whole URL."""
+    found = set[str]()
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    with gateway.admit(route) as way_out:
+        for first in (f"CONNECT {place} HTTP/1.1", f"GET http://{place}/ HTTP/1.1"):
+            async with engine(gateway, way_out) as client:
+                assert (await client.ask(first, "Host: x"))[0] in {403, 502}, host
+            found.add(type(way_out.failure_of(host, port)).__name__)
+    return found
+
+
+async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) -> str:
+    """The same of libcurl, for a page whose URL leads there in the end."""
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    page = visitor.page("http://site.example/", proxy=pool)
+    request = Request(f"http://{place}/", meta={PAGE: page})
+    with pytest.raises(Exception, match=r".") as failed:
+        await visitor.client.fetch(request, page)
+    return type(failed.value).__name__
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+async def test_no_way_leads_inside(
+    bench: Bench, visitor: Visitor, site: CrawlerSite, way: tuple[str, str]
+) -> None:
+    """By libcurl and by the gateway: the site here has no visitor, and no proxy is even asked."""
+    scheme, policy = way
+    resolver = GuardedResolver(Guard(own=Interfaces()), None)
+    visitor.resolver = visitor.client._resolver = resolver
+    assert len(HOSTS) > 300
+    with small_proxy() as proxy:
+        await bench.of(f"{'http' if scheme == 'direct' else scheme}://{proxy.url}", policy=policy)
+        assert bench.routes.known.table
+        pool = bench.routes.known.table.pools["de"]
+        route = Route(pool, pool.proxies[0], pool.proxies[0].credentials(os.environ))
+        async with gateway_of(bench, visitor) as gateway:
+            for host in HOSTS:
+                named = None if scheme == "direct" else "de"
+                assert await _ask_client(visitor, named, host, site.port) in _REFUSALS, host
+                found = await _ask_gateway(gateway, route if named else None, host, site.port)
+                assert found <= _REFUSALS, host
+        assert proxy.asked == []
+    assert site.visits == []
