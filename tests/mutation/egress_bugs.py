@@ -6,6 +6,7 @@ from mutation.bug import Bug
 
 _WAYS = "integration/egress/test_proxies.py::"
 _FAULTS = "integration/egress/test_faults.py::"
+_GATEWAY = "integration/egress/test_gateway.py::"
 
 EGRESS_BUGS = {
     "a page of a pool that there is not leaves directly": Bug(
@@ -40,7 +41,7 @@ EGRESS_BUGS = {
         test=_WAYS + "told_the_name",
     ),
     "a proxy's failure is the page's": Bug(
-        module="crawling.client.http_client",
+        module="crawling.client.attempts",
         right="if trouble.blame.is_proxys:",
         wrong="if False:",
         test=_FAULTS + "surely_its_own",
@@ -57,5 +58,24 @@ EGRESS_BUGS = {
         right="return book.busy[proxy.id] < share",
         wrong="return True",
         test="unit/crawler/egress/test_limits.py::has_a_place",
+    ),
+    "whoever knows a name gets out by the gateway": Bug(
+        module="crawling.gateway.gateway",
+        right="if owner is None or not secrets.compare_digest(",
+        wrong="if owner is None or secrets is None and not secrets.compare_digest(",
+        test=_GATEWAY + "nobody_gets_out",
+    ),
+    "a process that was frozen goes on sending": Bug(
+        module="crawling.gateway.gateway",
+        right="if monotonic() - self._ticked_at > LONGEST_GAP_S:",
+        wrong="if False:",
+        test=_GATEWAY + "right_to_send",
+        red_by=("Failed",),  # the site has answered
+    ),
+    "the gateway is a target of its own": Bug(
+        module="crawling.gateway.dialer",
+        right="if target[1] == self.own_port and",
+        wrong="if False and",
+        test=_GATEWAY + "targets_inside",
     ),
 }
