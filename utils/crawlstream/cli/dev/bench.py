@@ -49,6 +49,7 @@ class Name(StrEnum):
     PROXIES = "proxies"
     VISITS = "visits"
     FRESHNESS = "freshness"
+    SHELVES = "shelves"
 
 
 def bench(
