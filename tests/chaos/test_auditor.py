@@ -234,6 +234,9 @@ PLANTED = {
         "robots.txt is obeyed",
         "was asked for 1 times",
     ),
+    "pages that a shelf lost by itself": (
+        lambda facts: replace(facts, shelf_lost={CRAWL: 3}), "the shelf keeps all", "3 pages",
+    ),
     "a page that came directly": (
         lambda facts: replace(facts, pool="de"), "no page comes past its proxies", "past the pool",
     ),
@@ -292,6 +295,17 @@ def test_what_is_recovered_may_repeat_all() -> None:
     lost = replace(STRIKE, began_again=True, in_flight=0)
     again = [result(n, 3_500 + n, offset=10 + n, recovered=True) for n in range(3)]
     assert audit(replace(more(*again)(GOOD), strikes=[lost])) == []
+
+
+def test_what_an_emptied_shelf_had_need_not_come() -> None:
+    """Its pages are told and counted as failed; without that, a page that is missing is lost."""
+    emptied = replace(STRIKE, fault="empty-shelf")
+    counted = instead(EVENTS[2], ending(done=5, failed=2, redirected=1))
+    facts = replace(without(RESULTS[5])(counted(GOOD)), strikes=[STRIKE, emptied], samples=[])
+    assert audit(replace(facts, shelf_lost={CRAWL: 1})) == []
+    assert {v.law for v in audit(facts)} == {"nothing is lost", "the ledger adds up"}
+    told = audit(replace(facts, shelf_lost={CRAWL: 2}))
+    assert [v.law for v in told] == ["the ledger adds up"]
 
 
 def test_a_crawl_that_was_stopped_need_not_be_whole() -> None:

@@ -23,7 +23,7 @@ _LATE_MS = 10_000
 
 _GIVEN_MS = 100
 """What the frontier clock may gain where Redis' clock is set, and nowhere else: ADR 13."""
-STEPS_CLOCK = "step-clock"
+STEPS_CLOCK, EMPTIES_SHELF = "step-clock", "empty-shelf"
 
 Law = Callable[[Facts], Iterator[str]]
 
@@ -38,6 +38,15 @@ def _cut(found: Sequence[str]) -> Sequence[str]:
     return [*found[:SHOWN], *([f"… and {more} more"] if more > 0 else [])]
 
 
+def _may_miss(facts: Facts, fed: FedCrawl) -> bool:
+    """Whether pages need not come: a person stopped it, or their shelf was emptied and it is told.
+
+    Then nobody finds what stands on them, either.
+    """
+    is_emptied = any(strike.fault == EMPTIES_SHELF for strike in facts.strikes)
+    return fed.is_stopped or (is_emptied and facts.shelf_lost.get(fed.crawlid, 0) > 0)
+
+
 def nothing_lost(facts: Facts) -> Iterator[str]:
     """Every page comes with its status, or fails by its name; nothing else does."""
     for fed in facts.fed:
@@ -47,16 +56,24 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
             for r in facts.on(EVENTS, fed.crawlid)
             if r.value["event"] == "page_failed"
         }
+        if not _may_miss(facts, fed):
+            yield from _missing(fed, fed.delivered, came, "delivered")
+            yield from _missing(fed, fed.failed, failed, "failed")
         yield from _differences(fed, fed.delivered, came, "delivered")
         yield from _differences(fed, fed.failed, failed, "failed")
+
+
+def _missing(
+    fed: FedCrawl, wanted: Mapping[str, object], got: Mapping[str, object], verb: str
+) -> Iterator[str]:
+    for url in sorted(wanted.keys() - got.keys()):
+        yield f"{fed.crawlid}: never {verb}: {url}"
 
 
 def _differences(
     fed: FedCrawl, wanted: Mapping[str, object], got: Mapping[str, object], verb: str
 ) -> Iterator[str]:
-    """Pages that are missing, too many, or not as they must be."""
-    for url in () if fed.is_stopped else sorted(wanted.keys() - got.keys()):
-        yield f"{fed.crawlid}: never {verb}: {url}"
+    """Pages that are too many, or not as they must be."""
     for url in sorted(got):
         if url not in wanted:
             yield f"{fed.crawlid}: {verb} ({got[url]}) but should not be: {url}"
@@ -144,8 +161,9 @@ def _last_account(facts: Facts, fed: FedCrawl, counters: Mapping[str, int]) -> I
     failures = {
         r.value["id"] for r in facts.on(EVENTS, fed.crawlid) if r.value["event"] == "page_failed"
     }
-    seen = {"done": len(results), "failed": len(failures)}
-    if not fed.is_stopped:
+    lost = facts.shelf_lost.get(fed.crawlid, 0)
+    seen = {"done": len(results), "failed": len(failures) + lost}
+    if not _may_miss(facts, fed):
         seen["redirected"] = fed.redirected
     for name, count in seen.items():
         if counters[name] != count:
@@ -311,10 +329,19 @@ def none_past_proxies(facts: Facts) -> Iterator[str]:
                 yield f"{record.value['url']} came past the pool {facts.pool}"
 
 
+def kept_on_shelf(facts: Facts) -> Iterator[str]:
+    """Nothing is lost on the shelf unless that was emptied before."""
+    emptied = [strike for strike in facts.strikes if strike.fault == EMPTIES_SHELF]
+    for crawlid, pages in facts.shelf_lost.items():
+        if pages and not emptied:
+            yield f"{crawlid}: {pages} pages were told as lost on a shelf that has all"
+
+
 RESULTS, EVENTS, REPLIES = "crawled_firehose", "events", "outbound_firehose"
 
 LAWS: Mapping[str, Law] = {
     "nothing is lost": nothing_lost,
+    "the shelf keeps all": kept_on_shelf,
     "repeats are bounded": repeats_are_bounded,
     "repeats are recognisable": repeats_are_recognisable,
     "the ledger adds up": conservation,

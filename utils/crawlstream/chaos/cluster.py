@@ -58,6 +58,8 @@ _EFFECTIVE_MS = 2_000
 """A lowered rule counts for windows that begin so long after it."""
 _FIRST_HOST = "127.77.0.1"
 REDIS_BYTES = 1 << 30
+_SHELVE_AT = "4"
+"""Pages of one host from which on their middle is on the shelf, where there is one."""
 _SITE_START_S = 90
 _LOADED_S = 60
 SETTINGS = {
@@ -96,11 +98,13 @@ class ChaosCluster:
         seed: int,
         workers: int = 2,
         pipelines: int = 0,
+        has_shelf: bool = False,
     ) -> None:
-        """``pipelines``: so many processes of them, none by default."""
+        """``pipelines``: so many processes of them. ``has_shelf``: a Redis for long queues."""
         self.home = home
         self.workers = workers
         self.pipelines = pipelines
+        self.has_shelf = has_shelf
         self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
         self._shape: Mapping[str, Any] = {
             "hosts": hosts, "pages": pages, "seed": seed, "first_host": _FIRST_HOST,
@@ -266,13 +270,17 @@ class ChaosCluster:
         redis = servers.redis(self.home, port=ports.redis, max_memory=REDIS_BYTES)
         zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
         self.proxies = {"kafka": behind, "redis": Proxy(free_block(1), redis.port)}
+        all_servers = {"redis": redis, "zookeeper": zookeeper, "kafka": kafka}
+        if self.has_shelf:
+            shelf = all_servers["shelf"] = _shelf(self.home)
+            self.proxies["shelf"] = Proxy(free_block(1), shelf.port)
         for proxy in self.proxies.values():
             await proxy.start()
             self._stack.push_async_callback(proxy.stop)
-        for configured in (redis, zookeeper, kafka):
-            server = self.servers[configured.name] = RunningServer(configured)
-            self._stack.push_async_callback(self.by_hand, configured.name, server.kill)
-            await self.by_hand(configured.name, server.start)
+        for name, configured in all_servers.items():
+            server = self.servers[name] = RunningServer(configured)
+            self._stack.push_async_callback(self.by_hand, name, server.kill)
+            await self.by_hand(name, server.start)
 
     def _cluster_environment(self, ports: Ports) -> Mapping[str, str]:
         return {
@@ -280,6 +288,7 @@ class ChaosCluster:
             **SETTINGS,
             **_ROUND_SETTINGS,
             **(describe(self.home) if self.pipelines else {}),
+            **(_on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
             "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",
             "REDIS_HOST": "127.0.0.1",
             "REDIS_PORT": str(self.proxies["redis"].port),
@@ -324,6 +333,18 @@ class ChaosCluster:
         """What is frozen could not stop."""
         for pid in tuple(self._frozen):
             self.thaw(pid)
+
+
+def _shelf(home: Path) -> Server:
+    """A Redis for the middle of long queues."""
+    folder = home / "data" / "shelf"
+    return servers.redis(folder, port=free_block(1), max_memory=REDIS_BYTES, keeps_all=True)
+
+
+def _on_shelf(proxy: Proxy) -> Mapping[str, str]:
+    """Settings with which queues are on it, and soon."""
+    address = f"redis://127.0.0.1:{proxy.port}/0"
+    return {"CRAWLSTREAM_SHELF": address, "CRAWLSTREAM_SHELVE_AT": _SHELVE_AT}
 
 
 def _advertise(kafka: Server, port: int) -> None:

@@ -112,6 +112,8 @@ class Facts:
     leaks: Mapping[str, int] = field(default_factory=dict)
     """What the frontier's own balance found wrong, by name."""
 
+    shelf_lost: Mapping[str, int] = field(default_factory=dict)
+    """Pages that were told as lost on the shelf, by crawl."""
     pool: str = ""
     """The pool of proxies that every page has to come through; empty: any way will do."""
     stores: Sequence[Stored] = ()

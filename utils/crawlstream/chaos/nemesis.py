@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from kafka.admin import KafkaAdminClient, NewPartitions
 from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from crawlstream.chaos.auditor import EMPTIES_SHELF
 from crawlstream.chaos.cluster import REDIS_BYTES, ChaosCluster
 from crawlstream.chaos.extra_processes import (
     die_at_a_step,
@@ -36,6 +39,9 @@ from crawlstream.tasks import beside, wait_until
 
 _FOLLOW_EVERY_S = 0.3
 """How often the limit of a Redis that is kept full follows what it uses."""
+
+_FILLED_S = 20
+"""Within this something is on the shelf, if pages wait."""
 
 # Servers.
 
@@ -102,6 +108,17 @@ async def empty_redis(context: FaultContext) -> Effect:
     in_flight = await leased(context)
     await context.cluster.redis.flushall()
     return Effect("redis", in_flight)
+
+
+async def empty_shelf(context: FaultContext) -> Effect:
+    """Everything that is on the shelf is gone; a shelf that has nothing is waited for."""
+    cluster = context.cluster
+    async with Redis(port=cluster.servers["shelf"].port, socket_timeout=2) as shelf:
+        with suppress(TimeoutError):
+            await wait_until(shelf.dbsize, timeout_s=_FILLED_S, every_s=0.1)
+        chunks = await shelf.dbsize()
+        await shelf.flushall()
+    return Effect(f"{chunks} chunks", has_struck=chunks > 0)
 
 
 async def fill_redis(context: FaultContext) -> Effect:
@@ -281,10 +298,28 @@ def _faults() -> list[Fault]:
     return found
 
 
+def _of_shelf() -> list[Fault]:
+    """What only a cluster with a shelf of its own can suffer."""
+    found = [
+        Fault("kill-shelf", "kill -9 of the shelf, and a new start", _kills_server("shelf")),
+        Fault("freeze-shelf", "SIGSTOP of the shelf for seconds", _freezes_server("shelf")),
+        Fault("cut-shelf", "all connections to the shelf are cut", _cuts("shelf")),
+        Fault(
+            "mute-shelf",
+            "what is asked of the shelf takes effect, the replies are lost",
+            _disturbs("shelf", "mute"),
+        ),
+        Fault(EMPTIES_SHELF, "the shelf loses everything: what is lost is told", empty_shelf),
+    ]
+    return [replace(fault, is_for_all=False) for fault in found]
+
+
+OF_SHELF = _of_shelf()
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault
     for fault in (
         *_faults(),
+        *OF_SHELF,
         Fault("power-cut", "Redis loses what it wrote in its last moments", cut_power_of_redis),
         Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
         Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),

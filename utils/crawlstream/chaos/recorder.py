@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import time
 from collections import defaultdict
@@ -16,11 +17,14 @@ from kafka.partitioner.default import murmur2
 from crawlstream.chaos.facts import Record
 from crawlstream.chaos.witness import SeenRecord, Witness
 from crawlstream.demo.visits import Visit
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
 
 _BATCH = struct.Struct(">qiibIhi")
 """Kafka's record batch up to the number of its last record: base offset, length of the rest, …"""
 _BATCH_START = 12
 """Base offset and length themselves are not counted in the length."""
+_LOST_PAGES = re.compile(r"\$: (\d+) shelved pages ")
 _RESULTS = "crawled_firehose"
 _KEPT_OF_RESULT = (
     "appid", "attempt", "crawlid", "id", "proxy", "recovered", "run", "status_code", "url",
@@ -60,6 +64,16 @@ class Recorder(Witness):
     def undelivered(self) -> frozenset[str]:
         """Keys of the records that pipelines could not deliver."""
         return frozenset(seen.key or "" for seen in super().records("undelivered"))
+
+    def shelf_lost(self, crawl: CrawlKey) -> int:
+        """Pages of a crawl that were told as lost on the shelf, each chunk once."""
+        name = FrontierKeys.crawl_field(crawl)
+        told = {
+            seen.key: int(_LOST_PAGES.match(seen.value["errors"][0])[1])  # type: ignore[index]
+            for seen in super().records("rejected", reason="shelf_lost")
+            if (seen.key or "").startswith(f"{name}:")
+        }
+        return sum(told.values())
 
     def partitions(self) -> Sequence[int]:
         """Those of what is fed to."""

@@ -289,6 +289,7 @@ class Round:
             samples=self.samples,
             strikes=self.strikes,
             asked=frozenset(self.asked),
+            shelf_lost={fed.crawlid: self.cluster.recorder.shelf_lost(fed.key) for fed in self.fed},
             pool=self.pool,
             leaks=await self._leaks(),
             stores=[

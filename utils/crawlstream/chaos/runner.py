@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from crawlstream.chaos import report
 from crawlstream.chaos.cluster import ChaosCluster
 from crawlstream.chaos.facts import RoundFailed, Violation
-from crawlstream.chaos.nemesis import FAULTS
+from crawlstream.chaos.nemesis import FAULTS, OF_SHELF
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
 from crawlstream.chaos.rounds import Outcome, Round, Say
 from crawlstream.chaos.scenarios import SCENARIOS, Scenario, chosen
@@ -62,6 +62,14 @@ class Options:
             _split(self.faults)
         )
 
+    @property
+    def has_shelf(self) -> bool:
+        """Whether the middle of queues is to be on a server of its own."""
+        of_it = {fault.name for fault in OF_SHELF}
+        return any(each.has_shelf for each in self.scenarios) or not of_it.isdisjoint(
+            _split(self.faults)
+        )
+
 
 def problem_of(faults: str) -> str | None:
     """What is wrong with names of faults or scenarios."""
@@ -91,7 +99,13 @@ class Runner:
         self._console.print(f"Starting servers, {WORKERS} crawlers and a site in {home}")
         pipelines = PIPELINES if options.has_pipelines else 0
         cluster = ChaosCluster(
-            home, pages=pages, hosts=hosts, seed=1, workers=WORKERS, pipelines=pipelines
+            home,
+            pages=pages,
+            hosts=hosts,
+            seed=1,
+            workers=WORKERS,
+            pipelines=pipelines,
+            has_shelf=options.has_shelf,
         )
         async with cluster:
             until = time.monotonic() + options.seconds

@@ -12,6 +12,7 @@ from functools import partial
 from redis.exceptions import RedisError
 
 from crawlstream.boot.failpoints import STEPS
+from crawlstream.chaos.auditor import EMPTIES_SHELF
 from crawlstream.chaos.cluster import QUICK, ChaosCluster
 from crawlstream.chaos.extra_processes import death_of, extra_crawler, is_up
 from crawlstream.chaos.facts import FedCrawl, RoundFailed
@@ -46,6 +47,8 @@ class Scenario:
     """Requests a host and second while faults strike; 0: so that the web lasts for the round."""
     has_pipelines: bool = False
     """Whether pipelines store what is crawled."""
+    has_shelf: bool = False
+    """Whether the middle of queues is on a server of its own."""
     is_proxied: bool = False
     """Whether all pages go through proxies; these are what is struck."""
 
@@ -258,8 +261,15 @@ def _at_once(faults: Sequence[Fault]) -> Script:
 
 
 _OF_NETWORKS = [
-    name for name in FAULTS if name.startswith(("cut-", "slow-", "mute-", "half-open-"))
+    name
+    for name, fault in FAULTS.items()
+    if name.startswith(("cut-", "slow-", "mute-", "half-open-")) and fault.is_for_all
 ]
+_AROUND_SHELF = (
+    *("kill-shelf", "freeze-shelf", "cut-shelf", "mute-shelf", "kill-redis", "power-cut"),
+    *("mute-redis", "kill-redis-monitor", "freeze-redis-monitor", "end-redis-monitor"),
+    *("kill-crawler", "step-clock"),
+)
 _BESIDE_PIPELINES = (
     *("kill-crawler", "die-at-step", "freeze-crawler", "kill-redis", "kill-kafka", "freeze-kafka"),
     *("cut-kafka", "mute-kafka", "half-open-kafka"),
@@ -349,6 +359,20 @@ SCENARIOS: Mapping[str, Scenario] = {
             _at_once([*OF_PIPELINES, *_named(*_BESIDE_PIPELINES)]),
             shortest_s=90,
             has_pipelines=True,
+        ),
+        Scenario(
+            "shelf",
+            "the shelf of long queues killed, frozen, cut off; Redis and its monitors, too",
+            _at_once(_named(*_AROUND_SHELF)),
+            shortest_s=30,
+            has_shelf=True,
+        ),
+        Scenario(
+            "shelf-empty",
+            "the shelf emptied: what it had fails by name, all else comes",
+            _in_turn(EMPTIES_SHELF),
+            shortest_s=20,
+            has_shelf=True,
         ),
         Scenario(
             "combined", "three faults at a time, of all kinds", partial(strike_at_once, EVERY)

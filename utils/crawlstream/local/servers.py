@@ -38,12 +38,17 @@ class Server:
 
 
 def redis(
-    folder: Path, *, port: int, max_memory: int | None = None, password: str | None = None
+    folder: Path,
+    *,
+    port: int,
+    max_memory: int | None = None,
+    password: str | None = None,
+    keeps_all: bool = False,
 ) -> Server:
     """Configure Redis: every write in its log within a second, nothing ever evicted.
 
     ``max_memory`` is in bytes, by default a quarter of the machine's. A password stands in the
-    configuration only, which is its owner's.
+    configuration only, which is its owner's. ``keeps_all``: a write is on disk before its answer.
     """
     data = _data(folder, "redis")
     lines = (
@@ -58,7 +63,7 @@ def redis(
         f"dir {_redis_quoted(data)}",
         'save ""',
         "appendonly yes",
-        "appendfsync everysec",
+        f"appendfsync {'always' if keeps_all else 'everysec'}",
         "aof-load-truncated yes",
         "maxmemory-policy noeviction",
         f"maxmemory {max_memory or _machine_memory() // 4}",

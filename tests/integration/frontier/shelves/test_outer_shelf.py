@@ -66,13 +66,13 @@ async def carry(bench: Bench) -> None:
         pass
 
 
-async def fill(bench: Bench) -> None:
+async def fill(bench: Bench, domain: str = "a.example") -> None:
     """Let 60 pages of one domain wait, most of them on the shelf."""
     await carry(bench)
-    await bench.feed.seeds("a.example/seed", priority=90)
+    await bench.feed.seeds(f"{domain}/seed", priority=90)
     (hold,) = await bench.worker.lease()
     for at in range(0, PAGES, 30):
-        group = links("a.example", range(at, at + 30))
+        group = links(domain, range(at, at + 30))
         await bench.worker.session.put_links(hold.token, [group])
         await carry(bench)
     await bench.worker.settle(hold)
@@ -212,6 +212,26 @@ async def test_an_emptied_shelf_fails_its_pages_by_name(shelved: Bench, server: 
     assert sum(one.links for one in told) == lost
     assert {one.domain for one in told} == {"a.example"}
     assert owed[-1].kind == "crawl_finished"
+
+
+async def test_several_lost_chunks_are_lost_one_by_one(bench: Bench, server: Redis) -> None:
+    """Each is asked for in its turn, and given up in it, whichever others are asked for between."""
+    shelf = Shelf(server, "there:1/0")
+    patient: Any = {"shelve_from": SHELVE_FROM, "lost_after_s": 0.001}
+    bench.frontier.stocking = Stocking(bench.frontier.scripts, shelf, **patient)
+    for domain in ("a.example", "b.example"):
+        await fill(bench, domain)
+        await server.flushall()
+        await bench.worker.crawl_all()
+        assert not (await bench.frontier.stocking.step()).lost
+        await bench.advance(AGAIN_MS // 2)
+    waiting = (await bench.state()).shelved
+    for _ in range(2 * waiting):
+        await bench.worker.crawl_all()
+        await bench.frontier.stocking.step()
+        await bench.advance(AGAIN_MS // 2)
+    state = await bench.state()
+    assert (state.failed_by_reason, state.queued) == ({"shelf_lost": waiting}, 0)
 
 
 async def test_a_chunk_with_other_content_is_lost(shelved: Bench, server: Redis) -> None:

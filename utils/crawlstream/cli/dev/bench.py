@@ -50,6 +50,7 @@ class Name(StrEnum):
     RENDER = "render"
     VISITS = "visits"
     FRESHNESS = "freshness"
+    SHELVES = "shelves"
 
 
 def bench(

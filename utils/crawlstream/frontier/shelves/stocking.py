@@ -21,6 +21,8 @@ SHELVE_FROM = 256
 BANDS_A_STEP = 16
 LOST_AFTER_S = 5.0
 """A chunk is lost if the shelf does not have it, and does not have it so much later either."""
+_FORGET_AFTER_S = 60.0
+"""A chunk that was missing so long ago has come back, or nobody wants it: else it would be lost."""
 _PROBED = 1000
 """Names of chunks that are deleted in one go, whether or not they exist."""
 _EMPTY_PROBES = 10
@@ -94,7 +96,7 @@ class Stocking:
         for one in restockings:
             amount = await self._restock(*one)
             restocked, lost = restocked + max(amount, 0), lost + max(-amount, 0)
-        self._forget_missing({one[3] for one in restockings})
+        self._forget_missing()
         shelved = sum([await self._shelve(*one) for one in shelvings])
         await self._delete(doomed, orphans)
         return StockingResult(
@@ -133,6 +135,7 @@ class Stocking:
                 return 0
             entries = ()
             log.error("restock", outcome="lost", chunk=id_.decode(), pages=amount)
+        self._missing.pop(id_, None)
         is_done = await self._scripts.run("restocked", pack([*band, id_, entries]))
         return int(amount if entries else -amount) if is_done else 0
 
@@ -165,9 +168,10 @@ class Stocking:
     def _key(self, id_: bytes) -> str:
         return self._scripts.keys.shelved_chunk(self._name, id_.decode())
 
-    def _forget_missing(self, wanted: set[bytes]) -> None:
-        """What is not asked for any more has come back, or its crawl has ended."""
-        self._missing = {id_: since for id_, since in self._missing.items() if id_ in wanted}
+    def _forget_missing(self) -> None:
+        """Another redis-monitor may have brought them back, or their crawl has ended."""
+        long_ago = time.monotonic() - _FORGET_AFTER_S
+        self._missing = {id_: since for id_, since in self._missing.items() if since > long_ago}
 
 
 def _mismatch(address: bytes, chunks: int, *, here: str) -> str:

@@ -304,7 +304,7 @@ local function enqueue(terms, domain, record, list, first, amount)
     index_band(kind.spider, domain, kind.tag, kind.priority + shift_of(c))
   end
   if length >= queue_caps[3] and queue_caps[3] > 0 then
-    band_parts().note_long(kind.spider, kind.tag, domain, length, amount)
+    band_parts().note_long(kind.spider, kind.tag, domain, length, amount, band_parts().shelve_at)
   end
 end
 

@@ -71,10 +71,12 @@ local function band_parts()
   local shelve_at = tonumber(redis.call('HGET', K.meta, 'shelve_at') or 0)
   local parts = { shelve_at = shelve_at, a_chunk = math.min(shelve_at, LARGEST_CHUNK) }
   parts.low_water = math.max(math.floor(parts.a_chunk / 8), LEAST_HEAD)
+  parts.of_tail = math.ceil(parts.a_chunk / 2)
 
-  -- A list of a band has grown by `amount`: now and then somebody is to look whether it is too long.
-  function parts.note_long(S, tag, domain, length, amount)
-    if shelve_at > 0 and math.floor(length / shelve_at) > math.floor((length - amount) / shelve_at) then
+  -- A list of a band has grown by `amount`: each time that it passes a multiple of `often`, somebody is
+  -- to look whether it is too long.
+  function parts.note_long(S, tag, domain, length, amount, often)
+    if often > 0 and math.floor(length / often) > math.floor((length - amount) / often) then
       redis.call('ZADD', K.shelve, 'NX', int(now), S .. ' ' .. tag .. ' ' .. domain)
     end
   end
@@ -115,7 +117,7 @@ local function append_to_tail(S, tag, domain, list, first, last)
     return false
   end
   local length = redis.call('RPUSH', K.tail(S, tag, domain), unpack(list, first, last))
-  band_parts().note_long(S, tag, domain, length, last - first + 1)
+  band_parts().note_long(S, tag, domain, length, last - first + 1, band_parts().of_tail)
   if length == last - first + 1 and shelved == 0 and band_parts().has_entries(S, tag, domain) then
     local _, priority = standing(tag)
     index_band(S, domain, tag, priority)

@@ -123,7 +123,7 @@ local function shelving(S, tag, domain)
     return nil
   end
   local a_chunk, keep = band_parts().a_chunk, band_parts().low_water
-  local half, is_whole = math.ceil(a_chunk / 2), not shelf_notes().get(S, tag, domain)
+  local half, is_whole = band_parts().of_tail, not shelf_notes().get(S, tag, domain)
   local is_tail = redis.call('LLEN', K.tail(S, tag, domain)) >= half
   local entries, bytes
   if is_tail then
