@@ -30,6 +30,7 @@ from crawling.render.visit import (
     with_headers,
 )
 
+_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 _ALL = [{"urlPattern": "*"}, {"urlPattern": "*", "requestStage": "Response"}]
 _HELD = frozenset({"iframe", "worker"})
 """Targets of a page that may start, once their requests are held; as those of workers cannot be,
@@ -109,13 +110,7 @@ class Tab:
         if self.visit.user_agent:
             agent = self.visit.user_agent
             say("Emulation.setUserAgentOverride", session, userAgent=agent)
-        say(
-            "Target.setAutoAttach",
-            session,
-            autoAttach=True,
-            waitForDebuggerOnStart=True,
-            flatten=True,
-        )
+        say("Target.setAutoAttach", session, **_ATTACH)
         await self.pipe.call("Fetch.enable", session, patterns=_ALL, handleAuthRequests=True)
         await is_there
 
