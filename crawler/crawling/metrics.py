@@ -105,6 +105,12 @@ BROWSER_RESTARTS = Counter(
     " it was `gone`.",
     ["reason"],
 )
+TLS_ROTATIONS = Counter(
+    "crawlstream_tls_rotations",
+    "Number of times that this worker has moved the pages of a pool and a domain on to another TLS"
+    " profile, after a failed handshake.",
+    ["to"],
+)
 GATEWAY_TUNNELS = Gauge(
     "crawlstream_gateway_tunnels",
     "Number of connections open through the gateway of this worker, by which engines with"

@@ -43,8 +43,8 @@ class Parts:
     renders: bool
     """Whether pages are fetched by a browser."""
     fetch_by_proxy: Callable[[Request, Page], Awaitable[Response]]
-    """The way of a page that is for a pool of proxies or a browser, also where Scrapy's engine has
-    it."""
+    """The way of a page that Scrapy's client cannot fetch (proxies, TLS profiles, browsers), also
+    where Scrapy's engine has it."""
     requests: Callable[[], AsyncIterator[Request]]
     """Every page that may be fetched, as a request for Scrapy."""
 

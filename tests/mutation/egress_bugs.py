@@ -7,6 +7,7 @@ from mutation.bug import Bug
 _WAYS = "integration/egress/test_proxies.py::"
 _FAULTS = "integration/egress/test_faults.py::"
 _GATEWAY = "integration/egress/test_gateway.py::"
+_TLS = "integration/egress/test_tls_profiles.py::"
 
 EGRESS_BUGS = {
     "a page of a pool that there is not leaves directly": Bug(
@@ -77,5 +78,16 @@ EGRESS_BUGS = {
         right="if target[1] == self.own_port and",
         wrong="if False and",
         test=_GATEWAY + "targets_inside",
+    ),
+    "a refusal moves a site on to the next TLS profile": Bug(
+        module="crawling.client.profiled",
+        right="            return await self._plain.fetch(request, page)\n        except",
+        wrong=(
+            "            answer = await self._plain.fetch(request, page)\n"
+            "            if answer.status in {403, 429, 503}:\n"
+            "                await self._tls.failed(page, pool, profile)\n"
+            "            return answer\n        except"
+        ),
+        test=_TLS + "no_answer",
     ),
 }

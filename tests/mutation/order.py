@@ -47,6 +47,7 @@ _NEAR = {
     "revise": "scopes sites steer",
     "revisit": "steer steps",
     "room": "spill",
+    "rotate": "handshakes",
     "rules": "rules sites wake",
     "scope": "scopes",
     "seeds": "intake dedupe large",

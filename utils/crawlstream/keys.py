@@ -109,6 +109,10 @@ class FrontierKeys:
         """Since when no proxy of a pool has come through to a domain, epoch seconds."""
         return f"{self.tag}unserved:{pool}:{domain}"
 
+    def tls(self, pool: str, domain: str) -> str:
+        """The TLS profile that a pool's pages have on a domain; without it, the pool's first."""
+        return f"{self.tag}tls:{pool}:{domain}"
+
     def names(self) -> str:
         """Crawls that are remembered, by name."""
         return self.tag + "names"

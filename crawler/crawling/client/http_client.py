@@ -34,6 +34,7 @@ from crawling.net.connections import allow_files
 from crawling.page.page import Page
 from crawling.response.site_feedback import reported
 from crawlstream.boot.addresses import Address, AddressRefused
+from crawlstream.model.egress.tls import LEGACY
 
 
 class _Ask(NamedTuple):
@@ -161,7 +162,11 @@ class HttpClient:
         transfer.verify(trust.must_prove(ask.request, ask.page.hold, self._verifies))
         transfer.curl.setopt(pycurl.RESOLVE, pins)
         transfer.curl.setopt(pycurl.MAXFILESIZE_LARGE, self._most_of(ask))
-        return write(transfer.curl, ask.request, is_absolute=is_absolute)
+        is_plain = write(transfer.curl, ask.request, is_absolute=is_absolute)
+        if ask.page.tls != LEGACY:
+            return is_plain
+        transfer.greet_as_of_old()
+        return False
 
     async def _download(
         self, line: Line, transfer: Transfer, ask: _Ask, *, is_proxied: bool = False

@@ -35,6 +35,9 @@ _FOR_EVER_S = 24 * 3600
 _GO_ON: int = pycurl.PREREQFUNC_OK
 _ABORT: int = pycurl.PREREQFUNC_ABORT
 
+_OLD_CIPHERS = "ALL:!aNULL:!eNULL:@SECLEVEL=0"
+"""All that OpenSSL still knows and that has a certificate, with keys and hashes of any size."""
+
 _BLANK = (b"\r\n", b"\n")
 
 
@@ -114,6 +117,11 @@ class Transfer:
             self.curl.setopt(pycurl.SSL_VERIFYPEER, int(verifies))
             self.curl.setopt(pycurl.SSL_VERIFYHOST, 2 if verifies else 0)
             self._verifies = verifies
+
+    def greet_as_of_old(self) -> None:
+        """Speak TLS as servers understood it long ago; libcurl keeps such connections apart."""
+        self.curl.setopt(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_0)
+        self.curl.setopt(pycurl.SSL_CIPHER_LIST, _OLD_CIPHERS)
 
     def end(self, error: BaseException | None = None) -> None:
         """All has come, or nothing more will."""

@@ -226,18 +226,21 @@ class Routes:
         proxy, site = route.proxy.id, page.hold.domain
         PROXY_REQUESTS.labels(route.pool.name, _OUTCOMES[blame]).inc()
         if blame is Blame.PATH:
-            # The last one does not rest: there is none to take instead, and retries have pauses.
-            others = self.choice.fit(route.pool, page, {proxy})
-            most_s = max(route.pool.rest_s, FIRST_REST_S) if next(others, None) else 0.0
+            most_s = max(route.pool.rest_s, FIRST_REST_S) if self._has_others(route, page) else 0.0
             self.book.found_no_way(proxy, site, most_rest_s=most_s)
             return self.book.is_silent(site, of=self.choice.count_in(route.pool))
         if blame is Blame.DENIED:
             self.book.rest(proxy, site, route.pool.rest_s)
         elif blame is Blame.TLS:
-            self.book.rest(proxy, site, FIRST_REST_S)
+            if self._has_others(route, page):
+                self.book.rest(proxy, site, FIRST_REST_S)
         elif blame is not Blame.SITE:
             self.book.failed(proxy, at_once=blame is Blame.PASSWORD)
         return False
+
+    def _has_others(self, route: Route, page: Page) -> bool:
+        """Whether a proxy may rest: the last one does not, and retries have pauses."""
+        return next(self.choice.fit(route.pool, page, {route.proxy.id}), None) is not None
 
     def answered(self, route: Route, page: Page, status: int) -> None:
         """The site has answered."""

@@ -24,6 +24,7 @@ from twisted.web._newclient import BODY, DONE
 from twisted.web.client import HTTPConnectionPool
 from twisted.web.iweb import IPolicyForHTTPS
 
+from crawling.egress.tls import is_named
 from crawling.lease.holds import GrantExpired, Holds
 from crawling.net import trust
 from crawling.net.address_guard import GuardedResolver
@@ -114,7 +115,7 @@ class GatedHandler(HTTP11DownloadHandler):
         if page is None:
             raise NotGranted(f"{request} was not granted by the frontier")
         is_proxied = await self._parts.routes.pool_for(page, *next(_places(request)))
-        if is_proxied or self._parts.renders:
+        if is_proxied or self._parts.renders or is_named(page):
             return await self._by_proxy(request, page)
         self._holds.set_out(page)
         for host, port in _places(request):
@@ -124,11 +125,11 @@ class GatedHandler(HTTP11DownloadHandler):
         return await reported(download, page, self._holds)
 
     async def _by_proxy(self, request: Request, page: Page) -> Response:
-        """The same through a pool of proxies by libcurl, or by a browser."""
+        """The same by libcurl (through proxies, or with a TLS profile), or by a browser."""
         if request.meta.get("proxy"):
             raise TypeError(
-                'a middleware has set meta["proxy"] on a page that is for a pool of proxies, or'
-                " for a browser"
+                'a middleware has set meta["proxy"] on a page that is for a pool of proxies, for a'
+                " TLS profile or for a browser"
             )
         return await self._parts.fetch_by_proxy(request, page)
 

@@ -80,6 +80,8 @@ class Page:
     status: int = 0
     proxy: Mapping[str, str] | None = None
     """``pool`` and ``id`` of the proxy that its response came through."""
+    tls: str | None = None
+    """The TLS profile that its requests are sent with; None: the default one."""
     render: Mapping[str, object] | None = None
     """What a browser took to make it; None: none has."""
     refused: Heard | None = None

@@ -114,6 +114,7 @@ class RenderingClient:
 
     async def _render(self, request: Request, page: Page, route: Route | None) -> Response:
         began, outcome = time.monotonic(), "failed"
+        page.tls = None  # robots.txt may have been asked for with one
         judge = self._judge_of(page)
         judge.credits[place_of(request.url)] += 1
         depart = _Departure(page, self._holds, judge)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from crawling.background import Tasks
 from crawling.egress.patience import Patience
 from crawling.egress.routes import Routes
+from crawling.egress.tls import TlsChoice
 from crawling.lease.holds import Holds
 from crawling.lease.slots import SLOW_PER_SLOT
 from crawling.links.blacklist import Blacklist
@@ -72,7 +73,8 @@ def assemble(
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
     routes = _routes(clients, settings, tally)
-    way, noting = Way(crawler, routes), recorder.noting
+    tls = TlsChoice(clients.handshakes, settings.tls_profiles)
+    way, noting = Way(crawler, routes, tls), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
         clients.session,

@@ -15,6 +15,7 @@ from crawlstream.boot.startup import until_ready
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.frontier.egress.book import BookSession
+from crawlstream.frontier.egress.handshakes import Handshakes
 from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.throttle_rules import ThrottleRules
@@ -36,6 +37,7 @@ class Clients:
     rules: ThrottleRules
     pools: ProxyPools
     book: BookSession
+    handshakes: Handshakes
     sleeper: Sleeper
     sink: Sink
 
@@ -51,6 +53,7 @@ class Clients:
             rules=frontier.rules,
             pools=frontier.pools,
             book=frontier.book.session(worker),
+            handshakes=frontier.handshakes,
             sleeper=Sleeper(waiting_redis, settings.keys, worker),
             sink=make_sink(kafka_of(settings, f"crawler-{spiderid}"), linger_ms=RESULTS_LINGER_MS),
         )

@@ -10,7 +10,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from crawling.client.client_of import Client, client_of
+from crawling.client.profiled import ProfiledClient
 from crawling.egress.routes import Routes
+from crawling.egress.tls import TlsChoice, is_named
 from crawling.gateway.gateway import Gateway
 from crawling.lane.choice import why_engine
 from crawling.lane.lane import Lane
@@ -33,13 +35,14 @@ log = structlog.get_logger()
 class Way:
     """Chosen once, when the spider starts: by then every part of the user is known."""
 
-    def __init__(self, crawler: Crawler, routes: Routes) -> None:
+    def __init__(self, crawler: Crawler, routes: Routes, tls: TlsChoice) -> None:
         self._crawler = crawler
         self._routes = routes
+        self._tls = tls
         self._renders: Renders | None = None
         self._lane: Lane | None = None
         self._client: Client | None = None
-        """Of pages that are for proxies or a browser, where there is no lane."""
+        """Of pages that Scrapy's client cannot fetch, where there is no lane."""
         self._gateway: Gateway | None = None
 
     def render_by(self, renders: Renders) -> None:
@@ -57,7 +60,8 @@ class Way:
 
     def _new_client(self) -> Client:
         plain = client_of(self._crawler, self.resolver())
-        return self._renders(plain) if self._renders else plain
+        client = ProfiledClient(plain, self._routes, self._tls)
+        return self._renders(client) if self._renders else client
 
     def resolver(self) -> GuardedResolver:
         """The guard of this process."""
@@ -79,16 +83,16 @@ class Way:
         """The lane if a page takes it.
 
         Only for its first attempt: of servers that libcurl refuses Scrapy's client takes some
-        (a head with a line that is no header, TLS without secure renegotiation). Through proxies
-        libcurl fetches all of them, and a browser its pages.
+        (a head with a line that is no header, TLS without secure renegotiation). Through proxies,
+        and with another TLS profile, libcurl fetches all of them, and a browser its pages.
         """
-        if self._renders or not page.hold.retries:
+        if self._renders or not page.hold.retries or is_named(page):
             return self._lane
         is_proxied = self._routes.is_proxied(page, host_of(page.hold.entry.url))
         return self._lane if is_proxied else None
 
     async def fetch_by_proxy(self, request: Request, page: Page) -> Response:
-        """Download what is for proxies or a browser, for Scrapy's engine; as a ``Client``."""
+        """Download what Scrapy's client cannot, for its engine; as a ``Client``."""
         if self._lane:
             return await self._lane.fetch_only(request, page)
         if self._client is None:

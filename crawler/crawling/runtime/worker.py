@@ -41,7 +41,7 @@ from crawlstream.stats.tally import Tally
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-SHARED = ("retry_times", "robotstxt_obey", "scheduler_backlog_blacklist")
+SHARED = ("retry_times", "robotstxt_obey", "scheduler_backlog_blacklist", "tls_profiles")
 """Settings by which any crawler of a spider must treat a page alike."""
 SHARED_BY_RENDERERS = ("render_types", "render_requests")
 _LAST_WORDS_S = 10.0

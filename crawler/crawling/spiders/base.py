@@ -80,6 +80,7 @@ class ClusterSpider(Spider):
             firing=hold.firing,
             lastmods=lastmods,
             proxy=page.proxy,
+            tls_profile=page.tls,
             render=page.render,
             method=str(request.method) if request else "GET",
         )

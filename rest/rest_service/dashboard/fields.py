@@ -53,6 +53,7 @@ MORE: Sequence[Field] = (
     Field("body", "Request body of the seeds", "long"),
     Field("obey_robots", "Obey robots.txt", "truth"),
     Field("proxy", "Pool of proxies", example="direct"),
+    Field("tls", "TLS profile", example="legacy"),
     Field("render", "Render pages in a browser", "truth"),
     Field("not_before", "Not before", "time"),
     Field("expires", "Expires", "time"),

@@ -41,9 +41,10 @@ class Judge:
         page = self._visitor.page(url)
         request = Request(url, meta={PAGE: page})
         try:
-            return (await self._visitor.client.fetch_by(route, request, page)).status
+            status: int = (await self._visitor.client.fetch_by(route, request, page)).status
         except ProxyTrouble as trouble:
             return trouble.blame
+        return status
 
     async def _by_gateway(self, route: Route, url: str) -> Blame | int:
         host, port = url.split("/")[2].split(":")

@@ -198,6 +198,7 @@ async def _ask(redis: Redis) -> None:
     await frontier.rules.agree("")
     await frontier.pools.copy(PoolTable())
     await frontier.book.session("w1").exchange(_report(), is_user=True)
+    await frontier.handshakes.failed("de", "a.example", "default", ["default", "legacy"])
     await frontier.maintenance.balance()
     await redis.hset(KEYS.tag + "abandon", "1", "0")
     await frontier.maintenance.tend()

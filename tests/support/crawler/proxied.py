@@ -23,6 +23,7 @@ class Bench:
         self._redis = redis
         frontier = Frontier(redis, FrontierKeys())
         self.pools = frontier.pools
+        self.handshakes = frontier.handshakes
         self.environment: dict[str, str] = {}
         patience = Patience(redis, FrontierKeys(), most_s=3600)
         session = frontier.book.session("bench")

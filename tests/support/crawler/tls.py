@@ -6,6 +6,7 @@ import datetime as dt
 import socket
 import ssl
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_address
@@ -66,6 +67,13 @@ class TlsSite(CrawlerSite):
     def certify(self, certificate: Path) -> None:
         """Show this certificate."""
         self._context.load_cert_chain(certificate)
+
+    def grow_old(self) -> None:
+        """Speak TLS 1.0 and nothing later, as servers did long ago."""
+        self._context.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings(action="ignore"):
+            self._context.minimum_version = ssl.TLSVersion.TLSv1
+            self._context.maximum_version = ssl.TLSVersion.TLSv1
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         """Where a path is found."""

@@ -34,7 +34,7 @@ class Visitor:
         self.holds = Holds(64, lambda: None, body_budget=self.budget)
         self.resolver = GuardedResolver(Guard(LOCAL), None)
         usual: dict[str, Any] = {"timeout_s": 5.0, "most_bytes": 1 << 20, "verifies": None}
-        self.client = HttpClient(self.holds, self.resolver, **usual | settings)
+        self.client: Any = HttpClient(self.holds, self.resolver, **usual | settings)
         self._granted = 0
         self.latest: Page | None = None
         """The page that was fetched last."""
@@ -53,11 +53,14 @@ class Visitor:
         )
         return self.holds.admit(granted)
 
-    async def fetch(self, url: str, *, proxy: str | None = None, **request: Any) -> Response:
+    async def fetch(
+        self, url: str, *, proxy: str | None = None, tls: str | None = None, **request: Any
+    ) -> Response:
         """What comes back; raises what the client does. ``proxy``: the pool that is asked for."""
-        page = self.latest = self.page(url, proxy=proxy)
+        page = self.latest = self.page(url, proxy=proxy, tls=tls)
         asked = Request(url, meta={PAGE: page, **request.pop("meta", {})}, **request)
-        return await self.client.fetch(asked, page)
+        response: Response = await self.client.fetch(asked, page)
+        return response
 
     async def outcome(self, url: str, **request: Any) -> int | str:
         """The status of a response, or the reason why there is none."""

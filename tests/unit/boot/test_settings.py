@@ -175,3 +175,12 @@ def test_kafka_is_told_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("me", "s3cret")
     assert options["ssl_cafile"] == "/etc/ca.pem"
     assert "ssl_keyfile" not in options
+
+
+def test_tls_profiles_are_known_ones_and_the_default_is_always_among_them() -> None:
+    """However they are written; a wrong name is answered with those that there are."""
+    assert load_settings().request_limits.tls_profiles == ("default", "legacy")
+    assert load_settings(tls_profiles="").tls_profiles == ("default",)
+    assert load_settings(tls_profiles="legacy, default,").tls_profiles == ("default", "legacy")
+    with pytest.raises(ConfigError, match=r"CRAWLSTREAM_TLS_PROFILES.*unknown: ssl3; known: def"):
+        load_settings(tls_profiles="default,ssl3")

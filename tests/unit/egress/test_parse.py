@@ -41,6 +41,7 @@ pools:
     rest: 2.5
     dns: local
     plain: tunnel
+    tls: [default, legacy]
     fallback: [bare, direct]
     apps: [shop]
     disabled: true
@@ -54,6 +55,7 @@ pools:
         per="crawl",
         rest_s=2.5,
         dns="local",
+        tls=("default", "legacy"),
         fallback=("bare", "direct"),
         apps=("shop",),
         disabled=True,
@@ -153,6 +155,10 @@ def test_lines_of_price_lists_are_read() -> None:
         ("pools: {a: {spread: 1.5}}", "spread is 1.5, not a whole number"),
         ("pools: {a: {dns: yes please}}", "dns is 'yes please', not one of check"),
         ("pools: {a: {dns: local, plain: absolute}}", "dns: local needs plain: tunnel"),
+        ("pools: {a: {tls: legacy}}", "pools: a: tls is one text, not a list"),
+        ("pools: {a: {tls: [ssl3]}}", "tls names 'ssl3', which is not one of default, legacy"),
+        ("pools: {a: {tls: []}}", "at least one TLS profile"),
+        ("pools: {a: {tls: [legacy, legacy]}}", "none twice"),
         ("pools: {a: {disabled: 1}}", "disabled is 1, not true or false"),
         ("pools: {a: {proxies: {}}}", "proxies is not a list"),
         ("pools: {a: {proxies: ['http://h.test:1', 'http://h.test:1']}}", "line 2 repeats"),

@@ -20,6 +20,7 @@ pools:
     per: crawl
     rest: 2.5
     dns: local
+    tls: [legacy]
     fallback: [fr, direct]
     apps: [shop]
     disabled: true

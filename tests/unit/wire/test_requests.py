@@ -81,6 +81,7 @@ def test_a_crawl_request_carries_every_field() -> None:
         "attrs": {"deep": [{"n": 1}]},
         "obey_robots": True,
         "proxy": "de",
+        "tls": None,
         "render": {"wait_for": "#a"},
         "uuid": "u-1",
         "occasion": {"schedule": "nightly", "at": 2_000_000_000, "n": 3},
@@ -102,7 +103,7 @@ def test_a_crawl_request_carries_every_field() -> None:
 def test_null_is_as_good_as_absent_where_null_is_the_default() -> None:
     """A client may spell out that it wants no limit, no cookie, no attrs."""
     nulls = [name for name, rule in SCRAPER.schema.properties.items() if _default_is_null(rule)]
-    assert len(nulls) == 21
+    assert len(nulls) == 22
     assert decode(raw(CRAWL, **dict.fromkeys(nulls))) == decode(raw(CRAWL))
     assert decode(raw(CRAWL, domain_max_pages=0, max_pages=0)) == decode(raw(CRAWL))
     assert decode(raw(ACTION, crawlid=None)) == decode(raw(ACTION))
@@ -195,6 +196,9 @@ REFUSED = [
     (CRAWL, {"proxy": "http://proxy.test:80"}),
     (CRAWL, {"proxy": "a" * 65}),
     (CRAWL, {"proxy": ["de"]}),
+    (CRAWL, {"tls": "ssl3"}),
+    (CRAWL, {"tls": ["legacy"]}),
+    (CRAWL, {"tls": "legacy", "render": True}),
     (CRAWL, {"uuid": ""}),
     (CRAWL, {"remember": -1}),
     (CRAWL, {"remember": 2_592_001}),

@@ -73,6 +73,7 @@ _PROFILES = st.builds(
     site=_MAYBE_TEXT,
     obey_robots=st.none() | st.booleans(),
     proxy=_MAYBE_TEXT,
+    tls=_MAYBE_TEXT,
     uuid=_MAYBE_TEXT,
 )
 

@@ -5,6 +5,7 @@ Settings that change while the cluster runs are not here: they are the throttle 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ from crawlstream.boot.sections.throttle import (
     ZooKeeperSettings,
 )
 from crawlstream.errors import ConfigError
+from crawlstream.model.request import RequestLimits
 
 
 class Settings(
@@ -55,6 +57,11 @@ class Settings(
     def download_slots(self) -> int:
         """How many pages a crawler fetches at once."""
         return self.render_pages if self.render else self.concurrent_requests
+
+    @property
+    def request_limits(self) -> RequestLimits:
+        """How much a request may ask for, and what."""
+        return replace(super().request_limits, tls_profiles=self.tls_profiles)
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -27,6 +27,7 @@ from typing import Any
 from crawlstream.egress.url import read_url
 from crawlstream.errors import BadTable
 from crawlstream.model.egress.pools import DIRECT, MOST_PROXIES, SESSION, Pool, PoolTable, Proxy
+from crawlstream.model.egress.tls import DEFAULT, PROFILES
 from crawlstream.zoo.document import Document, kind_of
 from crawlstream.zoo.names import fold
 from crawlstream.zoo.node import Node
@@ -155,6 +156,7 @@ def _pool(name: str, value: object) -> Pool:
     return Pool(
         name=name,
         proxies=tuple(_proxies(where, fields.get("proxies", []))),
+        tls=_profiles(f"{where}: tls", fields.get("tls", [DEFAULT])),
         fallback=_texts(f"{where}: fallback", fields.get("fallback", [])),
         apps=_texts(f"{where}: apps", fields.get("apps", [])),
         disabled=_switch(f"{where}: disabled", fields.get("disabled", False)),
@@ -224,6 +226,15 @@ def _texts(where: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         raise BadTable(f"{where} is one text, not a list of texts")
     return tuple(value)
+
+
+def _profiles(where: str, value: object) -> tuple[str, ...]:
+    found = _texts(where, value)
+    if unknown := sorted(set(found) - set(PROFILES)):
+        raise BadTable(f"{where} names {unknown[0]!r}, which is not one of {', '.join(PROFILES)}")
+    if not found or len(set(found)) < len(found):
+        raise BadTable(f"{where} must name at least one TLS profile, and none twice")
+    return found
 
 
 def _switch(where: str, value: object) -> bool:

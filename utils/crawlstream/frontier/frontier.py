@@ -5,6 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from crawlstream.frontier.egress.book import ProxyBook
+from crawlstream.frontier.egress.handshakes import Handshakes
 from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.intake import FrontierIntake
@@ -44,6 +45,7 @@ class Frontier:
         self.rules = ThrottleRules(self.scripts)
         self.pools = ProxyPools(self.scripts)
         self.book = ProxyBook(self.scripts)
+        self.handshakes = Handshakes(self.scripts)
         self.queries = FrontierQueries(self.scripts)
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)

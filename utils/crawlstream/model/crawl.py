@@ -50,6 +50,8 @@ class Profile:
     obey_robots: bool | None = None
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``."""
+    tls: str | None = None
+    """Name of a TLS profile; None: as the pool has it."""
     render: Mapping[str, object] | None = None
     """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
     uuid: str | None = None

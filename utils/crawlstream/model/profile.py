@@ -26,6 +26,7 @@ def profile_of(request: CrawlRequest) -> Profile:
         headers=request.headers,
         obey_robots=request.obey_robots,
         proxy=request.proxy,
+        tls=request.tls,
         render=request.render,
         uuid=request.uuid,
     )

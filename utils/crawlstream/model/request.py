@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Literal, get_args
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.egress.tls import DEFAULT, LEGACY
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 
 LATEST = 253_402_300_799
@@ -92,6 +93,8 @@ class RequestLimits:
     """Size of a schedule as JSON."""
     max_remember: int = 30 * 24 * 3600
     """Largest ``remember``, in seconds: some 9 bytes of Redis a URL for so long."""
+    tls_profiles: tuple[str, ...] = (DEFAULT, LEGACY)
+    """TLS profiles that may be named."""
     seed_stores: tuple[str, ...] | None = ()
     """Folders whose files ``seeds_from`` may name; None: not known here, so any is taken."""
 
@@ -132,6 +135,8 @@ class CrawlRequest:
     obey_robots: bool | None = None
     proxy: str | None = None
     """Name of a pool of proxies, or ``direct``; None: as the operator has it for the domain."""
+    tls: str | None = None
+    """Name of a TLS profile; None: as the pool has it."""
     render: Mapping[str, object] | None = None
     """What is asked of a browser, as ``model.egress.render`` has it; None: no browser is needed."""
     uuid: str | None = None

@@ -54,6 +54,8 @@ class CrawlResult:
     method: str = "GET"
     proxy: Mapping[str, str] | None = None
     """``pool`` and ``id`` of the proxy that it came through."""
+    tls_profile: str | None = None
+    """The TLS profile that it was asked for with; None: the default one."""
     render: Mapping[str, object] | None = None
     """What a browser took to make it: see ``docs/wire.md``."""
     body_ref: str | None = None

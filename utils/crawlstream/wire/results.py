@@ -76,6 +76,7 @@ def _place(result: CrawlResult) -> dict[str, Any]:
         "recovered": result.recovered,
         "occasion": asdict(result.firing) if result.firing else None,
         "proxy": result.proxy,
+        "tls_profile": result.tls_profile,
         "render": result.render,
         "method": "" if result.method == "GET" else result.method,
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 from crawlstream.errors import InvalidRequest, InvalidUrl
 from crawlstream.model.egress.render import is_lane, render_wish
+from crawlstream.model.egress.tls import refusal
 from crawlstream.model.expressions import MOST, characters
 from crawlstream.model.recurring.schedule import Occasion
 from crawlstream.model.recurring.validators import is_http_date
@@ -69,6 +70,7 @@ def crawl_request(fields: Mapping[str, Any], limits: RequestLimits) -> CrawlRequ
         _refuse_if(Refusal.BAD_HEADER, _bad_pairs(values, limits))
     check_conditions(values)
     _check_render(values)
+    _check_tls(values, limits)
     _make_plain(values)
     return CrawlRequest(**values)
 
@@ -108,6 +110,18 @@ def _check_render(values: Mapping[str, Any]) -> None:
     method = values.get("method", "GET")
     if method != "GET" and render_wish(values.get("render")) is not None:
         raise InvalidRequest(Refusal.BAD_REQUEST, ["$.render: needs the method GET"])
+
+
+def _check_tls(values: Mapping[str, Any], limits: RequestLimits) -> None:
+    """InvalidRequest where a TLS profile is not for this cluster, or for nobody here."""
+    name = values.get("tls")
+    if name is None:
+        return
+    if problem := refusal(name, limits.tls_profiles):
+        raise InvalidRequest(Refusal.BAD_REQUEST, [f"$.tls: {problem}"])
+    if render_wish(values.get("render")) is not None:
+        problem = "$.tls: a browser has a TLS of its own: leave out `tls` or `render`"
+        raise InvalidRequest(Refusal.BAD_REQUEST, [problem])
 
 
 def _check_bounds(values: Mapping[str, Any], limits: RequestLimits) -> None:

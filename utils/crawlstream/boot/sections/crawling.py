@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from crawlstream.boot.sections.section import Section, new, parts
+from crawlstream.model.egress.tls import DEFAULT, LEGACY, PROFILES
 
 Network = IPv4Network | IPv6Network
 
@@ -16,6 +17,15 @@ Network = IPv4Network | IPv6Network
 def _networks(value: Any) -> Any:
     return tuple(ip_network(str(part)) for part in parts(value))
 
+
+def _profiles(value: Any) -> Any:
+    found = parts(value)
+    if unknown := set(found) - set(PROFILES):
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(PROFILES)}")
+    return (DEFAULT, *(name for name in dict.fromkeys(found) if name != DEFAULT))
+
+
+_Profiles = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_profiles)]
 
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
 """Ranges of addresses, with commas between them."""
@@ -37,6 +47,10 @@ class CrawlingSettings(Section):
     download_verify_certificates: bool | None = None
     """Verify the TLS certificates of sites. Default: only for requests that carry cookies, custom
     headers or a body."""
+    tls_profiles: _Profiles = Field((DEFAULT, LEGACY), validation_alias=new("TLS_PROFILES"))
+    """TLS profiles that requests and pools of proxies may use, comma-separated: `default`, which is
+    always one of them, and `legacy` (TLS 1.0 and old ciphers). The same for all crawlers, for
+    kafka-monitor and REST."""
     metarefresh_enabled: bool = True
     """Follow meta refreshes as redirects, as Scrapy does."""
     metarefresh_maxdelay: float = Field(100, ge=0)

@@ -80,6 +80,14 @@ class Wishes:
         typer.Option(metavar="POOL", help="Pool of proxies to fetch the pages through, or direct."),
     ] = None
 
+    tls: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="TLS profile to ask for the pages with: default, or legacy for old servers.",
+        ),
+    ] = None
+
     render: Annotated[
         bool,
         typer.Option(
@@ -98,6 +106,7 @@ class Wishes:
             "max_pages": self.max_pages,
             "priority": self.priority,
             "proxy": self.proxy,
+            "tls": self.tls,
             "render": self.render,
             "allow_regex": self.allow_regex,
             "deny_regex": self.deny_regex,

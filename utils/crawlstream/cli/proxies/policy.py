@@ -98,6 +98,16 @@ class Policy:
             )
         ),
     ] = None
+    tls: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PROFILE",
+            help=(
+                "TLS profile to ask sites with; repeatable: the next one is used after a failed"
+                " handshake."
+            ),
+        ),
+    ] = None
     fallback: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,6 +132,7 @@ class Policy:
             price=_given(per_gb=self.price_per_gb) or None,
             dns=self.dns and self.dns.value,
             plain=self.plain and self.plain.value,
+            tls=self.tls,
             fallback=self.fallback,
             apps=self.app,
         )

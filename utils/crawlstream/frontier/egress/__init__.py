@@ -1,1 +1,5 @@
-"""What the cluster knows of its proxies: the pools in force (``pools``), how they do (``book``)."""
+"""What the cluster knows of its ways out.
+
+The pools of proxies in force (``pools``), how they do (``book``), the TLS profiles that sites take
+(``handshakes``).
+"""

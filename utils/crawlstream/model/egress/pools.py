@@ -9,6 +9,8 @@ from hashlib import blake2b
 from typing import Literal, get_args
 from urllib.parse import quote
 
+from crawlstream.model.egress.tls import DEFAULT
+
 DIRECT = "direct"
 """The pool without any proxy."""
 
@@ -130,6 +132,8 @@ class Pool:
     """Who looks a site's name up: ``check``: both, we to vet it; ``local``: we alone."""
     plain: Literal["tunnel", "absolute"] = "tunnel"
     """How http:// goes through an HTTP proxy: by CONNECT, or by a request for the whole URL."""
+    tls: tuple[str, ...] = (DEFAULT,)
+    """TLS profiles, in the order in which they are tried after failed handshakes."""
     fallback: tuple[str, ...] = ()
     """Pools that are asked when no proxy of this one will do."""
     apps: tuple[str, ...] = ()

@@ -93,6 +93,7 @@ K.proxy_workers = P .. 'proxies:workers'
 function K.proxy_calls(worker) return P .. 'proxies:calls:' .. worker end
 function K.proxy_used(hour) return P .. 'proxies:used:' .. hour end
 function K.proxy_spent(day) return P .. 'proxies:spent:' .. day end
+function K.tls(pool, domain) return P .. 'tls:' .. pool .. ':' .. domain end
 function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'
