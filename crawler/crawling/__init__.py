@@ -15,6 +15,7 @@ The life of a page here, room by room:
 ``lane``      takes it through all that follows in one task, if nobody else has a part in it;
               ``client`` is libcurl behind the gate
 ``render``    has a browser make it instead, where a crawler renders
+``tls``       has curl_cffi ask for it, where a site is to be greeted like a browser does
 ``engine``    is the other way, where Scrapy calls: ``download_handler`` is the last gate,
               ``downloader`` lets nobody else send, ``middlewares`` and ``pipelines`` take what
               comes back, and ``gathering`` what a spider yields, on both ways

@@ -8,6 +8,7 @@ _WAYS = "integration/egress/test_proxies.py::"
 _FAULTS = "integration/egress/test_faults.py::"
 _GATEWAY = "integration/egress/test_gateway.py::"
 _TLS = "integration/egress/test_tls_profiles.py::"
+_BROWSERS = "integration/egress/test_browser_tls.py::"
 
 EGRESS_BUGS = {
     "a page of a pool that there is not leaves directly": Bug(
@@ -81,13 +82,31 @@ EGRESS_BUGS = {
     ),
     "a refusal moves a site on to the next TLS profile": Bug(
         module="crawling.client.profiled",
-        right="            return await self._plain.fetch(request, page)\n        except",
+        right="            return await self._client_for(profile).fetch(request, page)\n",
         wrong=(
-            "            answer = await self._plain.fetch(request, page)\n"
+            "            answer = await self._client_for(profile).fetch(request, page)\n"
             "            if answer.status in {403, 429, 503}:\n"
             "                await self._tls.failed(page, pool, profile)\n"
-            "            return answer\n        except"
+            "            return answer\n"
         ),
         test=_TLS + "no_answer",
+    ),
+    "a request in a tunnel that is in use leaves unasked": Bug(
+        module="crawling.gateway.relay",
+        right="if not self.sent or self.owner.must_ask:",
+        wrong="if not self.sent:",
+        test=_BROWSERS + "kept_and_no_request",
+    ),
+    "a page whose kept connection was closed was not sent": Bug(
+        module="crawling.tls.exchange",
+        right="        if self.is_sent:\n",
+        wrong="        if False:\n",
+        test=_BROWSERS + "kept_and_no_request",
+    ),
+    "the greeting of a browser brings its headers with it": Bug(
+        module="crawling.tls.connection",
+        right="default_headers=False",
+        wrong="default_headers=True",
+        test=_BROWSERS + "requests_are_ours",
     ),
 }

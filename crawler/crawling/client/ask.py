@@ -19,12 +19,30 @@ def write(curl: pycurl.Curl, request: Request, *, is_absolute: bool = False) -> 
 
     ``is_absolute``: the first line has the whole URL, as proxies want it.
     """
-    scheme, _, rest = request.url.partition("://")
+    base, target = base_and_target(request.url)
+    curl.setopt(pycurl.URL, base)
+    curl.setopt(pycurl.REQUEST_TARGET, base[:-1] + target if is_absolute else target)
+    curl.setopt(pycurl.HTTPHEADER, header_lines(request))
+    if request.method == "GET" and not request.body:
+        return True
+    if request.body:
+        curl.setopt(pycurl.POSTFIELDS, request.body)
+    if request.method == "HEAD":
+        curl.setopt(pycurl.NOBODY, 1)
+    else:
+        curl.setopt(pycurl.CUSTOMREQUEST, request.method)
+    return False
+
+
+def base_and_target(url: str) -> tuple[str, str]:
+    """What libcurl reads of a URL, scheme, host and port; and the target, written as it is."""
+    scheme, _, rest = url.partition("://")
     netloc, target = _split(rest)
-    # The target is written as it is: only scheme, host and port are libcurl's to read.
-    curl.setopt(pycurl.URL, f"{scheme}://{netloc}/")
-    whole = f"{scheme}://{netloc}{target}" if is_absolute else target
-    curl.setopt(pycurl.REQUEST_TARGET, whole)
+    return f"{scheme}://{netloc}/", target
+
+
+def header_lines(request: Request) -> list[bytes]:
+    """A request's headers and no others, as libcurl is told."""
     headers = [
         b"%b: %b" % (name, value) if value else b"%b;" % name
         for name, values in dict.items(request.headers)
@@ -32,22 +50,13 @@ def write(curl: pycurl.Curl, request: Request, *, is_absolute: bool = False) -> 
     ]
     if b"Accept" not in request.headers:
         headers.append(b"Accept:")
-    if request.method == "GET" and not request.body:
-        curl.setopt(pycurl.HTTPHEADER, headers)
-        return True
     if request.body:
-        curl.setopt(pycurl.POSTFIELDS, request.body)
         headers.append(b"Expect:")
         if b"Content-Type" not in request.headers:
             headers.append(b"Content-Type:")
     elif request.method in {"POST", "PUT"}:
         headers.append(b"Content-Length: 0")
-    if request.method == "HEAD":
-        curl.setopt(pycurl.NOBODY, 1)
-    else:
-        curl.setopt(pycurl.CUSTOMREQUEST, request.method)
-    curl.setopt(pycurl.HTTPHEADER, headers)
-    return False
+    return headers
 
 
 def _split(rest: str) -> tuple[str, str]:

@@ -21,9 +21,11 @@ _REASONS: Mapping[int, str] = {
     pycurl.E_SEND_ERROR: "connection_lost",
     pycurl.E_RECV_ERROR: "connection_lost",
     pycurl.E_BAD_CONTENT_ENCODING: "bad_response",  # a transfer encoding that nobody asked for
+    16: "connection_lost",  # CURLE_HTTP2, and 92 of one stream of it
+    92: "connection_lost",
     100: "connection_lost",  # CURLE_TOO_LARGE, which pycurl has no name for: a head without end
 }
-_TLS = frozenset(
+TLS = frozenset(
     {
         pycurl.E_SSL_CONNECT_ERROR,
         pycurl.E_SSL_ENGINE_NOTFOUND,
@@ -51,4 +53,4 @@ def _reason_of(number: int, os_errno: int, *, must_prove: bool) -> str:
         return "refused" if os_errno == errno.ECONNREFUSED else "unreachable"
     if number in _UNTRUSTED:
         return "certificate" if must_prove else "tls"
-    return "tls" if number in _TLS else _REASONS.get(number, "download_error")
+    return "tls" if number in TLS else _REASONS.get(number, "download_error")

@@ -232,7 +232,8 @@ class Routes:
         if blame is Blame.DENIED:
             self.book.rest(proxy, site, route.pool.rest_s)
         elif blame is Blame.TLS:
-            if self._has_others(route, page):
+            # Where the pool has another profile, that is tried instead.
+            if len(route.pool.tls) == 1 and self._has_others(route, page):
                 self.book.rest(proxy, site, FIRST_REST_S)
         elif blame is not Blame.SITE:
             self.book.failed(proxy, at_once=blame is Blame.PASSWORD)

@@ -40,7 +40,8 @@ class Traffic:
     def begin(self) -> None:
         """It is open now."""
         self.owner.opened(self)
-        self.owner.stands(self._target)
+        peer = self.link.writer.get_extra_info("peername")
+        self.owner.stands(self._target, peer[0] if peer and not self.owner.route else "")
         GATEWAY_TUNNELS.inc()
 
     def end(self) -> None:
@@ -58,7 +59,8 @@ class Traffic:
         """Send it to the target; GrantExpired if it must not be."""
         if not self._may_pass():
             self._stop("fence", GrantExpired("this worker may not send now"))
-        if not self.sent:
+        if not self.sent or self.owner.must_ask:
+            self.owner.must_ask = False
             try:
                 self.owner.before_send(*self._target)
             except Exception as error:  # noqa: BLE001  whatever the owner has against it
@@ -124,6 +126,7 @@ class Relay(Traffic):
             while data and self.came(len(data)):
                 writer.write(data)
                 await writer.drain()
+                await self.owner.turn()
                 data = await self.link.reader.read(READ)
         if not self._visitor.reader.at_eof():
             self.lost()

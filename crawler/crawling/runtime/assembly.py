@@ -30,6 +30,7 @@ from crawling.runtime.clients import Clients
 from crawling.runtime.lease_loop import LeaseLoop
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.way import Way
+from crawling.tls.targets import require
 from crawlstream.boot.settings import Settings
 from crawlstream.keys import encode_id
 from crawlstream.model.process import Process
@@ -73,8 +74,7 @@ def assemble(
     book = RobotsBook(clients.redis, settings.keys)
     agent = crawler.settings["USER_AGENT"] or ""
     routes = _routes(clients, settings, tally)
-    tls = TlsChoice(clients.handshakes, settings.tls_profiles)
-    way, noting = Way(crawler, routes, tls), recorder.noting
+    way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     loop = LeaseLoop(
         clients.session,
@@ -109,6 +109,12 @@ def _routes(clients: Clients, settings: Settings, tally: Tally) -> Routes:
     return Routes(
         clients.pools, patience, clients.book, group=settings.egress_group, count=tally.count
     )
+
+
+def _tls(clients: Clients, settings: Settings) -> TlsChoice:
+    """ConfigError where a profile is not installed."""
+    require(settings.tls_profiles)
+    return TlsChoice(clients.handshakes, settings.tls_profiles)
 
 
 def _blacklist(clients: Clients, settings: Settings) -> Blacklist:

@@ -60,8 +60,15 @@ class Way:
 
     def _new_client(self) -> Client:
         plain = client_of(self._crawler, self.resolver())
-        client = ProfiledClient(plain, self._routes, self._tls)
+        client = ProfiledClient(plain, self._routes, self._tls, self._new_browser_client)
         return self._renders(client) if self._renders else client
+
+    def _new_browser_client(self) -> Client:
+        from crawling.tls.client import (  # noqa: PLC0415  an extra, installed where it is wanted
+            browser_client_of,
+        )
+
+        return browser_client_of(self._crawler, lambda: self.gateway)
 
     def resolver(self) -> GuardedResolver:
         """The guard of this process."""

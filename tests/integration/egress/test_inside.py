@@ -7,14 +7,17 @@ import os
 import pytest
 from scrapy import Request
 
+from crawling.client.client_of import Client
 from crawling.egress.route import Route
 from crawling.gateway.gateway import Gateway
 from crawling.net.address_guard import GuardedResolver
+from crawling.page.page import Page
 from crawling.page.request import PAGE
 from crawlstream.boot.addresses import Guard, Interfaces
 from crawlstream.chaos.scripted_site import CrawlerSite
 from support.crawler.engine import engine, gateway_of
 from support.crawler.inside import HOSTS
+from support.crawler.profiled import browsing
 from support.crawler.proxied import Bench
 from support.crawler.proxies import small_proxy
 from support.crawler.visitor import Visitor
@@ -44,10 +47,20 @@ async def _ask_gateway(gateway: Gateway, route: Route | None, host: str, port: i
 async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) -> str:
     """The same of libcurl, for a page whose URL leads there in the end."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    page = visitor.page("http://site.example/", proxy=pool)
-    request = Request(f"http://{place}/", meta={PAGE: page})
+    return await _refusal(visitor.client, visitor.page("http://site.example/", proxy=pool), place)
+
+
+async def _ask_as_chrome(browsers: Client, visitor: Visitor, pool: str | None, place: str) -> str:
+    """The same with the TLS of a browser."""
+    page = visitor.page("https://site.example/", proxy=pool)
+    page.tls = "chrome"
+    return await _refusal(browsers, page, place, "https")
+
+
+async def _refusal(client: Client, page: Page, place: str, scheme: str = "http") -> str:
+    request = Request(f"{scheme}://{place}/", meta={PAGE: page})
     with pytest.raises(Exception, match=r".") as failed:
-        await visitor.client.fetch(request, page)
+        await client.fetch(request, page)
     return type(failed.value).__name__
 
 
@@ -55,7 +68,7 @@ async def _ask_client(visitor: Visitor, pool: str | None, host: str, port: int) 
 async def test_no_way_leads_inside(
     bench: Bench, visitor: Visitor, site: CrawlerSite, way: tuple[str, str]
 ) -> None:
-    """By libcurl and by the gateway: the site here has no visitor, and no proxy is even asked."""
+    """By libcurl, by the gateway, as a browser: the site has no visitor, no proxy is even asked."""
     scheme, policy = way
     resolver = GuardedResolver(Guard(own=Interfaces()), None)
     visitor.resolver = visitor.client._resolver = resolver
@@ -65,11 +78,15 @@ async def test_no_way_leads_inside(
         assert bench.routes.known.table
         pool = bench.routes.known.table.pools["de"]
         route = Route(pool, pool.proxies[0], pool.proxies[0].credentials(os.environ))
-        async with gateway_of(bench, visitor) as gateway:
+        async with gateway_of(bench, visitor) as gateway, browsing(bench, visitor) as browsers:
             for host in HOSTS:
                 named = None if scheme == "direct" else "de"
                 assert await _ask_client(visitor, named, host, site.port) in _REFUSALS, host
                 found = await _ask_gateway(gateway, route if named else None, host, site.port)
                 assert found <= _REFUSALS, host
+            for host in () if policy else HOSTS:
+                place = f"[{host}]:{site.port}" if ":" in host else f"{host}:{site.port}"
+                named = None if scheme == "direct" else "de"
+                assert await _ask_as_chrome(browsers, visitor, named, place) in _REFUSALS, host
         assert proxy.asked == []
     assert site.visits == []

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page
 from support.crawler.cluster import CrawlerCluster, counted
 from support.crawler.proxies import SmallProxy, dead_port, small_proxy
+from support.crawler.tls import TlsSite
 from support.crawler.ways import both_ways
 from support.waiting import WaitUntil
 
@@ -124,3 +125,33 @@ async def test_a_dead_site_is_found_out_and_its_pages_end_by_name(
             await cluster.end_of(crawl, timeout_s=PATIENCE_S)
     assert cluster.failures() == {dead: "proxy"}
     assert sorted(counted(cluster.results()).values()) == [1] * len(PAGES)
+
+
+@both_ways
+async def test_a_crawl_greets_as_its_profile_says(
+    cluster: CrawlerCluster, secret: TlsSite, wait_until: WaitUntil
+) -> None:
+    """Robots.txt, redirects and links too, on both ways; what is not allowed here waits."""
+    secret.wants_grease = True
+    secret.pages |= {
+        "/": page("/moved", "/a"),
+        "/moved": Answer(status=302, headers={"Location": "/b"}),
+        "/a": page(),
+        "/b": page(),
+        "/robots.txt": Answer(b"User-agent: *\nDisallow: /a"),
+    }
+    await cluster.set_pools("pools: {}")
+    settings = {"ROBOTSTXT_OBEY": "true", "CRAWLSTREAM_TLS_PROFILES": "chrome"}
+    with cluster.worker(**settings) as worker:
+        crawl = await cluster.feed(secret.url("/"), maxdepth=1, tls="chrome")
+        await cluster.end_of(crawl, timeout_s=PATIENCE_S)
+        await cluster.feed(secret.url("/"), crawlid="old", tls="legacy")
+        await wait_until(lambda: '"outcome":"no_tls_profile"' in worker.logged())
+    results = cluster.results()
+    assert {result["url"]: result["tls_profile"] for result in results} == {
+        secret.url(path): "chrome" for path in ("/", "/b")
+    }
+    assert cluster.failures() == {secret.url("/a"): "robots"}
+    assert {visit.headers["user-agent"] for visit in secret.visits} == {
+        results[0]["request_headers"]["User-Agent"][0]
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import NamedTuple
@@ -57,9 +58,14 @@ def _has_heard(book: Book) -> bool:
 
 
 async def test_workers_hear_of_each_other(
-    workers: list[Worker], frontier: Bench, wait_until: WaitUntil
+    workers: list[Worker],
+    frontier: Bench,
+    wait_until: WaitUntil,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of failures that put a proxy out together, of its rests, of a person's bans."""
+    # By chance it would be back before anybody has heard of it.
+    monkeypatch.setattr(random, "random", lambda: 1.0)
     first, second = (worker.book for worker in workers)
     for book in (first, second):
         book.notes.used()
@@ -67,7 +73,7 @@ async def test_workers_hear_of_each_other(
         first.failed("p-1")
         second.failed("p-1")
     second.rest("p-2", "a", 300)
-    await frontier.frontier.book.ban(ProxyBan("p-2", "b", 60_000))
+    await frontier.frontier.book.ban(ProxyBan("p-2", "b", 3_600_000))
     for book in (first, second):
         await wait_until(partial(_has_heard, book))
     first.came_through("p-1", "c")

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from crawlstream.chaos.scripted_site import CrawlerSite, Page, is_whole
+from support.crawler.greetings import read_greeting
 
 _ADDRESS = ip_address("127.0.0.1")
 
@@ -60,6 +61,8 @@ class TlsSite(CrawlerSite):
     def __init__(self, pages: Mapping[str, Page], port: int = 0) -> None:
         super().__init__(pages, port)
         self.handshakes = 0
+        self.wants_grease = False
+        """Whether it ends a connection that does not begin as Chrome's do."""
         self.handshake_s = 0.0
         """How long the site makes a visitor wait before it answers the first greeting."""
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -82,6 +85,11 @@ class TlsSite(CrawlerSite):
     def _talk(self, visitor: socket.socket) -> None:
         with visitor, suppress(OSError):
             time.sleep(self.handshake_s)
+            if (
+                self.wants_grease
+                and not read_greeting(visitor.recv(65536, socket.MSG_PEEK)).has_grease
+            ):
+                return
             with self._context.wrap_socket(visitor, server_side=True) as secret:
                 self.handshakes += 1
                 while (request := _receive(secret)) and self._answer(secret, request, time.time()):

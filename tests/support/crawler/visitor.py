@@ -57,7 +57,11 @@ class Visitor:
         self, url: str, *, proxy: str | None = None, tls: str | None = None, **request: Any
     ) -> Response:
         """What comes back; raises what the client does. ``proxy``: the pool that is asked for."""
-        page = self.latest = self.page(url, proxy=proxy, tls=tls)
+        return await self.fetch_page(self.page(url, proxy=proxy, tls=tls), **request)
+
+    async def fetch_page(self, page: Page, **request: Any) -> Response:
+        """The same for a page that was leased before."""
+        self.latest, url = page, page.hold.entry.url
         asked = Request(url, meta={PAGE: page, **request.pop("meta", {})}, **request)
         response: Response = await self.client.fetch(asked, page)
         return response

@@ -49,8 +49,9 @@ class CrawlingSettings(Section):
     headers or a body."""
     tls_profiles: _Profiles = Field((DEFAULT, LEGACY), validation_alias=new("TLS_PROFILES"))
     """TLS profiles that requests and pools of proxies may use, comma-separated: `default`, which is
-    always one of them, and `legacy` (TLS 1.0 and old ciphers). The same for all crawlers, for
-    kafka-monitor and REST."""
+    always one of them, `legacy` (TLS 1.0 and old ciphers), and `chrome`, `firefox` and `safari` (as
+    that browser; needs the extra `crawlstream[tls]`). The same for all crawlers, for kafka-monitor
+    and REST."""
     metarefresh_enabled: bool = True
     """Follow meta refreshes as redirects, as Scrapy does."""
     metarefresh_maxdelay: float = Field(100, ge=0)

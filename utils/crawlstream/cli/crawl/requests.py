@@ -84,7 +84,10 @@ class Wishes:
         str | None,
         typer.Option(
             metavar="PROFILE",
-            help="TLS profile to ask for the pages with: default, or legacy for old servers.",
+            help=(
+                "TLS profile to ask for the pages with: default, legacy for old servers, chrome,"
+                " firefox or safari; see CRAWLSTREAM_TLS_PROFILES."
+            ),
         ),
     ] = None
 

@@ -9,7 +9,10 @@ DEFAULT: Final = "default"
 LEGACY: Final = "legacy"
 """The same from TLS 1.0 on, with ciphers that are no longer safe: for old servers."""
 
-PROFILES: Final = (DEFAULT, LEGACY)
+BROWSERS: Final = ("chrome", "firefox", "safari")
+"""As that browser does it; needs the extra ``crawlstream[tls]``."""
+
+PROFILES: Final = (DEFAULT, LEGACY, *BROWSERS)
 """All there are; which of them may be used is the operator's to say."""
 
 
