@@ -164,9 +164,12 @@ class Tab:
         """Whether the page became ready, and where a script leads to instead."""
         waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
         try:
-            done = await first_of(waiting, self._over, timeout=self.visit.ready_s)
+            ends = (waiting, self._over, self.pipe.gone)
+            done = await first_of(*ends, timeout=self.visit.ready_s)
             if self._over in done:
                 return False, self._over.result()
+            if self.pipe.is_gone:
+                raise BrowserGone("the browser has ended")
             return waiting in done and waiting.result(), ""
         finally:
             waiting.cancel()
@@ -259,8 +262,9 @@ class Tab:
     def _document_answered(self, told: Told) -> None:
         if self._head.done():
             return
-        if reason := told.get("responseErrorReason"):
-            self._head.set_exception(LoadFailed(reason))
+        if "responseErrorReason" in told:
+            # What it was in particular (a certificate, say) only the navigation tells.
+            self.pipe.say("Fetch.continueRequest", self._session, requestId=told["requestId"])
         else:
             self._head.set_result(told)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,6 +13,7 @@ from crawlstream.chaos.scripted_site import HTML, Answer, serving
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import JSON, html, linking, made_by, script
+from support.crawler.tls import TlsSite, make_certificate
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -292,6 +294,27 @@ async def test_failures_have_the_names_that_they_have_without_a_browser(bench: R
         bench.client._settings = bench.settings
         url = site.url("/")
     assert await bench.reason(url) == "refused"
+
+
+async def test_sites_behind_tls_are_rendered_within_the_same_bound(
+    bench: RenderBench, tmp_path: Path
+) -> None:
+    """Document and further requests share connections; a certificate counts where one must hold."""
+    page = made_by(fetching(*(f"/{n}" for n in range(5))))
+    bench.rule(render=3)
+    with serving({"/": page}, kind=TlsSite) as site:
+        assert isinstance(site, TlsSite)
+        site.certify(make_certificate(tmp_path))
+        came = await bench.render(site.url("/"))
+        assert b"<title>over</title>" in came.body
+        assert site.paths() == ["/", "/0", "/1", "/2"]
+        assert bench.told["requests"] == 3
+        assert site.handshakes < len(site.visits)
+        strict = {"download_verify_certificates": True}
+        bench.client._settings = bench.settings.model_copy(update=strict)
+        assert await bench.reason(site.url("/")) == "certificate"
+        bench.client._settings = bench.settings
+    assert len(site.paths()) == 4
 
 
 async def test_a_browser_that_dies_is_replaced(bench: RenderBench) -> None:
