@@ -18,6 +18,7 @@ from mutation.egress_bugs import EGRESS_BUGS
 from mutation.fetch_bugs import FETCH_BUGS
 from mutation.planted import RED_BY
 from mutation.recurring_bugs import RECURRING_BUGS
+from mutation.shelf_bugs import SHELF_BUGS
 from mutation.sink_bugs import SINK_BUGS
 from mutation.stage_bugs import STAGE_BUGS
 from mutation.visit_bugs import VISIT_BUGS
@@ -433,7 +434,7 @@ BUGS = FETCH_BUGS | {
         test="unit/rest/test_keys.py::tells_nothing or secret",
     ),
 }
-BUGS |= STAGE_BUGS | EGRESS_BUGS | RECURRING_BUGS | SINK_BUGS | VISIT_BUGS
+BUGS |= STAGE_BUGS | EGRESS_BUGS | RECURRING_BUGS | SINK_BUGS | VISIT_BUGS | SHELF_BUGS
 
 
 @pytest.fixture(scope="module")

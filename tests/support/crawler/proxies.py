@@ -96,7 +96,7 @@ class SmallProxy:
 
     def _http(self, visitor: socket.socket, head: bytes) -> None:
         while not head.endswith(b"\r\n\r\n"):
-            head += visitor.recv(1)
+            head += _exactly(visitor, 1)
         method, target, _ = head.split(b" ", 2)
         self.asked.append(target.decode())
         if not self._lets_in(head):
