@@ -18,8 +18,8 @@ BOUND = 2
 
 async def test_its_scripts_make_the_links_and_its_log_shows_the_bound(tmp_path: Path) -> None:
     """A page has the links that it would have without scripts, and brings as much as it may."""
-    shape = {"hosts": 2, "pages": 20}
-    plain, web = Web(1, **shape), Web(free_block(1), **shape, further=BOUND + 2)
+    plain = Web(1, hosts=2, pages=20)
+    web = Web(free_block(1), hosts=2, pages=20, further=BOUND + 2)
     log = AccessLog(tmp_path / "visits.jsonl")
     site = Site(web, log)
     await site.start()

@@ -84,6 +84,12 @@ def results(facts: Facts) -> Sequence[Record]:
     return [record for record in facts.records if record.topic == "crawled_firehose"]
 
 
+def rate_for(round_: Round) -> float:
+    """Requests a host and second with which the web lasts about as long as the round."""
+    web = round_.cluster.web
+    return min(QUICK, len(web.pages) / len(web.hosts) / round_.seconds)
+
+
 @dataclass(slots=True)
 class Round:
     """What scenarios are made of: feed, ask, strike."""
@@ -111,12 +117,6 @@ class Round:
     def context(self) -> FaultContext:
         """For the faults of one nemesis."""
         return FaultContext(self.cluster, Random(self.seed + len(self.strikes)), self.is_long)
-
-    @property
-    def usual_rate(self) -> float:
-        """Requests a host and second with which the web lasts about as long as the round."""
-        web = self.cluster.web
-        return min(QUICK, len(web.pages) / len(web.hosts) / self.seconds)
 
     @property
     def expected(self) -> int:

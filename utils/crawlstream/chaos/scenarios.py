@@ -19,7 +19,7 @@ from crawlstream.chaos.facts import FedCrawl, RoundFailed
 from crawlstream.chaos.faults import Fault
 from crawlstream.chaos.nemesis import FAULTS, kept_full
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
-from crawlstream.chaos.rounds import Outcome, Round
+from crawlstream.chaos.rounds import Outcome, Round, rate_for
 from crawlstream.chaos.scenes.browsers import OF_RENDERERS
 from crawlstream.chaos.scenes.poison import eat_poison
 from crawlstream.chaos.scenes.proxied import play_proxied
@@ -60,7 +60,7 @@ class Scenario:
         """One round of it."""
         if self.is_rendered:
             return await play_rendered(round_, self.script, rate=self.rate)
-        rate = self.rate or round_.usual_rate
+        rate = self.rate or rate_for(round_)
         if self.is_proxied:
             return await play_proxied(round_, rate=rate)
         return await round_.play(self.script, rate=rate)
