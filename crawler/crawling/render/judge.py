@@ -1,8 +1,8 @@
 """What a rendered page may ask for beside its document: each request is judged before it leaves.
 
 A bound, not a rate: a page pays for its document, and brings at most so many further requests to
-its site as the rule of that says (``render``). So a site's log shows in any window at most
-hits x (1 + render) requests for pages that a browser makes.
+its site as the rule of that says (``render``). So a site's log shows in any window at most ``hits``
+documents, and with each at most ``render`` requests; those of a slow page come a little later.
 """
 
 from __future__ import annotations
