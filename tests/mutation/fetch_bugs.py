@@ -197,8 +197,8 @@ FETCH_BUGS = {
     ),
     "a further attempt meets the same client": Bug(
         module="crawling.runtime.way",
-        right="if page.hold.retries and not self._routes.is_proxied(",
-        wrong="if page.hold.retries > 99 and not self._routes.is_proxied(",
+        right="if self._renders or not page.hold.retries:",
+        wrong="if self._renders or page.hold.retries <= 99:",
         test=_LANE + "further_attempts",
     ),
     "a spider ends its process": Bug(

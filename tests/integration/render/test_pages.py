@@ -46,7 +46,7 @@ async def test_links_that_only_scripts_make_are_followed(cluster: CrawlerCluster
         assert (await cluster.end_of(plain, timeout_s=30)).done == 1
         started = browsers_of(renderer.pid)
         assert started
-    assert not any(map(is_alive, started))
+    await wait_until(lambda: not any(map(is_alive, started)), timeout_s=15)
     results = [each for each in cluster.results() if each["crawlid"] == "crawl"]
     assert counted(results) == {site.url(f"/{n}"): 1 for n in range(1, 13)}
     assert all(record["render"]["complete"] for record in results)
