@@ -265,8 +265,11 @@ async def test_a_page_without_an_end_is_taken_as_it_is(
     ],
     ids=["heap", "nodes", "text"],
 )
-async def test_a_bomb_hurts_nobody_else(bench: RenderBench, code: str) -> None:
+async def test_a_bomb_hurts_nobody_else(
+    bench: RenderBench, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It fails by name; the next page is well."""
+    monkeypatch.setattr(document, "_DOM_S", 1.5)
     with serving({"/": made_by(code), "/next": html("<p>next")}) as site:
         assert await bench.reason(site.url("/")) in {"render_failed", "too_large"}
         assert b"next" in (await bench.render(site.url("/next"))).body
