@@ -115,7 +115,7 @@ class RenderingClient:
     async def _render(self, request: Request, page: Page, route: Route | None) -> Response:
         began, outcome = time.monotonic(), "failed"
         judge = self._judge_of(page)
-        judge.credits[place_of(request.url)] += 1
+        judge.let_go(request.url)
         depart = _Departure(page, self._holds, judge)
         most = self._settings.render_bytes
         try:
