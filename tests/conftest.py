@@ -25,8 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that share a whole cluster come first."""
-    items.sort(key=lambda item: not may_share(item))
+    """Those that share a whole cluster come first, then one long file that few could wait for."""
+    items.sort(key=lambda item: (not may_share(item), not item.nodeid.startswith("tests/mutation")))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

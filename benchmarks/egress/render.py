@@ -3,6 +3,10 @@
 Each page has twelve requests (five scripts, five images, a style sheet, a fetch), of which images
 are not loaded. A crawler's client renders four at a time, through the gateway; site and crawler are
 different processes, and only the crawler's and the browser's CPU time counts.
+
+``BENCH_PLAYWRIGHT``, the Python of an environment that has scrapy-playwright, lets a Scrapy crawler
+with that fetch the same pages in the same run, right after: with the same browser, four at a time,
+images left out, in one context for all pages, as is its default.
 """
 
 from __future__ import annotations
@@ -10,13 +14,17 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_network
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO
 
+import psutil
 from lib.harness import Benchmark, Figures, Line
 from redis.asyncio import Redis
 from scrapy import Request
@@ -28,13 +36,15 @@ from crawling.links.blacklist import Blacklist
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.page.request import PAGE
+from crawling.render import tree
 from crawling.render.browsers import Browsers
-from crawling.render.chromium import program_of
+from crawling.render.chromium import find_browser, program_of
 from crawling.render.fetcher import Renderer, RenderingClient
 from crawling.render.judge import Rests
 from crawlstream.boot.addresses import Guard
 from crawlstream.boot.settings import load_settings
 from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite
+from crawlstream.errors import SetupError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
@@ -138,11 +148,6 @@ async def _allowed(_page: Page, _url: str) -> bool:
     return True
 
 
-def _own_pss() -> int:
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-
-
 async def measure(redis: Redis) -> Figures:
     """Pages of one site, four at a time."""
     frontier = Frontier(redis, FrontierKeys())
@@ -156,30 +161,82 @@ async def measure(redis: Redis) -> Figures:
     await crawler.gateway.start()
     try:
         with _site() as port:
-            return await _measured(crawler, port)
+            try:
+                ours = await _measured(crawler, port)
+            finally:
+                await crawler.browsers.close()
+            return {**ours, **await _beside(port)}
     finally:
-        await crawler.browsers.close()
         crawler.gateway.close()
+
+
+async def _beside(port: int) -> Figures:
+    """The same pages by scrapy-playwright, if there is one."""
+    if not (python := os.environ.get("BENCH_PLAYWRIGHT")):
+        return {}
+    urls = [f"http://127.0.0.1:{port}/{n}" for n in range(PAGES + _WARM)]
+    argv = [python, str(Path(__file__).with_name("beside_playwright.py")), find_browser(), *urls]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            return await asyncio.to_thread(_figures_of, process)
+        finally:
+            process.kill()
+
+
+def _figures_of(process: subprocess.Popen[bytes]) -> Figures:
+    """What a crawler that tells of its phases takes, with all that it has started."""
+    assert process.stdin
+    assert process.stdout
+    _come(process.stdout, b"warm")
+    spent, most = tree.cpu_s(process.pid), 0
+    watch = threading.Event()
+
+    def sample() -> None:
+        nonlocal most
+        while not watch.wait(1.0):
+            most = max(most, tree.memory_bytes(process.pid))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        _come(process.stdout, b"done")
+    finally:
+        watch.set()
+        sampler.join()
+    cpu_s = tree.cpu_s(process.pid) - spent
+    return {
+        "scrapy_playwright_cpu_ms": 1000 * cpu_s / PAGES,
+        "scrapy_playwright_pss_mib": most / 2**20,
+        "scrapy_playwright_per_core_s": PAGES / cpu_s,
+    }
+
+
+def _come(told: IO[bytes], phase: bytes) -> None:
+    if not told.readline().startswith(phase):
+        raise SetupError("BENCH_PLAYWRIGHT: scrapy-playwright did not fetch the pages")
 
 
 async def _measured(crawler: _Crawler, port: int) -> Figures:
     urls = [f"http://127.0.0.1:{port}/{n}" for n in range(PAGES + _WARM)]
-    most = 0
+    most, own = 0, psutil.Process()
 
     async def work() -> None:
         nonlocal most
         while urls:
             await crawler.fetch(urls.pop())
             if len(urls) % 10 == 0:
-                most = max(most, _own_pss() + browser.running.memory_bytes())
+                most = max(most, tree.memory_of(own) + browser.running.memory_bytes())
 
     async with crawler.browsers.one() as browser:
         for _ in range(_WARM):
             await crawler.fetch(urls.pop())
-        own, browsers, began = time.process_time(), browser.running.cpu_s(), time.perf_counter()
+        own_s, browsers = time.process_time(), browser.running.cpu_s()
+        began = time.perf_counter()
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
         wall_s = time.perf_counter() - began
-        own_s = time.process_time() - own
+        own_s = time.process_time() - own_s
         cpu_s = own_s + browser.running.cpu_s() - browsers
     return {
         "cpu_ms_a_page": 1000 * cpu_s / PAGES,

@@ -200,6 +200,9 @@ def read(
 def chosen(pipelines: Mapping[str, Pipeline], names: Sequence[str]) -> Sequence[Pipeline]:
     """Those of the names, all where there are none; ConfigError for one that is unknown."""
     for name in names:
+        whole = name.removesuffix(OF_FAILURES)
+        if whole != name and whole in pipelines:
+            raise ConfigError(f"{name!r} is run by the pipeline {whole!r}: name that one")
         if name not in pipelines:
             raise ConfigError(f"there is no pipeline {name!r}; known: {', '.join(pipelines)}")
     return [pipelines[name] for name in names or pipelines]

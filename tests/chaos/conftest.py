@@ -21,5 +21,5 @@ __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
 async def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChaosCluster]:
     """A cluster and a site of 150 pages, for the scenarios of one file."""
     home = tmp_path_factory.mktemp("chaos")
-    async with ChaosCluster(home, pages=150, hosts=5, seed=1) as cluster:
+    async with ChaosCluster(home, pages=150, hosts=5, seed=1, renderers=1) as cluster:
         yield cluster

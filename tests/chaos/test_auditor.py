@@ -223,6 +223,15 @@ PLANTED = {
     "complete and never published": (
         without(RESULTS[5]), "complete only after Kafka", "6 complete when Kafka had 5",
     ),
+    "more further requests than a page may bring": (
+        lambda facts: replace(
+            facts,
+            render=2,
+            visits=[visit(0), *(visit(10 + n, f"/further/{n}/1") for n in range(3))],
+        ),
+        "a page brings what it may",
+        "127.0.0.1/1: further request 3, where 1 visits may bring 2 each",
+    ),
     "a question without an answer": (
         without(GOOD.records[-1]), "every question is answered", "never answered: a-question",
     ),
@@ -288,6 +297,20 @@ def test_a_window_may_be_a_tenth_short_only_where_the_clock_is_set() -> None:
     assert overruns(1_500, 2_398)
     assert overruns(900, 1_850)
     assert overruns(3_001, 3_950)
+
+
+def test_what_scripts_ask_for_counts_by_page_and_not_in_windows() -> None:
+    """Each visit of a page may bring its share, and nothing comes before its page."""
+
+    def broken(*visits: Visit) -> list[str]:
+        return [v.law for v in audit(replace(GOOD, render=2, visits=visits))]
+
+    def further(at: float, number: int) -> Visit:
+        return visit(at, f"/further/{number}/1")
+
+    assert not broken(visit(0), further(1, 0), further(2, 1), visit(1_000), further(1_001, 0))
+    assert broken(further(1, 0), visit(2)) == ["a page brings what it may"]
+    assert broken(visit(0), further(1, 0), visit(900)) == ["no window is overrun"]
 
 
 def test_what_is_recovered_may_repeat_all() -> None:

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-BRIEF = ("crawler-steps", "feed", "stop", "poison", "full", "log-truncated", "proxies")
+BRIEF = ("crawler-steps", "feed", "stop", "poison", "full", "log-truncated", "proxies", "render")
 """Scenarios that are more than faults in turn."""
 IN_TURN = (
     "kill-crawler", "kill-kafka-monitor", "kill-redis-monitor", "kill-redis", "kill-kafka",

@@ -215,6 +215,19 @@ def test_faults_choose_scenarios() -> None:
     assert named("table,kill-redis") == [*SCENARIOS, "chosen"]
 
 
+def test_crawlers_with_a_browser_run_where_they_are_struck() -> None:
+    """By the name of the scenario or of one of its faults, and not where nobody asks for them."""
+
+    def has_renderers(faults: str) -> bool:
+        return Options(
+            faults=faults, seconds=1, round_seconds=1, seed=1, pages=1, report=Path("unused")
+        ).has_renderers
+
+    assert has_renderers("render")
+    assert has_renderers("kill-redis,freeze-browser")
+    assert not has_renderers("combined,kill-crawler")
+
+
 @pytest.mark.parametrize(
     ("faults", "sentence"), [("kill-redis,kill-all", "scenario: kill-all;"), (",", "no fault")]
 )

@@ -18,7 +18,7 @@ from pipeline_service.sinks.door import Sink
 from support.pipelines import writer
 from support.pipelines.pages import HOSTILE
 from support.pipelines.results import page_id, record
-from support.pipelines.targets import Target
+from support.pipelines.targets import Target, select
 from support.waiting import WaitUntil
 
 KINDS = ("file", "objects", "sqlite", "postgresql", "kafka", "redis")
@@ -81,6 +81,39 @@ def test_two_writers_at_once_have_each_page_once(target: Target) -> None:
     with target.start() as one, target.start() as other:
         assert one.wait() == other.wait() == 0
     target.assert_all_is_there_once()
+
+
+async def test_a_first_batch_that_came_to_nothing_is_written_again(target: Target) -> None:
+    """Another one has taken over before anything was stored, and has written nothing either."""
+    asked = writer.pipeline(target.sink)
+    async with (
+        writer.sink_of(asked, target.spool) as one,
+        writer.sink_of(asked, target.home / "other") as other,
+    ):
+        assert await one.position(writer.TOPIC, 0) is None
+        assert await other.position(writer.TOPIC, 0) is None
+        if (elsewhere := await put(one, asked, [record(1)], 5)) is not None:
+            assert elsewhere == 5
+            assert await put(one, asked, [record(1)], 5) is None
+    assert target.ids() == Counter([page_id(1)])
+    assert target.standing().position == 6
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_a_store_that_is_emptied_has_all_from_the_beginning(
+    kind: str, make_target: MakeTarget
+) -> None:
+    """Though whoever writes to it knows of nothing until the next batch."""
+    target = make_target(kind)
+    asked = writer.pipeline(target.sink)
+    async with writer.sink_of(asked, target.spool) as sink:
+        await sink.position(writer.TOPIC, 0)
+        assert await put(sink, asked, [record(1), record(2)]) is None
+        for table in ("pages", "crawlstream_notes"):
+            select(target.url, f"delete from {table}")  # noqa: S608  ours
+        assert await put(sink, asked, [record(3)], 2) == 0
+        assert await put(sink, asked, [record(n) for n in (1, 2, 3)]) is None
+    assert target.ids() == Counter(page_id(n) for n in (1, 2, 3))
 
 
 @pytest.mark.parametrize("kind", [*FORMATS, *KINDS])

@@ -19,6 +19,12 @@ SINK_BUGS = {
         wrong="            if batch.start < part.next:\n",
         test="contract/test_sinks.py::batch_of_elsewhere and sqlite",
     ),
+    "what neither of two has written counts as written": Bug(
+        module="pipeline_service.sinks.rows",
+        right="            return None if is_ours else self._elsewhere(part, 0 if known else batch.start)\n",
+        wrong="            return None if is_ours else part.next\n",
+        test="contract/test_sinks.py::came_to_nothing and kafka",
+    ),
     "a page whose row is there already is delivered again": Bug(
         module="pipeline_service.sinks.steps",
         right="        is_repeat = judged.id in self._with_rows and judged.id not in fresh\n",

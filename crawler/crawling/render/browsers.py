@@ -90,7 +90,7 @@ class Browsers:
             self._retire(browser, "gone")
         elif memory > self._most_bytes:
             self._retire(browser, "memory")
-        for other in self._leaving:
+        for other in tuple(self._leaving):
             if not other.is_gone:
                 await other.is_well()
 

@@ -38,7 +38,13 @@ class Pipe:
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listeners: dict[str, Hear] = {}
-        self.is_gone = False
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when nothing more will come."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing more will come."""
+        return self.gone.done()
 
     def listen(self, session: str, hear: Hear) -> None:
         """Have someone hear of the events of a session."""
@@ -115,7 +121,8 @@ class Pipe:
 
     def end(self) -> None:
         """Nothing more will come."""
-        self.is_gone = True
+        if not self.gone.done():
+            self.gone.set_result(None)
         answers, self._answers = self._answers, {}
         for answer in answers.values():
             if not answer.done():

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 
 import psutil
 
-from crawling.render import launch
+from crawling.render import launch, tree
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError
 
@@ -180,49 +180,23 @@ class Running:
         return ""
 
     def memory_bytes(self) -> int:
-        """Memory of all its processes, what they share counted once (Linux: PSS)."""
-        return sum(map(_memory_of, self._tree()))
+        """Memory of all its processes."""
+        return tree.memory_bytes(self.pid)
 
     def cpu_s(self) -> float:
         """CPU time of the processes that run now and of those that have ended."""
-        total = 0.0
-        for process in self._tree():
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                total += times.user + times.system
-                total += times.children_user + times.children_system
-        return total
-
-    def _tree(self) -> list[psutil.Process]:
-        try:
-            browser = psutil.Process(self.pid)
-            return [browser, *browser.children(recursive=True)]
-        except psutil.Error:
-            return []
+        return tree.cpu_s(self.pid)
 
     def end(self) -> None:
         """Kill it and all that it has started; returns when it is gone."""
-        tree = self._tree()
+        processes = tree.tree_of(self.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        for process in tree:
+        for process in processes:
             with suppress(psutil.Error):
                 process.kill()
         self._process.wait()
         self._folder.cleanup()
-
-
-def _memory_of(process: psutil.Process) -> int:
-    """Its share of what is in RAM; 0 if it has ended."""
-    try:
-        rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
-        lines = (line.split() for line in rollup.splitlines())
-        return 1024 * next(int(words[1]) for words in lines if words[0] == "Pss:")
-    except (OSError, StopIteration):
-        with suppress(psutil.Error):
-            resident: int = process.memory_info().rss
-            return resident
-    return 0
 
 
 class Ends(NamedTuple):

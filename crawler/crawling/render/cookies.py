@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from crawling.net.address_guard import literal
 from crawling.page.page import Page
-from crawling.render.cdp import CommandFailed, Pipe
+from crawling.render.cdp import CommandFailed, Pipe, Told
 
+_NAME = "Set-Cookie"
 _SECURE = "https://"
+_TOLD_S = 1.0
+"""The browser tells of them when it tells of the document's head, or a little later."""
 
 
 def cookies_of(page: Page, url: str, header: str) -> Sequence[Mapping[str, object]]:
@@ -45,13 +51,38 @@ async def set_cookies(pipe: Pipe, context: str, cookies: Sequence[Mapping[str, o
             pipe.say("Storage.setCookies", cookies=[cookie], browserContextId=context)
 
 
+class SetCookies:
+    """The Set-Cookie headers of a document, which the browser tells apart from all others."""
+
+    def __init__(self) -> None:
+        self._came: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        """By status: a gateway's challenge comes before the document."""
+        self._lines: dict[int, Sequence[str]] = {}
+
+    def heard(self, status: int, headers: Mapping[str, str]) -> None:
+        """An answer's headers as they came; those of one name are divided by line feeds."""
+        told = (value for name, value in headers.items() if name.lower() == _NAME.lower())
+        self._lines.setdefault(status, [line for value in told for line in value.split("\n")])
+        self._came[status].set()
+
+    async def beside_headers(self, head: Told) -> list[tuple[str, str]]:
+        """All headers of the document whose head it is; a browser may tell of no cookies at all."""
+        status = head["responseStatusCode"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TOLD_S):
+                await self._came[status].wait()
+        headers = [(each["name"], each["value"]) for each in head.get("responseHeaders", ())]
+        others = (each for each in headers if each[0].lower() != _NAME.lower())
+        return [*others, *((_NAME, line) for line in self._lines.get(status, ()))]
+
+
 async def cookies_set(
     pipe: Pipe, context: str, given: Sequence[Mapping[str, object]]
 ) -> list[tuple[str, str]]:
-    """Set-Cookie headers, which a browser keeps to itself, by what it keeps of them."""
+    """What a page and its scripts have done to the cookies, as Set-Cookie headers."""
     told = await pipe.call("Storage.getCookies", browserContextId=context)
     now = {each["name"]: each["value"] for each in told["cookies"]}
     before = {str(each["name"]): each["value"] for each in given}
     new = [f"{name}={now[name]}" for name in now if before.get(name) != now[name]]
     gone = [f"{name}=; Max-Age=0" for name in before if name not in now]
-    return [("Set-Cookie", line) for line in (*new, *gone)]
+    return [(_NAME, line) for line in (*new, *gone)]

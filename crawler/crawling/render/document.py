@@ -63,12 +63,15 @@ class Document:
         )
         return None if "exceptionDetails" in told else told["result"].get("value")
 
-    async def dom(self, died: asyncio.Future[str]) -> bytes:
-        """The DOM as UTF-8; RenderFailed, or DownloadCancelledError where it is too large."""
-        text = await self._within(_DOM_S, died)
+    async def dom(self, over: asyncio.Future[str]) -> bytes:
+        """The DOM as UTF-8; RenderFailed, or DownloadCancelledError where it is too large.
+
+        ``over``: raises when the page dies; that it leads elsewhere does not matter any more.
+        """
+        text = await self._within(_DOM_S, over)
         if text is None:
             self._pipe.say("Runtime.terminateExecution", self._session)
-            text = await self._within(_DOM_S, died)
+            text = await self._within(_DOM_S, over)
         if text is None:
             raise RenderFailed("a script of the page does not end")
         body: bytes = text.encode("utf-8", "replace")
@@ -76,14 +79,17 @@ class Document:
             raise DownloadCancelledError(f"a document over {self._visit.most_bytes} bytes")
         return body
 
-    async def _within(self, seconds: float, died: asyncio.Future[str]) -> Any:
+    async def _within(self, seconds: float, over: asyncio.Future[str]) -> Any:
         reading = asyncio.ensure_future(self.run(DOM % self._visit.most_bytes))
-        done = await first_of(reading, died, timeout=seconds)
+        done = await first_of(reading, over, timeout=seconds)
+        if reading not in done and over in done and not over.exception():
+            # A script leads elsewhere, too late.
+            done = await first_of(reading, timeout=seconds)
         if reading in done:
             return reading.result()
         reading.cancel()
-        if died in done and died.exception():
-            died.result()
+        if over in done:
+            over.result()
         return None
 
 

@@ -116,7 +116,7 @@ class RenderingClient:
         began, outcome = time.monotonic(), "failed"
         page.tls = None  # robots.txt may have been asked for with one
         judge = self._judge_of(page)
-        judge.credits[place_of(request.url)] += 1
+        judge.let_go(request.url)
         depart = _Departure(page, self._holds, judge)
         most = self._settings.render_bytes
         try:

@@ -1,8 +1,8 @@
 """What a rendered page may ask for beside its document: each request is judged before it leaves.
 
 A bound, not a rate: a page pays for its document, and brings at most so many further requests to
-its site as the rule of that says (``render``). So a site's log shows in any window at most
-hits x (1 + render) requests for pages that a browser makes.
+its site as the rule of that says (``render``). So a site's log shows in any window at most ``hits``
+documents, and with each at most ``render`` requests; those of a slow page come a little later.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Judge:
     refused: int = 0
     """Those that did not leave."""
     credits: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """How many requests may still leave, by host and port: those that were let go."""
+    """What may still leave, by host and port: requests, or connections behind TLS."""
 
     async def verdict(self, asked: Asked) -> Verdict:
         """What becomes of a request; one that leaves is counted."""
@@ -169,8 +169,16 @@ class Judge:
         cost = 1 if origin == self.origin or asked.is_simple else 2
         verdict = self._count(cost, own=self.table.site_of(host) == self.site)
         if verdict is Verdict.SENT:
-            self.credits[place_of(asked.url)] += cost
+            self.let_go(asked.url, cost)
         return verdict
+
+    def let_go(self, url: str, cost: int = 1) -> None:
+        """So many requests may leave for the place of a URL.
+
+        Behind TLS it is connections that are counted, and a browser makes a second one where a
+        certificate does not hold and need not: the first ends with the handshake.
+        """
+        self.credits[place_of(url)] += cost * (2 if url.startswith("https:") else 1)
 
     def spend(self, host: str, port: int) -> bool:
         """Whether a request or a connection to a place is one that was let go, each only once."""

@@ -16,7 +16,7 @@ from typing import Any
 from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.render.cdp import BrowserGone, CommandFailed, Pipe, Told
-from crawling.render.cookies import cookies_set, set_cookies
+from crawling.render.cookies import SetCookies, cookies_set, set_cookies
 from crawling.render.document import Document, Life, first_of
 from crawling.render.judge import Asked, Verdict
 from crawling.render.script import WITHOUT
@@ -57,12 +57,14 @@ class Tab:
         self._head: asyncio.Future[Told] = loop.create_future()
         self._over: asyncio.Future[str] = loop.create_future()
         """Where a script leads to; or why it died."""
+        self._cookies = SetCookies()
         self._life = Life()
 
     async def make(self, context: str) -> Made:
         """Fetch and render; GrantExpired, LoadFailed, RenderFailed and what downloads raise."""
         try:
-            return await self._visited(context)
+            await self._open(context)
+            return await self._made(context)
         except (BrowserGone, CommandFailed) as error:
             raise RenderFailed(str(error)) from error
         finally:
@@ -73,16 +75,6 @@ class Tab:
             for future in (self._head, self._over):
                 if not future.cancel() and not future.cancelled():
                     future.exception()
-
-    async def _visited(self, context: str) -> Made:
-        await self._open(context)
-        made = await self._made()
-        if made.is_redirect:
-            made.headers = [
-                *made.headers,
-                *await cookies_set(self.pipe, context, self.visit.cookies),
-            ]
-        return made
 
     async def _open(self, context: str) -> None:
         call = self.pipe.call
@@ -99,6 +91,7 @@ class Tab:
         say("Page.enable", session)
         say("Page.setLifecycleEventsEnabled", session, enabled=True)
         say("Network.setBypassServiceWorker", session, bypass=True)
+        say("Network.enable", session, maxTotalBufferSize=0, maxResourceBufferSize=0)
         await self._hold(session)
 
     async def _hold(self, session: str) -> None:
@@ -120,10 +113,11 @@ class Tab:
 
     # The document.
 
-    async def _made(self) -> Made:
+    async def _made(self, context: str) -> Made:
         head = await self._document_head()
         self.visit.on_head()
-        headers = [(each["name"], each["value"]) for each in head.get("responseHeaders", ())]
+        headers = await self._cookies.beside_headers(head)
+        self.pipe.say("Network.disable", self._session)
         made = Made(head["responseStatusCode"], headers)
         named = {name.lower(): value for name, value in headers}
         if not (is_page(made.status, named) and self.visit.is_rendered(made.status, named)):
@@ -134,7 +128,8 @@ class Tab:
         made.is_rendered = True
         made.is_complete, moved_to = await self._ready()
         if moved_to:
-            return Made(303, [("Location", moved_to)])
+            cookies = await cookies_set(self.pipe, context, self.visit.cookies)
+            return Made(303, [("Location", moved_to), *cookies])
         made.body = await self._page.dom(self._over)
         return made
 
@@ -164,9 +159,12 @@ class Tab:
         """Whether the page became ready, and where a script leads to instead."""
         waiting = asyncio.ensure_future(self._life.until_ready(self._page, self.visit.options))
         try:
-            done = await first_of(waiting, self._over, timeout=self.visit.ready_s)
+            ends = (waiting, self._over, self.pipe.gone)
+            done = await first_of(*ends, timeout=self.visit.ready_s)
             if self._over in done:
                 return False, self._over.result()
+            if self.pipe.is_gone:
+                raise BrowserGone("the browser has ended")
             return waiting in done and waiting.result(), ""
         finally:
             waiting.cancel()
@@ -176,6 +174,10 @@ class Tab:
     def _hear(self, session: str, method: str, told: Told) -> None:
         if hear := _HEARD.get(method):
             hear(self, session, told)
+
+    def _unveiled(self, session: str, told: Told) -> None:
+        if session == self._session:
+            self._cookies.heard(told["statusCode"], told["headers"])
 
     def _navigates(self, session: str, told: Told) -> None:
         if session == self._session and told["frameId"] == self._frame and not self._is_asked:
@@ -259,8 +261,9 @@ class Tab:
     def _document_answered(self, told: Told) -> None:
         if self._head.done():
             return
-        if reason := told.get("responseErrorReason"):
-            self._head.set_exception(LoadFailed(reason))
+        if "responseErrorReason" in told:
+            # What it was in particular (a certificate, say) only the navigation tells.
+            self.pipe.say("Fetch.continueRequest", self._session, requestId=told["requestId"])
         else:
             self._head.set_result(told)
 
@@ -290,6 +293,7 @@ _HEARD: Mapping[str, Callable[[Tab, str, Told], None]] = {
     "Fetch.authRequired": Tab._challenged,  # noqa: SLF001  its own
     "Fetch.requestPaused": Tab._paused,  # noqa: SLF001
     "Inspector.targetCrashed": Tab._died,  # noqa: SLF001
+    "Network.responseReceivedExtraInfo": Tab._unveiled,  # noqa: SLF001
     "Page.frameStartedNavigating": Tab._navigates,  # noqa: SLF001
     "Page.javascriptDialogOpening": Tab._dialog,  # noqa: SLF001
     "Page.lifecycleEvent": Tab._lived,  # noqa: SLF001

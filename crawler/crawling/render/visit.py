@@ -81,11 +81,6 @@ class Made:
     is_complete: bool = True
     """Whether the page was ready in time."""
 
-    @property
-    def is_redirect(self) -> bool:
-        """Whether it leads elsewhere."""
-        return 300 <= self.status < 400
-
 
 def is_page(status: int, headers: Mapping[str, str]) -> bool:
     """Whether a browser would show it as a page."""

@@ -114,9 +114,10 @@ class RowsSink:
                 window=part.window,
                 remembers_rows=not self._store.knows_keys,
             )
+            known = part.note
             is_ours = await self._write(part, step, live)
             self.oldest_ms = 0
-            return None if is_ours else part.next
+            return None if is_ours else self._elsewhere(part, 0 if known else batch.start)
 
     def knows(self, number: int, page_id: str) -> bool:
         """Whether a page of a partition has come before, as far as is remembered."""
@@ -135,15 +136,17 @@ class RowsSink:
         """Go on at the oldest record where Kafka has deleted what was to be read next."""
         part = self._parts[where.partition]
         async with part.lock:
-            lost = where.log_start - (where.position if part.next is None else part.next)
-            step = Step(
-                *(part.place, part.account, (), ()),
-                up_to=where.log_start,
-                window=part.window,
-                lost=max(lost, 0),
-            )
-            await self._write(part, step, live)
-            return where.log_start if part.next is None else part.next
+            while True:
+                lost = where.log_start - (where.position if part.next is None else part.next)
+                step = Step(
+                    *(part.place, part.account, (), ()),
+                    up_to=where.log_start,
+                    window=part.window,
+                    lost=max(lost, 0),
+                )
+                await self._write(part, step, live)
+                if part.next is not None:
+                    return part.next
 
     async def _load(self, part: Part, topic_id: str) -> None:
         """Learn from the store how far it is."""
@@ -221,6 +224,12 @@ class RowsSink:
 
     def _change(self, expected: str | None, step: Step) -> Change:
         return Change(POSITION.format(step.place), expected, step.rows, step.settle)
+
+    def _elsewhere(self, part: Part, start: int) -> int:
+        """Where to go on; at ``start`` if nobody has written anything that is there now."""
+        if part.next is None:
+            part.next = start
+        return part.next
 
     def _note(self, part: Part, note: str | None, standing: Standing) -> None:
         part.note, part.account, part.next = note, standing.account, standing.position

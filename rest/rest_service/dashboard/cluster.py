@@ -22,7 +22,7 @@ from crawlstream.stats.rule_history import read_changes
 from crawlstream.stats.wishes import Wish, wish
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of, spiders_of
+from rest_service.dashboard.problems import REDIS_AWAY, Note, problems_of, spiders_of, with_lanes
 from rest_service.dashboard.processes import PATIENCE_S, living_processes
 from rest_service.dashboard.render import SHOWN, render, span, volume
 from rest_service.http.access import Client
@@ -64,12 +64,13 @@ async def _overview(service: Service) -> Values:
     sampler = service.sampler
     await sampler.fresh()
     processes = await living_processes(service)
-    under_way = [one for one in sampler.crawls if one.is_under_way]
+    under_way = latest([one for one in sampler.crawls if one.is_under_way])[:SHOWN]
+    spiders = spiders_of(processes)
     return {
         "problems": problems_of(service, processes),
-        "spiders": spiders_of(processes),
+        "spiders": spiders,
         "figures": _figures(service),
-        "crawls": latest(under_way)[:SHOWN],
+        "crawls": await with_lanes(service, under_way, spiders),
         "kinds": sorted(Counter(one.kind for one in processes or ()).items()),
     }
 

@@ -16,7 +16,7 @@ from crawlstream.model.state import ENDED, UNDER_WAY, CrawlState
 from crawlstream.stats.domains import read_domains
 from rest_service.dashboard.listing import Listing, ordered
 from rest_service.dashboard.live import Screen, Values, show
-from rest_service.dashboard.problems import REDIS_AWAY, absences, spiders_of
+from rest_service.dashboard.problems import REDIS_AWAY, absences, spiders_of, with_lanes
 from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
@@ -83,6 +83,7 @@ async def crawls(
             _COLUMNS,
             otherwise="-last_activity",
         )
+        found = await with_lanes(service, found, spiders)
         states = Counter(one.state for one in asked)
         filters = {"q": q, "appid": appid, "state": state}
         return {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from crawlstream.errors import RedisUnavailable
 from crawlstream.model.process import Process
 from crawlstream.model.state import CrawlState
 from crawlstream.stats import problem
@@ -14,6 +16,9 @@ from rest_service.service import Service
 
 Spiders = frozenset[str] | None
 """Names of those that have a living crawler; None: nobody knows."""
+
+
+_PATIENCE_S = 3.0
 
 
 class Note(NamedTuple):
@@ -34,19 +39,27 @@ def spiders_of(processes: Sequence[Process] | None) -> Spiders:
     return frozenset(one.spider for one in processes if one.kind == "crawler")
 
 
+async def with_lanes(
+    service: Service, crawls: Sequence[CrawlState], spiders: Spiders
+) -> Sequence[CrawlState]:
+    """The same crawls, with whom those wait for that seem to lack a crawler."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await service.frontier.queries.with_lanes(crawls, spiders or ())
+    except (RedisUnavailable, TimeoutError):
+        return crawls
+
+
 def condition(one: CrawlState, spiders: Spiders) -> str:
     """The state of a crawl in words: one that nobody works on does not run, whatever it is."""
-    spider = one.crawl.spiderid
-    if one.state != "running" or not one.pending or spiders is None or spider in spiders:
-        return one.state
-    return f"waiting: no crawler of {spider}"
+    lacking = () if spiders is None else one.lacking(spiders)
+    return f"waiting: no crawler of {' or '.join(lacking)}" if lacking else one.state
 
 
 def absences(crawls: Sequence[CrawlState], spiders: Spiders) -> list[Note]:
     """The spiders that crawls wait for, most crawls first."""
-    waiting = Counter(
-        one.crawl.spiderid for one in crawls if condition(one, spiders) != one.state
-    ).most_common()
+    lacking = (one.lacking(spiders) for one in crawls) if spiders is not None else ()
+    waiting = Counter(spider for each in lacking for spider in each).most_common()
     return [
         Note(
             f"No crawler of spider {spider} is running, so {_crawls(count)}.",

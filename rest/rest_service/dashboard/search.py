@@ -14,7 +14,7 @@ from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import OTHERS, read_domains
 from crawlstream.zoo.names import fold
 from rest_service.dashboard.cluster import latest
-from rest_service.dashboard.problems import spiders_of
+from rest_service.dashboard.problems import spiders_of, with_lanes
 from rest_service.dashboard.processes import living_processes
 from rest_service.dashboard.render import SHOWN, crawl_path, render
 from rest_service.http.access import Client
@@ -46,14 +46,15 @@ async def search(service: TheService, client: TheClient, q: str = "") -> Respons
     domains = await _domains(service, client, text) if text and not named else []
     if text in domains:
         return _lead(f"/ui/domains?{urlencode({'name': text})}")
+    spiders = spiders_of(await living_processes(service))
     return render(
         "search.html",
         client=client,
         q=text,
         problem=problem,
         is_exact=bool(named),
-        crawls=(named or _alike(crawls, text))[:SHOWN],
-        spiders=spiders_of(await living_processes(service)),
+        crawls=await with_lanes(service, (named or _alike(crawls, text))[:SHOWN], spiders),
+        spiders=spiders,
         domains=domains[:SHOWN],
         is_blind=service.sampler.is_blind,
     )

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.app import run
-from crawlstream.cli.common.which import which_crawl
+from crawlstream.cli.common.which import waiting_of, which_crawl
 from crawlstream.errors import CrawlstreamError
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.process import Process
@@ -70,6 +70,34 @@ async def test_a_crawl_that_lacks_a_crawler_is_shown_as_waiting(
     await Heartbeat(redis, KEYS, Process(kind="crawler", spider="shop")).beat()
     assert await asyncio.to_thread(run, ["crawls"]) == 0
     assert "waiting" not in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.usefixtures("here")
+async def test_a_crawl_that_lacks_a_browser_is_shown_as_waiting(
+    bench: Bench, redis: Redis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A crawler of its spider is of no use to it, one with a browser is enough.
+
+    While pages that need none wait as well, and somebody to fetch them lives, it is running.
+    """
+
+    async def shown(*command: str) -> str:
+        assert await asyncio.to_thread(run, list(command)) == 0
+        return capsys.readouterr().out
+
+    await bench.feed.seeds("a/1", "b/1", crawl=DOCS, render={})
+    plain = Heartbeat(redis, KEYS, Process(kind="crawler", spider="shop"))
+    await plain.beat()
+    assert "waiting: no crawler of shop+render" in await shown("crawls")
+    assert json.loads(await shown("crawls", "--json"))[0]["lanes"] == ["shop+render"]
+    assert await waiting_of(load_settings(), DOCS) == "waiting: no crawler of shop+render"
+
+    await bench.feed.seeds("c/1", crawl=DOCS)
+    assert "waiting:" not in await shown("crawls")
+    await plain.withdraw()
+    assert "no crawler of shop or shop+render" in await shown("crawls")
+    await Heartbeat(redis, KEYS, Process(kind="crawler", spider="shop+render")).beat()
+    assert "waiting:" not in await shown("crawls")
 
 
 @pytest.mark.usefixtures("here")

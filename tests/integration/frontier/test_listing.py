@@ -55,6 +55,28 @@ async def test_counters_need_no_list(bench: Bench) -> None:
     assert (len(state.domains), state.is_cut, state.queued) == (0, False, DOMAINS)
 
 
+async def test_whom_pages_wait_for_is_listed(bench: Bench) -> None:
+    """Crawlers of the spider, of another that links were handed to, and those with a browser."""
+    await fed(bench)
+    await bench.feed.seeds("a/1", "d00001.example/2", render={})
+    state = await bench.state()
+    assert state.lanes == ("link", "link+render")
+    queries = bench.frontier.queries
+    browser = bench.another_worker("w2", "link+render")
+    assert len(await browser.crawl_all()) == 2
+    (told,) = await queries.with_lanes(await queries.crawls(), ())
+    assert told.lanes == (await bench.state()).lanes == ("link",)
+
+
+async def test_nobody_is_asked_for_where_no_crawler_is_missing(bench: Bench) -> None:
+    """A cluster that has a crawler for all that waits is not looked through."""
+    await fed(bench)
+    (state,) = await bench.frontier.queries.with_lanes([await bench.state()], ("link",))
+    assert state.lanes == ("link",), "as it was"
+    crawls = await bench.frontier.queries.crawls()
+    assert await bench.frontier.queries.with_lanes(crawls, ("link",)) == crawls
+
+
 async def test_blocked_and_unblocked_domains_are_told_apart(bench: Bench) -> None:
     """By their own rule, or by the default where they have none; in several bands too."""
     await bench.feed.put(

@@ -24,6 +24,7 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.local.ports import free_block
 from crawlstream.local.probes import process_status
 from crawlstream.model.crawl import CrawlKey
+from support import servers
 from support.monitors import MonitorCluster, MonitorProcess, Servers
 from support.waiting import WaitUntil
 
@@ -100,13 +101,27 @@ def seed(crawlid: str, number: int) -> dict[str, Any]:
     return {"appid": APP, "crawlid": crawlid, "url": f"http://site{number}.example.com/{crawlid}"}
 
 
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A Kafka with few topics: after a kill it looks through all that it has."""
+    with servers.kafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
 @pytest.fixture
-def place(servers: Servers, fresh_name: str, tmp_path: Path) -> Iterator[Place]:
+def place(
+    redis_server: RunningServer,
+    kafka: RunningServer,
+    zookeeper_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> Iterator[Place]:
     """A kafka-monitor at work."""
-    cluster = MonitorCluster(servers, name=f"log{fresh_name}", home=tmp_path, partitions=1)
+    used = Servers(redis_server, kafka, zookeeper_server)
+    cluster = MonitorCluster(used, name=f"log{fresh_name}", home=tmp_path, partitions=1)
     port = free_block(1)
     with cluster.kafka_monitor(CRAWLSTREAM_METRICS_PORT=str(port)) as monitor:
-        yield Place(cluster, servers.kafka, monitor, port)
+        yield Place(cluster, kafka, monitor, port)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["alive", "restarted"])

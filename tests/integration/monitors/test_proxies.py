@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.egress.pools import DIRECT, PoolTable
 from support.monitors import MonitorCluster, MonitorProcess
@@ -71,11 +72,9 @@ async def test_pools_are_in_redis_before_rules_are_and_follow_every_edit(
     assert await known() == written
 
 
-async def test_an_older_table_never_replaces_a_newer_one(frontier: Frontier) -> None:
+async def test_an_older_table_never_replaces_a_newer_one(redis: Redis, fresh_name: str) -> None:
     """Nor does that of another node; one that nobody could read gives way to any."""
-    redis = frontier.scripts.redis
-    await redis.delete(frontier.scripts.keys.proxies())
-    pools = frontier.pools
+    pools = Frontier(redis, FrontierKeys(fresh_name)).pools
     assert await pools.copy(PoolTable(default="(unreadable)"))
     assert await pools.copy(PoolTable(czxid=5, mzxid=7))
     assert not await pools.copy(PoolTable(czxid=5, mzxid=6))
@@ -95,7 +94,6 @@ async def test_a_seed_may_name_a_pool_that_there_is_for_its_application(
     wait_until: WaitUntil,
 ) -> None:
     """All others come back with a sentence; what is allowed is on every page below."""
-    await frontier.scripts.redis.delete(frontier.scripts.keys.proxies())
     await editor.set_pool("de", policy={})
     written = await editor.set_pool("theirs", policy={"apps": ["other"]})
 

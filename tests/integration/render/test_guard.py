@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_network
 
 import pytest
+from redis.asyncio import Redis
 
 from crawlstream.boot.addresses import Guard
 from crawlstream.chaos.scripted_site import Answer, serving
 from crawlstream.model.egress.render import TYPES
+from support.crawler.proxied import Bench
+from support.crawler.proxies import small_proxy
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import made_by
 from support.crawler.visitor import LOCAL
@@ -44,11 +47,12 @@ const u = "{u}", tries = [
   () => new SharedWorker(u), () => navigator.serviceWorker.register(u),
   () => new RTCPeerConnection({{iceServers: [{{urls: "stun:" + new URL(u).host}}]}})
     .createDataChannel("x"),
-  () => document.getElementById("f").submit(), () => document.getElementById("a").click(),
+  () => document.getElementById("f").submit(),
+  () => setTimeout(() => document.getElementById("a").click(), 700),
   () => new WebTransport(u.replace("http", "https")),
   () => {{ const w = document.createElement("iframe"); document.body.append(w);
     new w.contentWindow.WebSocket(u.replace("http", "ws")) }},
-  () => history.pushState(0, "", u), () => location.assign(u),
+  () => history.pushState(0, "", u), () => setTimeout(() => location.assign(u), 800),
 ];
 for (const each of tries) try {{ each()?.catch?.(() => 0) }} catch (error) {{}}
 """
@@ -90,29 +94,52 @@ def guard_of(bench: RenderBench) -> None:
     bench.resolver._guard = guard
 
 
+async def _try_all(
+    bench: RenderBench, port: int, came: Sequence[str], *, forms: Sequence[str], **profile: str
+) -> None:
+    """All that a page can do to reach the canary, and that it comes there where it may."""
+    guard_of(bench)
+    bench.rule(render=1000)
+    pages = {
+        f"/{n}": made_by(CODE.format(u=url), BODY.format(u=url))
+        for n, url in enumerate(f"http://{form}:{port}/x" for form in forms)
+    }
+    redirects = {"/302": Answer(b"", 302, {"Location": f"http://{DENIED}:{port}/"})}
+    with serving({**pages, **redirects, "/r": made_by("fetch('/302')")}) as site:
+        for path in (*pages, "/r"):
+            assert await bench.reason(site.url(path), **profile) in {"status 200", "status 303"}
+            assert not came, path
+    for form in forms:
+        reason = await bench.reason(f"http://{form}:{port}/", **profile)
+        assert reason in {"address_refused", "invalid_request", "connection_lost"}
+    assert not came
+    bench.resolver._guard = Guard(LOCAL)
+    with serving({"/": made_by(CODE.format(u=f"http://{DENIED}:{port}/x"))}) as site:
+        await bench.reason(site.url("/"), **profile)
+    assert came, "where it is allowed, it is reached"
+
+
 async def test_no_way_of_a_browser_leads_past_the_guard() -> None:
     """However a page asks, and however it writes the address: nothing comes there."""
     types = ",".join(TYPES)
     async with rendering(render_timeout=3.0, render_types=types) as bench, canary() as (port, came):
-        guard_of(bench)
-        bench.rule(render=1000)
-        pages = {
-            f"/{n}": made_by(CODE.format(u=url), BODY.format(u=url))
-            for n, url in enumerate(f"http://{form}:{port}/x" for form in FORMS)
-        }
-        redirects = {"/302": Answer(b"", 302, {"Location": f"http://{DENIED}:{port}/"})}
-        with serving({**pages, **redirects, "/r": made_by("fetch('/302')")}) as site:
-            for path in (*pages, "/r"):
-                await bench.reason(site.url(path))
-                assert not came, path
-        for form in FORMS:
-            reason = await bench.reason(f"http://{form}:{port}/")
-            assert reason in {"address_refused", "invalid_request", "connection_lost"}
-        assert not came
-        bench.resolver._guard = Guard(LOCAL)
-        with serving({"/": made_by(CODE.format(u=f"http://{DENIED}:{port}/x"))}) as site:
-            await bench.reason(site.url("/"))
-        assert came, "where it is allowed, it is reached"
+        await _try_all(bench, port, came, forms=FORMS)
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+async def test_no_way_leads_past_the_guard_through_a_proxy(redis: Redis, scheme: str) -> None:
+    """Not even asked is the proxy, which would go there; where it may, it is, and sends no UDP."""
+    pools = Bench(redis)
+    with small_proxy() as proxy:
+        await pools.of(f"{scheme}://{proxy.url}")
+        types = ",".join(TYPES)
+        async with (
+            rendering(pools.routes, render_timeout=3.0, render_types=types) as bench,
+            canary() as (port, came),
+        ):
+            await _try_all(bench, port, came, forms=FORMS[:2], proxy="de")
+            assert set(came) == {"tcp"}
+            assert f"{DENIED}:{port}" in proxy.asked
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "chrome://version/", "data:text/html,a"])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import psutil
 import pytest
 import pytest_asyncio
 
+from crawling.render import document
 from crawlstream.chaos.scripted_site import HTML, Answer, serving
 from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from support.crawler.rendering import RenderBench, rendering
 from support.crawler.spa import JSON, html, linking, made_by, script
+from support.crawler.tls import TlsSite, make_certificate
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,6 +59,24 @@ async def test_what_a_script_writes_is_the_page(bench: RenderBench) -> None:
     assert site.paths() == ["/"]
 
 
+async def test_cookies_that_a_page_sets_are_told(bench: RenderBench) -> None:
+    """Each Set-Cookie as the site wrote it, rendered or not, and none that a script made up."""
+    lines = ("a=1; Path=/x; HttpOnly; Max-Age=60", "b=2")
+    page = "<script>document.cookie = 'c=3'</script>"
+    answers: dict[str, Answer] = {}
+    for path, status in (("/", 200), ("/missing", 404), ("/moved", 301), ("/none", 204)):
+        moved = {"Location": "/"} if status == 301 else {}
+        answers[path] = Answer(
+            b"" if status == 204 else page.encode(),
+            status,
+            {**HTML, **moved, "Set-Cookie": "\r\nSet-Cookie: ".join(lines)},
+        )
+    with serving(answers) as site:
+        for path in answers:
+            came = await bench.render(site.url(path))
+            assert [line.decode() for line in came.headers.getlist("Set-Cookie")] == [*lines], path
+
+
 async def test_other_documents_are_taken_as_they_are(bench: RenderBench) -> None:
     """Text, files to save, refusals and errors come as they were sent; nothing is rendered."""
     packed = {**HTML, "Content-Disposition": "attachment; filename=a.html"}
@@ -92,6 +113,21 @@ async def test_a_redirect_ends_where_it_is_answered(bench: RenderBench) -> None:
         stays = await bench.render(site.url("/form"))
         assert stays.status == 200
     assert site.paths() == ["/moved", "/script", "/form"]
+
+
+async def test_a_page_that_leads_elsewhere_when_it_is_ready_is_there(bench: RenderBench) -> None:
+    """Whichever comes first, it is a redirect or a page, and no failure."""
+    code = (
+        "document.body.innerHTML = '<b id=there>';"
+        "setTimeout(() => { location = '/target' }, location.search.slice(1));"
+    )
+    answers = {f"/?{delay}": made_by(code) for delay in range(0, 32, 2)}
+    with serving(answers) as site:
+        for path in answers:
+            came = await bench.render(site.url(path), render={"wait_for": "#there"})
+            assert came.status in {200, 303}
+            assert (b"there" in came.body) == (came.status == 200)
+    assert site.paths() == [*answers]
 
 
 async def test_a_page_that_loads_itself_anew_is_no_loop(bench: RenderBench) -> None:
@@ -206,8 +242,11 @@ async def test_no_address_is_reached_that_the_guard_refuses(bench: RenderBench) 
     ],
     ids=["loop", "alerts", "microtasks", "polls"],
 )
-async def test_a_page_without_an_end_is_taken_as_it_is(bench: RenderBench, code: str) -> None:
+async def test_a_page_without_an_end_is_taken_as_it_is(
+    bench: RenderBench, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is delivered as incomplete after its time, or fails by name; the next one is well."""
+    monkeypatch.setattr(document, "_DOM_S", 1.5)
     with serving({"/": made_by(code, "<p>text</p>"), "/next": html("<p>next")}) as site:
         outcome = await bench.reason(site.url("/"))
         assert outcome in {"status 200", "render_failed"}
@@ -226,8 +265,11 @@ async def test_a_page_without_an_end_is_taken_as_it_is(bench: RenderBench, code:
     ],
     ids=["heap", "nodes", "text"],
 )
-async def test_a_bomb_hurts_nobody_else(bench: RenderBench, code: str) -> None:
+async def test_a_bomb_hurts_nobody_else(
+    bench: RenderBench, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It fails by name; the next page is well."""
+    monkeypatch.setattr(document, "_DOM_S", 1.5)
     with serving({"/": made_by(code), "/next": html("<p>next")}) as site:
         assert await bench.reason(site.url("/")) in {"render_failed", "too_large"}
         assert b"next" in (await bench.render(site.url("/next"))).body
@@ -292,6 +334,27 @@ async def test_failures_have_the_names_that_they_have_without_a_browser(bench: R
         bench.client._settings = bench.settings
         url = site.url("/")
     assert await bench.reason(url) == "refused"
+
+
+async def test_sites_behind_tls_are_rendered_within_the_same_bound(
+    bench: RenderBench, tmp_path: Path
+) -> None:
+    """Document and further requests share connections; a certificate counts where one must hold."""
+    page = made_by(fetching(*(f"/{n}" for n in range(5))))
+    bench.rule(render=3)
+    with serving({"/": page}, kind=TlsSite) as site:
+        assert isinstance(site, TlsSite)
+        site.certify(make_certificate(tmp_path))
+        came = await bench.render(site.url("/"))
+        assert b"<title>over</title>" in came.body
+        assert site.paths() == ["/", "/0", "/1", "/2"]
+        assert bench.told["requests"] == 3
+        assert site.handshakes < len(site.visits)
+        strict = {"download_verify_certificates": True}
+        bench.client._settings = bench.settings.model_copy(update=strict)
+        assert await bench.reason(site.url("/")) == "certificate"
+        bench.client._settings = bench.settings
+    assert len(site.paths()) == 4
 
 
 async def test_a_browser_that_dies_is_replaced(bench: RenderBench) -> None:

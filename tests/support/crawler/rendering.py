@@ -8,6 +8,7 @@ from typing import Any
 
 from scrapy.http import Response
 
+from crawling.egress.routes import Routes
 from crawling.failures import reason_of
 from crawling.gateway.gateway import Gateway
 from crawling.links.blacklist import Blacklist
@@ -35,12 +36,12 @@ class _Table(Blacklist):
 class RenderBench(Visitor):
     """Renders one page after the other, each by a grant of its own."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, routes: Routes | None = None, **settings: Any) -> None:
         super().__init__()
         self.settings = load_settings(render=True, **settings)
         self.forbidden: set[str] = set()
         """URLs that robots.txt forbids."""
-        self.gateway = Gateway(self.holds, self.resolver)
+        self.gateway = Gateway(self.holds, self.resolver, routes)
         self.blacklist = _Table(ThrottleTable(default=RULE))
         self.browsers = Browsers(
             program_of(self.settings),
@@ -50,7 +51,7 @@ class RenderBench(Visitor):
         renderer = Renderer(
             browsers=self.browsers,
             gateway=lambda: self.gateway,
-            routes=None,
+            routes=routes,
             holds=self.holds,
             blacklist=self.blacklist,
             allows=self._allows,
@@ -93,9 +94,9 @@ class RenderBench(Visitor):
 
 
 @asynccontextmanager
-async def rendering(**settings: Any) -> AsyncIterator[RenderBench]:
-    """A browser for the length of the block; nothing of it stays."""
-    bench = RenderBench(**settings)
+async def rendering(routes: Routes | None = None, **settings: Any) -> AsyncIterator[RenderBench]:
+    """A browser for the length of the block; nothing of it stays. ``routes``: those of pools."""
+    bench = RenderBench(routes, **settings)
     await bench.gateway.start()
     async with bench.browsers.one():
         pass  # A grant does not last until a browser has started.

@@ -75,6 +75,8 @@ def test_the_line_tells_what_is_missing() -> None:
     assert told(seen) == "waiting for a kafka-monitor to process the request"
     progress.accepted, seen.absence = True, "No crawler of spider 'shop' is running."
     assert told(seen) == "0 done, 0 failed, 0.0 pages/s, no crawler of spider 'shop'"
+    seen.lane = "shop+render"
+    assert told(seen).endswith("no crawler of spider 'shop+render'")
 
 
 async def test_it_is_asked_again_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,8 +53,9 @@ def test_a_crawl_is_told_in_words() -> None:
 
 def test_a_crawl_that_nobody_crawls_says_so() -> None:
     """In place of ``running``, which it is not."""
-    rows = shown({**REPLY, "done": 0, "redirected": 0, "failed": {}}, lacks_crawler=True)
-    assert rows["state"] == "waiting: no crawler of shop"
+    badge = "waiting: no crawler of shop"
+    rows = shown({**REPLY, "done": 0, "redirected": 0, "failed": {}}, badge=badge)
+    assert rows["state"] == badge
     assert rows["pace"] == "no page yet"
 
 

@@ -309,3 +309,21 @@ def visit_of(url: str, second: float) -> Visit:
     parts = urlsplit(url)
     path = url[len(f"http://{parts.netloc}") :]
     return Visit(second * 1000, second * 1000, parts.hostname or "", "GET", path, 200, "")
+
+
+async def test_a_web_whose_links_scripts_make_has_none_on_its_pages(tmp_path: Path) -> None:
+    """They answer the first further request; the log tells such requests from visits of pages."""
+    plain, scripted = Web(1, hosts=2, pages=40), Web(1, hosts=2, pages=40, further=3)
+    log = AccessLog(tmp_path / "visits.jsonl")
+    site = Site(scripted, log)
+    page = scripted.pages[0]
+    assert b"href" not in site.answer(page.host, page.path).body
+    links = site.answer(page.host, f"/further/0{page.path}").body.decode()
+    shown = render(plain, plain.pages[0]).body.decode()
+    assert links.count("<a ") == shown.count("<a ") > 2
+    assert b"<a " not in site.answer(page.host, f"/further/1{page.path}").body
+    assert site.answer(page.host, "/further/0/nowhere").status == 404
+    log.close()
+    asked = Visit(0, 0, page.host, "GET", "/further/2/pier/find?page=11", 200, "")
+    assert asked.document == "/pier/find?page=11"
+    assert Visit(0, 0, page.host, "GET", "/pier/further/2", 200, "").document is None

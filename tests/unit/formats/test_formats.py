@@ -36,6 +36,7 @@ RECORDS = [
     record(
         6, response_headers={b"A\r\nB": [b"c\r\n\r\nbody", b"\0"], b"": [b""], b"x:y": [b"\xff"]}
     ),
+    record(7, response_url="http://é/é?é", request_headers={"¡é".encode(): ["é".encode()]}),
 ]
 """Text, binary, empty, another charset, strange, and hostile."""
 
@@ -92,7 +93,7 @@ def test_a_warc_says_what_was_asked_and_answered(tmp_path: Path) -> None:
         for each in ArchiveIterator(io.BytesIO(file.read_bytes()))
     ]
     kinds = [kind for kind, *_ in records]
-    answers = ["response"] * 2 + ["revisit"] + ["response"] * 4
+    answers = ["response"] * 2 + ["revisit"] + ["response"] * 5
     assert kinds == ["warcinfo"] + [k for a in answers for k in (a, "request", "metadata")]
     assert b"software: crawlstream/test" in records[0][3]
     _, about, http, body = records[1]

@@ -176,6 +176,8 @@ def test_pipelines_are_chosen_by_name() -> None:
     assert [each.name for each in chosen(known, ["b"])] == ["b"]
     with pytest.raises(ConfigError, match="no pipeline 'c'; known: a, b"):
         chosen(known, ["c"])
+    with pytest.raises(ConfigError, match=r"'a\.failures' is run by the pipeline 'a'"):
+        chosen(known, ["a.failures"])
 
 
 def test_processes_tell_another_file_from_theirs() -> None:

@@ -436,7 +436,7 @@ def test_the_ids_of_a_crawl_stay_whole_in_addresses() -> None:
 
 def test_a_crawl_that_nobody_works_on_waits() -> None:
     """A running crawl whose spider has no crawler says so, with what ends it."""
-    one = replace(hostile_crawl("produkte"), state="running")
+    one = replace(hostile_crawl("produkte"), state="running", held=0)
     assert condition(one, frozenset({"link"})) == "waiting: no crawler of produkte"
     (problem,) = absences([one], frozenset({"link"}))
     assert problem.text == "No crawler of spider produkte is running, so a crawl waits."
@@ -447,10 +447,24 @@ def test_a_crawl_that_nobody_works_on_waits() -> None:
     assert "waiting: no crawler of produkte" in page
 
 
+def test_a_crawl_that_waits_for_a_browser_names_it() -> None:
+    """A crawler of its spider without one is of no use to it; where both are missing, both are."""
+    one = replace(hostile_crawl("shop"), state="running", held=0, lanes=("shop+render",))
+    assert condition(one, frozenset({"shop"})) == "waiting: no crawler of shop+render"
+    assert condition(one, frozenset({"shop+render"})) == "running"
+    (problem,) = absences([one], frozenset({"shop"}))
+    assert problem.command == "./crawlstream up -d --spider shop+render=1"
+    both = replace(one, lanes=("shop", "shop+render"))
+    assert condition(both, frozenset()) == "waiting: no crawler of shop or shop+render"
+    assert condition(both, frozenset({"shop"})) == "running"
+    assert len(absences([both], frozenset())) == 2
+
+
 @pytest.mark.parametrize("state", ["paused", "finished", "stopped"])
 def test_what_is_known_better_is_not_called_waiting(state: str) -> None:
-    """Nor is a crawl with a crawler, or one of which nobody knows."""
-    one = replace(hostile_crawl("produkte"), state="running")
+    """Nor is a crawl with a crawler, or one of which nobody knows, or pages that are fetched."""
+    one = replace(hostile_crawl("produkte"), state="running", held=0)
+    assert condition(replace(one, held=1), frozenset()) == "running"
     for spiders in (frozenset({"produkte"}), None):
         assert condition(one, spiders) == "running"
     assert condition(replace(one, state=state), frozenset()) == state

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import structlog
 from kafka import KafkaAdminClient
-from kafka.errors import NoError, for_code
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    LeaderNotAvailableError,
+    NoError,
+    NotCoordinatorError,
+    NotLeaderForPartitionError,
+    for_code,
+)
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from crawlstream.bus.connect import Kafka, admin
 from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.tail import read_topic
-from crawlstream.errors import CrawlstreamError
+from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import runs
 
 _CLIENT_ID = "crawlstream-history"
 _EARLIEST, _LATEST = -2, -1
 """What Kafka's protocol calls the first offset and the one behind the last."""
+_NOT_YET = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    LeaderNotAvailableError,
+    NotCoordinatorError,
+    NotLeaderForPartitionError,
+)
+"""What a Kafka says that has just started, and has not given out all its duties."""
+_ASKED_AGAIN_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -40,7 +60,7 @@ class PartitionOffsets:
 
 async def partition_offsets(kafka: Kafka, topic: str, *, group: str) -> dict[int, PartitionOffsets]:
     """Bounds and committed position of each partition; KafkaUnavailable if Kafka does not tell."""
-    return await asyncio.to_thread(_partition_offsets, kafka, topic, group)
+    return await _asked(partial(_partition_offsets, kafka, topic, group))
 
 
 async def epoch_ends(kafka: Kafka, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
@@ -49,12 +69,12 @@ async def epoch_ends(kafka: Kafka, topic: str, epochs: Mapping[int, int]) -> dic
     0: Kafka knows none. A record at or behind it was not written in that epoch, or was lost.
     KafkaUnavailable as above.
     """
-    return await asyncio.to_thread(_epoch_ends, kafka, topic, epochs) if epochs else {}
+    return await _asked(partial(_epoch_ends, kafka, topic, epochs)) if epochs else {}
 
 
 async def topic_id_of(kafka: Kafka, topic: str) -> str:
     """Its UUID, as batches of it name it; KafkaUnavailable as above."""
-    return await asyncio.to_thread(_topic_id_of, kafka, topic)
+    return await _asked(partial(_topic_id_of, kafka, topic))
 
 
 async def commit_again(
@@ -86,6 +106,18 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
         except ValueError as error:
             log.warning("recover", outcome="unreadable", error=str(error))
     return marks
+
+
+async def _asked(call: Callable[[], T]) -> T:
+    """What a call on a thread answers, given time to one that cannot answer yet."""
+    for pause_s in _ASKED_AGAIN_S:
+        try:
+            return await asyncio.to_thread(call)
+        except KafkaUnavailable as error:
+            if not isinstance(error.__cause__, _NOT_YET):
+                raise
+        await asyncio.sleep(pause_s)
+    return await asyncio.to_thread(call)
 
 
 def _epoch_ends(kafka: Kafka, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:

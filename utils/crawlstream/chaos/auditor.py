@@ -239,10 +239,14 @@ def _endings(facts: Facts, fed: FedCrawl) -> Sequence[Record]:
 
 
 def politeness(facts: Facts) -> Iterator[str]:
-    """No window of any host holds more requests than a rule that was in force in it allows."""
+    """No window of any host holds more requests than a rule that was in force in it allows.
+
+    What scripts of pages ask for is bounded by page: :func:`further_requests_bounded`.
+    """
     arrivals: defaultdict[str, list[float]] = defaultdict(list)
     for visit in facts.visits:
-        arrivals[visit.host].append(visit.mono)
+        if visit.document is None:
+            arrivals[visit.host].append(visit.mono)
     rules: defaultdict[str, list[Rule]] = defaultdict(list)
     for rule in facts.rules:
         rules[rule.host].append(rule)
@@ -273,6 +277,22 @@ def _crowded(
                     f"{host}: {rule.hits + 1} requests within {(last - first) / 1000:.4f} s,"
                     f" where {rule.hits} may be in {rule.window_s:g} s"
                 )
+
+
+def further_requests_bounded(facts: Facts) -> Iterator[str]:
+    """Scripts of a page have never asked for more than its visits until then may bring."""
+    asked, further = Counter[str](), Counter[str]()
+    for visit in sorted(facts.visits, key=lambda visit: visit.mono):
+        if visit.document is None:
+            asked[visit.host + visit.path] += 1
+            continue
+        page = visit.host + visit.document
+        further[page] += 1
+        if further[page] == facts.render * asked[page] + 1:
+            yield (
+                f"{page}: further request {further[page]}, where {asked[page]} visits"
+                f" may bring {facts.render} each"
+            )
 
 
 def acknowledged_first(facts: Facts) -> Iterator[str]:
@@ -348,6 +368,7 @@ LAWS: Mapping[str, Law] = {
     "one ending a run": one_ending,
     "an ending is told once": endings_are_told_once,
     "no window is overrun": politeness,
+    "a page brings what it may": further_requests_bounded,
     "complete only after Kafka": acknowledged_first,
     "every question is answered": everything_answered,
     "robots.txt is obeyed": robots_obeyed,

@@ -7,9 +7,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
 from asyncio import Lock
 from collections import defaultdict
@@ -32,6 +29,7 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.proxy import Proxy
 from crawlstream.chaos.recorder import AccessLogReader, KafkaLogs, Recorder
 from crawlstream.chaos.witness import OUTPUTS
+from crawlstream.demo.process import served
 from crawlstream.demo.truth import Rules, expected_pages
 from crawlstream.demo.web import Kind, Web
 from crawlstream.errors import CrawlstreamError, SetupError
@@ -43,9 +41,8 @@ from crawlstream.local.home import find_jars
 from crawlstream.local.ports import Ports, free_block
 from crawlstream.local.servers import Server
 from crawlstream.local.supervisor import MARK, ProcessInfo
+from crawlstream.model.egress.render import is_lane, lane_of
 from crawlstream.model.state import FrontierState
-from crawlstream.tasks import wait_until
-from crawlstream.tether import die_with_parent
 from crawlstream.throttle.edit import DEFAULT, ThrottleEditor
 
 T = TypeVar("T")
@@ -60,7 +57,6 @@ _FIRST_HOST = "127.77.0.1"
 REDIS_BYTES = 1 << 30
 _SHELVE_AT = "4"
 """Pages of one host from which on their middle is on the shelf, where there is one."""
-_SITE_START_S = 90
 _LOADED_S = 60
 SETTINGS = {
     # Webs under test live on loopback addresses.
@@ -80,6 +76,13 @@ _ROUND_SETTINGS = {
     "DUPEFILTER_TIMEOUT": "10",
     "DOWNLOAD_TIMEOUT": "5",
 }
+_PATIENT = {
+    # What is told of are faults of ours: of a browser that is struck again and again no page fails.
+    "RETRY_TIMES": "15",
+    "CRAWLSTREAM_RENDER_TIMEOUT": "120",
+}
+RENDERER = "renderer"
+"""The kind of process that a crawler with a browser is to the nemesis."""
 
 
 class ChaosCluster:
@@ -98,12 +101,17 @@ class ChaosCluster:
         seed: int,
         workers: int = 2,
         pipelines: int = 0,
+        renderers: int = 0,
         has_shelf: bool = False,
     ) -> None:
-        """``pipelines``: so many processes of them. ``has_shelf``: a Redis for long queues."""
+        """``pipelines``, ``renderers`` (crawlers with a browser): so many processes of them.
+
+        ``has_shelf``: a Redis for long queues.
+        """
         self.home = home
         self.workers = workers
         self.pipelines = pipelines
+        self.renderers = renderers
         self.has_shelf = has_shelf
         self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
         self._shape: Mapping[str, Any] = {
@@ -151,9 +159,12 @@ class ChaosCluster:
     # What nemesis takes hold of.
 
     async def processes(self, kind: str) -> list[ProcessInfo]:
-        """What runs now of one kind, as supervisor sees it."""
+        """What runs now of one kind, as supervisor sees it, or of ``RENDERER``."""
         found = await asyncio.to_thread(self.local.processes)
-        return [each for each in found if each.kind == kind and each.pid and each.state != "EXITED"]
+        running = [each for each in found if each.pid and each.state != "EXITED"]
+        if kind == RENDERER:
+            return [each for each in running if is_lane(each.name.rpartition("-")[0])]
+        return [each for each in running if each.kind == kind]
 
     def freeze(self, pid: int) -> None:
         """Stop a process in mid-step."""
@@ -237,6 +248,19 @@ class ChaosCluster:
         own = {MARK: str(self.home), "CRAWLSTREAM_METRICS_OFFSET": str(next(self._places))}
         return {**self.local.environment(), **own, **more}
 
+    @asynccontextmanager
+    async def another_web(self, **shape: Any) -> AsyncIterator[None]:
+        """Have another web crawled for a block, on as many or fewer of the same hosts."""
+        usual = self.web, self.site_log
+        log = self.home / "logs" / f"visits-{next(self.extra_logs)}.jsonl"
+        shape = {**self._shape, **shape}
+        async with served(free_block(1), shape, log, self.environment()) as web:
+            self.web, self.site_log = web, AccessLogReader(log)
+            try:
+                yield
+            finally:
+                self.web, self.site_log = usual
+
     # Its life.
 
     async def _start(self) -> None:
@@ -259,7 +283,9 @@ class ChaosCluster:
         self.recorder = Recorder(kafka, settings.kafka_topic_prefix)
         self._stack.callback(self.recorder.close)
         self.logs = KafkaLogs(self.home / "data" / "kafka", settings.kafka_topic_prefix, OUTPUTS)
-        await self._start_site()
+        log = self.home / "logs" / "visits.jsonl"
+        site = served(self.web.port, self._shape, log, self.environment())
+        await self._stack.enter_async_context(site)
 
     async def _start_servers(self, ports: Ports) -> None:
         jars = find_jars()
@@ -288,6 +314,7 @@ class ChaosCluster:
             **SETTINGS,
             **_ROUND_SETTINGS,
             **(describe(self.home) if self.pipelines else {}),
+            **(_PATIENT if self.renderers else {}),
             **(_on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
             "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",
             "REDIS_HOST": "127.0.0.1",
@@ -297,33 +324,10 @@ class ChaosCluster:
 
     def _start_cluster(self) -> None:
         pipelines = self.pipelines or None
-        self.local.start(spiders={"link": self.workers}, pipelines=pipelines, tied=True)
-
-    async def _start_site(self) -> None:
-        web = self.web
-        site = await self.by_hand("site", self._site_process)
-        self._stack.callback(site.wait)
-        self._stack.callback(site.kill)
-
-        def answers() -> bool:
-            if site.poll() is not None:
-                raise SetupError("the site under test did not start")
-            with socket.socket() as visitor:
-                return visitor.connect_ex((web.hosts[-1], web.port)) == 0
-
-        await wait_until(answers, timeout_s=_SITE_START_S)
-
-    def _site_process(self) -> subprocess.Popen[bytes]:
-        log = self.home / "logs" / "visits.jsonl"
-        shape = {"port": self.web.port, "log": log, **self._shape}
-        options = [f"--{name.replace('_', '-')}={value}" for name, value in shape.items()]
-        return subprocess.Popen(
-            [sys.executable, "-m", "crawlstream.demo", *options],
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  no thread holds a lock
-        )
+        spiders = {"link": self.workers}
+        if self.renderers:
+            spiders[lane_of("link", renders=True)] = self.renderers
+        self.local.start(spiders=spiders, pipelines=pipelines, tied=True)
 
     def _rest_hands(self) -> None:
         for hand in self._hands.values():

@@ -116,6 +116,8 @@ class Facts:
     """Pages that were told as lost on the shelf, by crawl."""
     pool: str = ""
     """The pool of proxies that every page has to come through; empty: any way will do."""
+    render: int = 0
+    """Further requests that a rendered page may bring each time that it is asked for."""
     stores: Sequence[Stored] = ()
     """What pipelines have stored; none where no pipeline ran."""
     unreadable: Sequence[str] = ()

@@ -32,6 +32,7 @@ from crawlstream.chaos.extra_processes import (
 )
 from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
+from crawlstream.chaos.scenes.browsers import OF_RENDERERS
 from crawlstream.chaos.truncated_log import lose_end_of_log
 from crawlstream.chaos.victims import ends, freezes, kills
 from crawlstream.keys import FrontierKeys
@@ -320,6 +321,7 @@ FAULTS: Mapping[str, Fault] = {
     for fault in (
         *_faults(),
         *OF_SHELF,
+        *OF_RENDERERS,
         Fault("power-cut", "Redis loses what it wrote in its last moments", cut_power_of_redis),
         Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
         Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),

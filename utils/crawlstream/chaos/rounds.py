@@ -21,7 +21,7 @@ import psutil
 from redis.exceptions import RedisError
 
 from crawlstream.chaos.auditor import audit, repeats
-from crawlstream.chaos.cluster import DEPTH, ChaosCluster
+from crawlstream.chaos.cluster import DEPTH, QUICK, ChaosCluster
 from crawlstream.chaos.facts import APP, Facts, FedCrawl, Record, Sample, Strike, Violation
 from crawlstream.chaos.faults import Effect, Fault, FaultContext, leased
 from crawlstream.chaos.frontier_invariants import check
@@ -84,6 +84,12 @@ def results(facts: Facts) -> Sequence[Record]:
     return [record for record in facts.records if record.topic == "crawled_firehose"]
 
 
+def rate_for(round_: Round) -> float:
+    """Requests a host and second with which the web lasts about as long as the round."""
+    web = round_.cluster.web
+    return min(QUICK, len(web.pages) / len(web.hosts) / round_.seconds)
+
+
 @dataclass(slots=True)
 class Round:
     """What scenarios are made of: feed, ask, strike."""
@@ -104,6 +110,8 @@ class Round:
     began: float = field(default_factory=time.monotonic)
     pool: str = ""
     """The pool of proxies that every page has to come through."""
+    render: int = 0
+    """Further requests that a page may bring; above 0, browsers make all pages."""
 
     @property
     def context(self) -> FaultContext:
@@ -127,6 +135,8 @@ class Round:
         if fed not in self.fed:
             self.fed.append(fed)
         name = {"appid": APP, "spiderid": fed.spiderid, "crawlid": fed.crawlid, **fields}
+        if self.render:
+            name |= {"render": True}
         requests = [{"url": url, **name} for url in urls]
         await asyncio.to_thread(self.cluster.recorder.feed, *requests)
 
@@ -291,6 +301,7 @@ class Round:
             asked=frozenset(self.asked),
             shelf_lost={fed.crawlid: self.cluster.recorder.shelf_lost(fed.key) for fed in self.fed},
             pool=self.pool,
+            render=self.render,
             leaks=await self._leaks(),
             stores=[
                 await asyncio.to_thread(reader.read, self._source())

@@ -26,6 +26,8 @@ from crawlstream.local.home import default_home
 from crawlstream.tasks import leaves_of
 
 WORKERS = 2
+RENDERERS = 2
+"""Crawlers with a browser, where one of the scenarios is about them."""
 PIPELINES = 2
 """Processes of them, where one of the scenarios strikes them."""
 _PAGES_A_HOST = 40
@@ -61,6 +63,11 @@ class Options:
         return any(each.has_pipelines for each in self.scenarios) or not of_them.isdisjoint(
             _split(self.faults)
         )
+
+    @property
+    def has_renderers(self) -> bool:
+        """Whether crawlers with a browser are to run."""
+        return any(each.is_rendered for each in self.scenarios)
 
     @property
     def has_shelf(self) -> bool:
@@ -105,6 +112,7 @@ class Runner:
             seed=1,
             workers=WORKERS,
             pipelines=pipelines,
+            renderers=RENDERERS if options.has_renderers else 0,
             has_shelf=options.has_shelf,
         )
         async with cluster:

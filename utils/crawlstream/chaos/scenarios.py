@@ -13,15 +13,17 @@ from redis.exceptions import RedisError
 
 from crawlstream.boot.failpoints import STEPS
 from crawlstream.chaos.auditor import EMPTIES_SHELF
-from crawlstream.chaos.cluster import QUICK, ChaosCluster
+from crawlstream.chaos.cluster import ChaosCluster
 from crawlstream.chaos.extra_processes import death_of, extra_crawler, is_up
 from crawlstream.chaos.facts import FedCrawl, RoundFailed
 from crawlstream.chaos.faults import Fault
 from crawlstream.chaos.nemesis import FAULTS, kept_full
 from crawlstream.chaos.pipelines.faults import OF_PIPELINES
-from crawlstream.chaos.rounds import Outcome, Round
+from crawlstream.chaos.rounds import Outcome, Round, rate_for
+from crawlstream.chaos.scenes.browsers import OF_RENDERERS
 from crawlstream.chaos.scenes.poison import eat_poison
 from crawlstream.chaos.scenes.proxied import play_proxied
+from crawlstream.chaos.scenes.rendered import play_rendered
 from crawlstream.chaos.truncated_log import lose_end_of_log
 from crawlstream.errors import CrawlstreamError
 from crawlstream.keys import FrontierKeys
@@ -51,9 +53,13 @@ class Scenario:
     """Whether the middle of queues is on a server of its own."""
     is_proxied: bool = False
     """Whether all pages go through proxies; these are what is struck."""
+    is_rendered: bool = False
+    """Whether browsers make all pages, on a web whose links only scripts make."""
 
     async def play(self, round_: Round) -> Outcome:
         """One round of it."""
+        if self.is_rendered:
+            return await play_rendered(round_, self.script, rate=self.rate)
         rate = self.rate or rate_for(round_)
         if self.is_proxied:
             return await play_proxied(round_, rate=rate)
@@ -354,6 +360,12 @@ SCENARIOS: Mapping[str, Scenario] = {
             is_proxied=True,
         ),
         Scenario(
+            "render",
+            "pages that browsers make; crawlers and their browsers killed and frozen",
+            _in_turn(*(fault.name for fault in OF_RENDERERS)),
+            is_rendered=True,
+        ),
+        Scenario(
             "pipeline",
             "processes and stores of pipelines struck while crawlers and Kafka are, too",
             _at_once([*OF_PIPELINES, *_named(*_BESIDE_PIPELINES)]),
@@ -383,10 +395,6 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 def chosen(faults: Sequence[str]) -> Scenario:
     """What a person asked for: a scenario, or some faults in turn."""
-    return Scenario("chosen", ", ".join(faults), _in_turn(*faults))
-
-
-def rate_for(round_: Round) -> float:
-    """Requests a host and second with which the web lasts about as long as the round."""
-    web = round_.cluster.web
-    return min(QUICK, len(web.pages) / len(web.hosts) / round_.seconds)
+    is_rendered = any(fault.name in faults for fault in OF_RENDERERS)
+    about = ", ".join(faults)
+    return Scenario("chosen", about, _in_turn(*faults), is_rendered=is_rendered)

@@ -7,7 +7,10 @@ import os
 import signal
 from contextlib import suppress
 
+from crawlstream.chaos.cluster import RENDERER
 from crawlstream.chaos.faults import BACK_S, Effect, FaultContext, Inject, leased
+
+_HOLD_PAGES = frozenset({"crawler", RENDERER})
 
 
 def kills(kind: str) -> Inject:
@@ -16,7 +19,7 @@ def kills(kind: str) -> Inject:
     async def kill(context: FaultContext) -> Effect:
         # Frozen first, so that what it holds can be counted when it dies.
         name, pid = await frozen(context, kind)
-        in_flight = await leased(context) if kind == "crawler" else None
+        in_flight = await leased(context) if kind in _HOLD_PAGES else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         context.cluster.thaw(pid)
@@ -30,7 +33,7 @@ def ends(kind: str) -> Inject:
 
     async def end(context: FaultContext) -> Effect:
         name, pid = await victim_of(context, kind)
-        in_flight = await leased(context) if kind == "crawler" else None
+        in_flight = await leased(context) if kind in _HOLD_PAGES else None
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         return Effect(name, in_flight)
@@ -44,7 +47,7 @@ def freezes(kind: str, longest_s: float = 3) -> Inject:
     async def freeze(context: FaultContext) -> Effect:
         name, pid = await frozen(context, kind)
         try:
-            in_flight = await leased(context) if kind == "crawler" else None
+            in_flight = await leased(context) if kind in _HOLD_PAGES else None
             await asyncio.sleep(context.between(1, 12 if context.is_long else longest_s))
         finally:
             context.cluster.thaw(pid)

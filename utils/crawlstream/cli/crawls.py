@@ -16,7 +16,7 @@ from crawlstream.cli.common.client import cluster_redis
 from crawlstream.cli.common.columns import Column, cell, print_columns
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.times import moment, until
-from crawlstream.cli.common.which import crawled_spiders, waiting_for
+from crawlstream.cli.common.which import waiting_for, with_crawlers
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import views
@@ -53,7 +53,7 @@ def crawls(
         for crawl in found
         if state in (None, crawl.state) and (crawl.is_under_way or not under_way)
     ]
-    show_crawls(fitting, asyncio.run(crawled_spiders(settings)), as_json=as_json)
+    show_crawls(*asyncio.run(with_crawlers(settings, fitting)), as_json=as_json)
 
 
 async def read_crawls(

@@ -16,10 +16,10 @@ from crawlstream.cli.common.ask import ask, refusal
 from crawlstream.cli.common.console import say
 from crawlstream.cli.common.times import duration, moment, until
 from crawlstream.cli.common.which import (
-    crawled_spiders,
-    no_crawler_of,
     unknown_crawl,
+    waiting_of,
     which_crawl,
+    with_crawlers,
 )
 from crawlstream.cli.common.words import by_reason, counted
 from crawlstream.cli.crawls import read_crawls, show_crawls
@@ -53,7 +53,7 @@ def info(
     settings = load_settings()
     if crawlid is None:
         found = asyncio.run(read_crawls(settings, appid=appid, spiderid=spider))
-        show_crawls(found, asyncio.run(crawled_spiders(settings)), as_json=as_json)
+        show_crawls(*asyncio.run(with_crawlers(settings, found)), as_json=as_json)
         return
     crawl = asyncio.run(which_crawl(settings, crawlid, appid=appid, spider=spider))
     reply = asyncio.run(ask(settings, {"action": "info", **asdict(crawl)}))
@@ -65,23 +65,23 @@ def info(
         say(orjson.dumps(reply).decode())
         return
     waits = reply["state"] == "running" and reply["pending"] and not reply["in_flight"]
-    spiders = asyncio.run(crawled_spiders(settings)) if waits else None
-    is_missing = spiders is not None and crawl.spiderid not in spiders
-    for name, value in rows_of(reply, now=time.time(), lacks_crawler=is_missing):
+    badge = asyncio.run(waiting_of(settings, crawl)) if waits else ""
+    for name, value in rows_of(reply, now=time.time(), badge=badge):
         say(f"{name:<9} {value}")
 
 
-def rows_of(
-    reply: Mapping[str, Any], *, now: float, lacks_crawler: bool = False
-) -> Iterator[tuple[str, str]]:
-    """What a reply to ``info`` tells a person; ``now`` is in epoch seconds."""
+def rows_of(reply: Mapping[str, Any], *, now: float, badge: str = "") -> Iterator[tuple[str, str]]:
+    """What a reply to ``info`` tells a person; ``now`` is in epoch seconds.
+
+    ``badge``: what it does in place of its state.
+    """
     spider, failed = reply["spiderid"], sum(reply["failed"].values())
     ended = reply["done"] + reply["redirected"] + failed
     yield (
         "crawl",
         f"{reply['crawlid']} of application {reply['appid']}, spider {spider}, run {reply['run']}",
     )
-    yield "state", no_crawler_of(spider) if lacks_crawler else _state(reply, now)
+    yield "state", badge or _state(reply, now)
     yield "progress", _bar(ended, reply["admitted"])
     counts = f"{reply['done']:,} done, {reply['redirected']:,} redirected, {failed:,} failed"
     yield "pages", f"{counts}{_reasons(reply['failed'])}"

@@ -25,6 +25,7 @@ def main() -> int:
         slow_pages=options.slow_pages,
         slow_s=options.slow_s,
         page_bytes=options.page_bytes,
+        further=options.further,
     )
     try:
         # uvloop reads past the sockets that know when data arrived.
@@ -57,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--slow-pages", type=int, default=1)
     parser.add_argument("--slow-s", type=float, default=1.0)
     parser.add_argument("--page-bytes", type=int, default=0)
+    parser.add_argument("--further", type=int, default=0)
     return parser.parse_args()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from mimetypes import guess_type
 
+from crawlstream.demo.visits import FURTHER
 from crawlstream.demo.web import Kind, Page, Web
 
 _SAYINGS = (
@@ -27,6 +28,16 @@ _ODD_LINKS = (
     '<a href="data:text/plain,fog">Fog</a>',
 )
 """Links that no crawl can follow; every page has one."""
+
+_LINKS = "0"
+"""The number of the further request that brings the links of a page."""
+_SCRIPT = """<script>
+const ask = number => fetch("{further}" + number + location.pathname + location.search);
+ask({links}).then(answer => answer.text()).then(links => {{
+  document.body.insertAdjacentHTML("beforeend", links);
+  for (let number = 1; number < {requests}; number++) ask(number);
+}});
+</script>"""
 
 _MALFORMED_START = (
     "<html><head><title>{title}</title>\n<p>3 < 4 && 5 > <b><i>{title}</b></i></body>\n"
@@ -97,7 +108,7 @@ def _html_reply(web: Web, page: Page) -> Reply:
 
 
 def _html(web: Web, page: Page) -> str:
-    links = "\n".join(f"<li>{link}</li>" for link in _links(web, page))
+    links = "\n".join(f"<li>{link}</li>" for link in _shown(web, page))
     return (
         "<!doctype html>\n"
         f'<html lang="en"><head><title>{page.title}</title></head>\n'
@@ -109,7 +120,7 @@ def _html(web: Web, page: Page) -> str:
 
 
 def _malformed(web: Web, page: Page) -> str:
-    links = "\n<br>".join(link.replace("<a ", "<A ") for link in _links(web, page))
+    links = "\n<br>".join(link.replace("<a ", "<A ") for link in _shown(web, page))
     return _MALFORMED_START.format(title=page.title) + links + "\n" + _MALFORMED_END
 
 
@@ -120,6 +131,19 @@ def _prose(web: Web, page: Page) -> str:
     prose = f"{first} {second} Café, naïveté, Übermut: « déjà vu »."
     prose = prose.format(thing=thing)
     return "\n".join([prose] * max(1, web.page_bytes // len(prose.encode()) + 1))
+
+
+def answer_script(web: Web, page: Page, number: str) -> Reply:
+    """The reply to one of the further requests of a page's script."""
+    text = "\n".join(_links(web, page)) if number == _LINKS else f"{number} of {page.title}"
+    return reply(200, text.encode(), "text/plain; charset=utf-8")
+
+
+def _shown(web: Web, page: Page) -> Iterator[str]:
+    """The links that stand on a page, or the script that makes them."""
+    if not web.further:
+        return _links(web, page)
+    return iter([_SCRIPT.format(further=FURTHER, links=_LINKS, requests=web.further)])
 
 
 def _links(web: Web, page: Page) -> Iterator[str]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import cast
 
 from crawlstream.demo.arrival import StampedSocket
-from crawlstream.demo.render import Reply, not_found, render, reply
-from crawlstream.demo.visits import AccessLog, Visit
+from crawlstream.demo.render import Reply, answer_script, not_found, render, reply
+from crawlstream.demo.visits import FURTHER, AccessLog, Visit
 from crawlstream.demo.web import Web
 from crawlstream.errors import SetupError
 
@@ -94,6 +94,10 @@ class Site:
         if path == "/robots.txt" and host in self.web.hosts:
             robots = self.web.robots(host)
             return reply(200, robots.encode(), "text/plain") if robots else not_found()
+        if path.startswith(FURTHER):
+            number, _, rest = path.removeprefix(FURTHER).partition("/")
+            page = self.web.find(host, f"/{rest}")
+            return answer_script(self.web, page, number) if page else not_found()
         return not_found()
 
     async def _keep_taking(self, listener: socket.socket) -> None:

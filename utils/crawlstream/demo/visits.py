@@ -17,6 +17,9 @@ import orjson
 STAMP_TOLERANCE_S = 0.001
 """How far the stamps of two arrivals may be off."""
 
+FURTHER = "/further/"
+"""How paths begin that the scripts of pages ask for; a number and the page's own path follow."""
+
 _FLUSH_BYTES = 64 * 1024
 
 
@@ -33,6 +36,13 @@ class Visit:
     path: str
     status: int
     agent: str
+
+    @property
+    def document(self) -> str | None:
+        """Path of the page whose script asked for it; None: it is no such further request."""
+        if not self.path.startswith(FURTHER):
+            return None
+        return "/" + self.path.removeprefix(FURTHER).partition("/")[2]
 
 
 class AccessLog:

@@ -102,11 +102,13 @@ class Page:
 class Web:
     """``pages`` pages on ``hosts`` loopback addresses from ``first_host`` on, all on one port.
 
-    ``slow_pages`` of them take ``slow_s`` seconds. Bodies have at least ``page_bytes`` bytes.
+    ``slow_pages`` of them take ``slow_s`` seconds. Bodies have at least ``page_bytes`` bytes. With
+    ``further`` above 0 pages have no links: a script of theirs sends so many requests to their
+    host, and the first is answered with the links.
     The same arguments make the same web; the front page is the seed that finds them all.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first by name, and rarely one of them
         self,
         port: int,
         *,
@@ -117,12 +119,14 @@ class Web:
         slow_pages: int = 1,
         slow_s: float = 1.0,
         page_bytes: int = 0,
+        further: int = 0,
     ) -> None:
         if not 1 <= hosts <= pages:
             raise ValueError(f"a web needs at least one page a host: {hosts} hosts, {pages} pages")
         self.port = port
         self.slow_s = slow_s
         self.page_bytes = page_bytes
+        self.further = further
         self.hosts: tuple[str, ...] = tuple(
             str(IPv4Address(first_host) + offset) for offset in range(hosts)
         )

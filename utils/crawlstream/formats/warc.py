@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from warcio.statusandheaders import StatusAndHeaders
@@ -36,6 +36,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 _PLACE = ("id", "appid", "crawlid", "spiderid", "run", "depth", "seed_url", "parent_url")
 _ROUTE = ("redirect_urls", "attempt", "latency_ms", "uuid", "recovered", "attrs", "links", "digest")
 _METHOD = re.compile(r"[^A-Za-z-]+")
+_ASCII = "".join(map(chr, range(0x20, 0x7F)))
 _HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -102,9 +103,8 @@ class Warc:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         asked = [("Host", parts.netloc.rpartition("@")[2])]
         asked += [pair for pair in _pairs(page.request_headers) if pair[0].lower() != "host"]
-        http = StatusAndHeaders(
-            f"{_METHOD.sub('', page.method)} {target} HTTP/1.1", asked, is_http_request=True
-        )
+        line = f"{_METHOD.sub('', page.method)} {_ascii(target)} HTTP/1.1"
+        http = StatusAndHeaders(line, asked, is_http_request=True)
         self._add("request", page, headers, b"", http=http)
 
     def _add(
@@ -136,7 +136,7 @@ def _answered(headers: TextHeaders) -> Iterator[tuple[str, str]]:
 def _pairs(headers: TextHeaders) -> Iterator[tuple[str, str]]:
     for name, values in headers.items():
         for value in values:
-            yield _line(name).replace(":", " ") or "X", _line(value)
+            yield _ascii(_line(name).replace(":", " ")) or "X", _line(value)
 
 
 def _status_line(code: int) -> str:
@@ -149,6 +149,11 @@ def _status_line(code: int) -> str:
 def _line(text: str) -> str:
     """A text that cannot end a header, whoever has written it."""
     return _CONTROL.sub(" ", text).strip()
+
+
+def _ascii(text: str) -> str:
+    """The rest in percent, as the writer has it of values alone."""
+    return quote(text, safe=_ASCII)
 
 
 def _url(url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from crawlstream.frontier.codec import state as codec
@@ -18,6 +18,8 @@ BANDS_PER_CALL = 200
 """Bands whose lengths are read in one script: keeps it below 2 ms of CPU."""
 LEDGERS_PER_CALL = 100
 """Crawls whose counters are read in one script, for the same reason."""
+LANES_PER_CALL = 100
+"""Crawls that are looked at for who they wait for; a cluster that lacks no crawler needs none."""
 LISTED_BYTES = 8_000_000
 """What domains may take in one answer, as JSON: about what a record on Kafka may hold."""
 _BESIDE_NAME = 60
@@ -58,6 +60,25 @@ class FrontierQueries:
         budget = ListingBudget() if with_domains else None
         return await states_of(self._scripts.run, sorted(distinct), budget)
 
+    async def with_lanes(
+        self, crawls: Iterable[CrawlState], spiders: Collection[str]
+    ) -> Sequence[CrawlState]:
+        """The same crawls, with the ``lanes`` of those that may wait for a missing crawler alone.
+
+        By the first bands of the first ``LANES_PER_CALL`` of them. ``spiders``: whom crawlers run.
+        """
+        found = {state.crawl: state for state in crawls}
+        idle = [state.crawl for state in found.values() if state.is_idle]
+        backlog = (await self.state()).backlog if idle else {}
+        lacks_any = any(of["domains"] and name not in spiders for name, of in backlog.items())
+        asked = [crawl for crawl in idle if lacks_any or crawl.spiderid not in spiders]
+        for crawl in asked[:LANES_PER_CALL]:
+            name = FrontierKeys.crawl_field(crawl)
+            answer = unpack_text(await _page(self._scripts.run, name, "0"))
+            if answer:
+                found[crawl] = replace(found[crawl], lanes=codec.lanes(answer[-1]))
+        return list(found.values())
+
     async def states(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, CrawlState]:
         """The ledgers of those of these crawls that are remembered, without their domains."""
         names = sorted({FrontierKeys.crawl_field(crawl) for crawl in crawls})
@@ -75,13 +96,14 @@ async def state_of(run: Run, name: str, budget: ListingBudget | None) -> CrawlSt
     Its domains are listed as far as there is room; None: not at all.
     """
     domains: dict[str, DomainBacklog] = {}
+    lanes: set[str] = set()
     is_listed = budget is not None and budget.left_bytes > 0
     page = _page(run, name, "0" if is_listed else "")
     while True:
         answer = unpack_text(await page)
         if not answer or not answer[0]:
             return None
-        record, cursor, listed, blocked = answer
+        record, cursor, listed, blocked, waited_for = answer
         is_more = cursor != "0" and budget is not None and budget.left_bytes > 0
         if is_more:
             page = _page(run, name, cursor)
@@ -93,10 +115,12 @@ async def state_of(run: Run, name: str, budget: ListingBudget | None) -> CrawlSt
             new = [name for name in found if name not in domains]
             budget.left_bytes -= sum(map(len, new)) + _BESIDE_NAME * len(new)
         domains |= found
+        lanes.update(waited_for)
         if not is_more:
             state = _state(record, domains)
             is_left_out = budget is not None and not is_listed and state.queued > 0
-            return replace(state, is_cut=cursor != "0" or is_left_out)
+            is_cut = cursor != "0" or is_left_out
+            return replace(state, is_cut=is_cut, lanes=codec.lanes(lanes))
 
 
 async def states_of(

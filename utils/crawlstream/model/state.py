@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -63,6 +63,9 @@ class CrawlState:
     domains: Sequence[DomainBacklog] = ()
     is_cut: bool = False
     """Whether it has more domains than one answer may list."""
+    lanes: Sequence[str] = ()
+    """Spiders whose crawlers its queued pages wait for, ``+render`` behind those with a browser, as
+    far as its domains were listed."""
 
     @property
     def is_under_way(self) -> bool:
@@ -73,6 +76,19 @@ class CrawlState:
     def pending(self) -> int:
         """Entries that wait, now or later, here or in Kafka."""
         return self.queued + self.delayed + self.spilled
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether pages wait and none is under way."""
+        return self.state == "running" and self.pending > 0 and not self.held
+
+    def lacking(self, spiders: Collection[str]) -> Sequence[str]:
+        """Whom it waits for if nobody works on it, though pages wait; see ``lanes``.
+
+        ``spiders`` are those that crawlers run.
+        """
+        lanes = self.lanes or (self.crawl.spiderid,)
+        return lanes if self.is_idle and not {*lanes} & {*spiders} else ()
 
     @property
     def held_back(self) -> Mapping[str, int]:

@@ -322,7 +322,7 @@ async def test_a_browser_without_scripts_does_it_all(
         assert await tab.run("document.querySelector('[name=urls]').value") == "ftp://127.0.0.1/"
         await tab.fill("[name=urls]", "http://127.0.0.1/")
         await tab.leave(_CLICK % "form[action*=crawls] button.main")
-        await reads("Fed: 1.", "bare")
+        await reads("Fed: 1.")
 
         async def is_known() -> bool:
             await tab.go(f"{home}/ui/crawl?{urlencode(_target('bare'))}")

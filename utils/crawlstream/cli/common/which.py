@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.common.ask import APPID
@@ -60,14 +60,35 @@ async def crawled_spiders(settings: Settings) -> Collection[str] | None:
     return {process.spider for process in heard if process.kind == "crawler"}
 
 
+async def with_crawlers(
+    settings: Settings, crawls: Iterable[CrawlState]
+) -> tuple[Sequence[CrawlState], Collection[str] | None]:
+    """Crawls, with whom those wait for that seem to lack a crawler; and ``crawled_spiders``."""
+    told, spiders = [*crawls], await crawled_spiders(settings)
+    if spiders is None:
+        return told, None
+    async with cluster_redis(settings) as redis:
+        queries = Frontier(redis, settings.keys).queries
+        return await queries.with_lanes(told, spiders), spiders
+
+
+async def waiting_of(settings: Settings, crawl: CrawlKey) -> str:
+    """The badge of a crawl by its name, '' if Redis does not answer; see ``waiting_for``."""
+    try:
+        async with cluster_redis(settings) as redis:
+            states = await Frontier(redis, settings.keys).queries.states([crawl])
+        told, spiders = await with_crawlers(settings, states.values())
+    except RedisUnavailable:
+        return ""
+    return "".join(waiting_for(state, spiders) for state in told)
+
+
 def waiting_for(crawl: CrawlState, spiders: Collection[str] | None) -> str:
     """``waiting: no crawler of SPIDER``, if a running crawl waits for that; else nothing."""
-    waits = crawl.state == "running" and crawl.pending and not crawl.held
-    if spiders is None or not waits or crawl.crawl.spiderid in spiders:
-        return ""
-    return no_crawler_of(crawl.crawl.spiderid)
+    lacking = () if spiders is None else crawl.lacking(spiders)
+    return no_crawler_of(*lacking) if lacking else ""
 
 
-def no_crawler_of(spider: str) -> str:
+def no_crawler_of(*spiders: str) -> str:
     """The badge of what waits for a crawler."""
-    return f"waiting: no crawler of {spider}"
+    return f"waiting: no crawler of {' or '.join(spiders)}"

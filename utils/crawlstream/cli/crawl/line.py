@@ -75,7 +75,7 @@ def _parts(watch: Watch) -> Iterator[str]:
     if state and state.state != "running":
         yield state.state
     elif watch.absence:
-        yield f"no crawler of spider {watch.crawl.spiderid!r}"
+        yield f"no crawler of spider {watch.lane!r}"
     else:
         yield from _pace(watch)
 

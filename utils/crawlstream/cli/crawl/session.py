@@ -28,6 +28,7 @@ from crawlstream.cli.crawls import read_crawls
 from crawlstream.errors import CrawlstreamError
 from crawlstream.formats.files import Crawl
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.egress.render import lane_of
 from crawlstream.model.state import CrawlState
 from crawlstream.tasks import beside
 
@@ -132,6 +133,7 @@ class Session:
                 self._crawl,
                 follower.progress,
                 hosts=self._hosts,
+                lane=lane_of(self._crawl.spiderid, renders=any(r.get("render") for r in requests)),
                 on_absence=partial(self._tell, style="yellow"),
             )
             async with living_line(console, watch), beside(watch.run()):

@@ -41,10 +41,15 @@ class Watch:
         progress: Progress,
         *,
         hosts: Sequence[str],
+        lane: str = "",
         on_absence: Callable[[str], None],
     ) -> None:
-        """``hosts`` are those of the seeds; where they are one site, its pace is watched."""
+        """``hosts`` are those of the seeds; where they are one site, its pace is watched.
+
+        ``lane``: whose crawlers are to fetch it; "": those of its spider.
+        """
         self.crawl = crawl
+        self.lane = lane or crawl.spiderid
         self.progress = progress
         self.state: CrawlState | None = None
         self.site: DomainReport | None = None
@@ -111,7 +116,7 @@ class Watch:
 
     async def _missing(self) -> str:
         is_taken = self.progress.accepted or self.state is not None
-        return await absence(self._settings, self.crawl.spiderid, with_intake=not is_taken)
+        return await absence(self._settings, self.lane, with_intake=not is_taken)
 
     def _note_absence(self, sentence: str) -> None:
         if sentence != self.absence:

@@ -17,8 +17,8 @@ from crawlstream.local.home import checkout
 
 _TOOLS = Path(sys.executable).parent
 
-_SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Most of a test's time is waiting for servers: three files run at once, the long ones first."""
+_SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Most of a test's time is waiting for servers: four files run at once, the long ones first."""
 
 _CHECKS_AT_ONCE = 2
 """The types take as long as all others together."""
@@ -41,7 +41,7 @@ def run_tests(
 ) -> None:
     """Run all tests, or those that pytest's arguments select.
 
-    Tests start their own servers on free ports. Three test files run in parallel (-n 0: one).
+    Tests start their own servers on free ports. Four test files run in parallel (-n 0: one).
 
     Example: crawlstream test tests/unit -x
     """

@@ -33,6 +33,11 @@ def backlog(listed: Sequence[Any], blocked: Iterable[str]) -> dict[str, DomainBa
     return dict(zip(names, map(_as_backlog, columns), strict=True))
 
 
+def lanes(spiders: Iterable[str]) -> tuple[str, ...]:
+    """Names of spiders as they stand in keys, in order."""
+    return tuple(sorted(map(unquote, spiders)))
+
+
 def frontier_state(answer: Sequence[Any]) -> FrontierState:
     """Counters of the frontier."""
     life, clock_ms, rules_known, crawls, queued, delayed, held, *rest = answer

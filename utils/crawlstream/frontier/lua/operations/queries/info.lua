@@ -3,8 +3,8 @@
 -- Guarantee: reads counters and lengths, never entries.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 name of the crawl, 2 cursor of the domains ('0' begins; '' leaves them out), 3 bands a page.
--- Returns: packed {fields of the record, next cursor, {domain, total, high, low …}, {domain …} blocked};
---   {} if unknown. Priorities are as they stand now.
+-- Returns: packed {fields of the record, next cursor, {domain, total, high, low …}, {domain …} blocked,
+--   {spider …} that entries of these wait for}; {} if unknown. Priorities are as they stand now.
 -- Cost: one LLEN a band, of the page or of the last 50 domains; one HMGET where domains have rules; two more
 --   commands a domain of a crawl that has bands in parts.
 --- include: keys
@@ -20,6 +20,7 @@ local shift = tonumber(call('HGET', K.shifts, c) or 0)
 local own_spider = match(name, '^[^:]*')
 local has_parts, parts = call('HEXISTS', K.ledger(c), 'parts') == 1, nil
 local domains, size = {}, 0
+local spiders, is_told = {}, {}
 
 local function band_prefix(S, priority)
   return K.band(S, c .. '/' .. priority, '')
@@ -42,6 +43,14 @@ local own_bands = setmetatable({}, {
   end,
 })
 
+-- Entries of S wait.
+local function tell(S)
+  if not is_told[S] then
+    is_told[S] = true
+    spiders[#spiders + 1] = S
+  end
+end
+
 local function add(domain, total, high, low)
   domains[size + 1], domains[size + 2], domains[size + 3], domains[size + 4] = domain, total, high, low
   size = size + 4
@@ -51,10 +60,12 @@ local function add_several(domain, bands)
   local total, high, low = 0, -math.huge, math.huge
   for priority, S in string.gmatch(bands, ',(-?%d+)@?([^,]*)') do
     local band = own_bands[priority]
+    local of = S == '' and own_spider or S
     local length = call('LLEN', (S == '' and band.prefix or band_prefix(S, priority)) .. domain)
-      + beyond_head(S == '' and own_spider or S, priority, domain)
+      + beyond_head(of, priority, domain)
     left = left - 1
     if length > 0 then
+      tell(of)
       total = total + length
       high, low = math.max(high, band.standing), math.min(low, band.standing)
     end
@@ -75,6 +86,7 @@ local function add_domain(domain, record)
   local length = call('LLEN', band.prefix .. domain) + beyond_head(own_spider, priority, domain)
   left = left - 1
   if length > 0 then
+    tell(own_spider)
     add(domain, length, band.standing, band.standing)
   end
 end
@@ -117,4 +129,4 @@ if cursor ~= '' and live == '1' then
     end
   until next_cursor == '0' or left <= 0
 end
-return cmsgpack.pack({ call('HGETALL', K.ledger(c)), next_cursor, domains, blocked() })
+return cmsgpack.pack({ call('HGETALL', K.ledger(c)), next_cursor, domains, blocked(), spiders })

@@ -1,0 +1,1 @@
+import{_ as t,c as o,a as r,F as n,o as s}from"./index-CU-dqfwf.js";const a={};function l(u,e){return s(),o(n,null,[e[0]||(e[0]=r("h1",null,"About",-1)),e[1]||(e[1]=r("p",null,"Pages of this library are made in the browser.",-1))],64)}const c=t(a,[["render",l]]);export{c as default};

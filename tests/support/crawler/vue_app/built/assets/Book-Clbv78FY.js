@@ -1,0 +1,1 @@
+import{d as c,u as t,c as o,a as s,t as a,o as n}from"./index-CU-dqfwf.js";const p={key:0},l={key:1},m={__name:"Book",props:["number"],setup(r){const e=c(`/books/${r.number}`);return(_,i)=>t(e)?(n(),o("article",p,[s("h1",null,a(t(e).title),1),s("p",null,a(t(e).text),1)])):(n(),o("p",l,"…"))}};export{m as default};
