@@ -69,7 +69,7 @@ async def _work(settings: Settings, redis: Redis, router: Router) -> None:
     kafka = kafka_of(settings, "kafka-monitor")
     await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
     async with make_sink(kafka) as sink:
-        await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
+        await until_ready("redis", partial(check_redis, redis, settings.partitions), stop=stop)
         frontier, tally = Frontier(redis, keys), Tally(redis, keys)
         process = Process(
             kind="kafka-monitor",

@@ -142,7 +142,7 @@ async def _resources(
     blocking = await stack.enter_async_context(blocking_redis(settings))
     shelf = await stack.enter_async_context(shelf_of(settings))
     keys = settings.keys
-    await until_ready("redis", partial(check_redis, redis, keys), stop=stop)
+    await until_ready("redis", partial(check_redis, redis, settings.partitions), stop=stop)
     kafka = kafka_of(settings, "redis-monitor")
     await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
     return Resources(

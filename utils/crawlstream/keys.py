@@ -1,11 +1,12 @@
 """The Redis keys that Python names, and every Kafka topic; no other module makes one.
 
 Redis
-    All keys of a frontier begin with its hash tag, ``{<namespace>0}``, so that one script call
-    touches one slot. A script is given that prefix (:attr:`FrontierKeys.tag`) and appends the rest
-    itself, as ``frontier/lua/includes/keys.lua`` says: most keys are known to Lua only. A test
-    holds the two together, and ``docs/keys.md``, which lists type, content and end of life. Ids may
-    hold any printable text: they are percent-encoded before they enter a key.
+    All keys of a partition of a frontier begin with its hash tag, so that one script call touches
+    one slot. The tag of a frontier with one partition is ``{<namespace>0}``. A script is given that
+    prefix (:attr:`FrontierKeys.tag`) and appends the rest itself, as
+    ``frontier/lua/includes/keys.lua`` says: most keys are known to Lua only. A test holds the two
+    together, and ``docs/keys.md``, which lists type, content and end of life. Ids may hold any
+    printable text: they are percent-encoded before they enter a key.
 Kafka
     ``<prefix>.<name>``; per-app topics exist for ids made of ``[A-Za-z0-9._-]`` only.
 """
@@ -13,9 +14,12 @@ Kafka
 from __future__ import annotations
 
 import re
+from binascii import crc_hqx
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from urllib.parse import quote
+from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
@@ -39,19 +43,25 @@ def encode_id(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FrontierKeys:
-    """Keys of one frontier: those that Python reads or writes by itself."""
+    """Keys of one partition of a frontier: those that Python reads or writes by itself."""
 
     namespace: str = "cs"
+    suffix: str = "0"
+    """Of the hash tag; see ``Partitions``."""
 
     @property
     def tag(self) -> str:
         """The prefix of every key; scripts append the rest."""
-        return f"{{{self.namespace}0}}"
+        return f"{{{self.namespace}{self.suffix}}}"
 
     @staticmethod
     def crawl_field(crawl: CrawlKey) -> str:
         """A crawl's name as one field: its three ids, encoded, joined by colons."""
         return ":".join(map(encode_id, (crawl.spiderid, crawl.appid, crawl.crawlid)))
+
+    def layout(self) -> str:
+        """How a frontier of several partitions is laid out; below the tag of one with one."""
+        return self.tag + "layout"
 
     def meta(self) -> str:
         """The clock, the life and the version of the rules."""
@@ -177,6 +187,58 @@ class FrontierKeys:
     def stats(self, family: str, bucket: str) -> str:
         """Counters of one family in one time bucket."""
         return f"{self.tag}stats:{family}:{bucket}"
+
+
+SLOTS = 16384
+"""Hash slots of a Redis Cluster."""
+
+MOST_PARTITIONS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Which partition of a frontier has the data of a domain, and the registry of a crawl.
+
+    The number never changes for a namespace: machines are added by moving slots between them. The
+    tags of N partitions lie in N equal, contiguous ranges of slots, in order, so that nodes with
+    equal ranges have equal shares. ValueError: ``number`` is not within 1 and 256.
+    """
+
+    namespace: str = "cs"
+    number: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= MOST_PARTITIONS:
+            raise ValueError(f"a frontier has 1 to {MOST_PARTITIONS} partitions")
+
+    def of(self, domain: str) -> int:
+        """The partition of a domain key, and of all sites in that domain."""
+        return crc32(domain.encode()) % self.number
+
+    def home(self, crawl: CrawlKey) -> int:
+        """The partition that knows which run of a crawl is open."""
+        return crc32(b"crawl:" + FrontierKeys.crawl_field(crawl).encode()) % self.number
+
+    def keys(self, partition: int) -> FrontierKeys:
+        """The keys of one partition; IndexError: there is none of this number."""
+        if not 0 <= partition < self.number:
+            raise IndexError(f"partition {partition} of {self.number}")
+        if self.number == 1:
+            return self.root
+        return FrontierKeys(self.namespace, _suffix(self.namespace, partition, self.number))
+
+    @property
+    def root(self) -> FrontierKeys:
+        """What processes look for first: a frontier of one partition, or the layout of several."""
+        return FrontierKeys(self.namespace)
+
+
+@lru_cache(maxsize=4 * MOST_PARTITIONS)
+def _suffix(namespace: str, partition: int, number: int) -> str:
+    """The first whose slot lies in the share of the partition; some ``number`` are tried."""
+    share = range(partition * SLOTS // number, (partition + 1) * SLOTS // number)
+    suffixes = (f"{partition}.{tried}" for tried in count())
+    return next(s for s in suffixes if crc_hqx(f"{namespace}{s}".encode(), 0) % SLOTS in share)
 
 
 @dataclass(frozen=True, slots=True)

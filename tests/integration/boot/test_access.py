@@ -104,7 +104,7 @@ async def test_redis_is_talked_to_through_tls_as_a_user(
     for make in (redis_client, blocking_redis):
         async with make(load_settings()) as redis:
             assert await redis.acl_whoami() == "crawler"
-            await check_redis(redis, load_settings().keys)
+            await check_redis(redis, load_settings().partitions)
             await Frontier(redis, load_settings().keys).queries.state()
             await redis.set("{cs0}:kept", 1)
 

@@ -9,9 +9,7 @@ from redis.asyncio import Redis
 
 from crawlstream.boot.redis_check import check_redis, redis_warnings
 from crawlstream.errors import ConfigError
-from crawlstream.keys import FrontierKeys
-
-KEYS = FrontierKeys()
+from crawlstream.keys import Partitions
 
 
 @pytest.fixture
@@ -29,10 +27,10 @@ async def test_a_redis_that_evicts_is_refused(changed: Redis) -> None:
     await changed.config_set("maxmemory-policy", "allkeys-lru")
     await changed.config_set("maxmemory", "1gb")
     with pytest.raises(ConfigError, match=r"maxmemory-policy allkeys-lru.*set .* noeviction"):
-        await check_redis(changed, KEYS)
+        await check_redis(changed, Partitions())
     assert await changed.keys() == []
     await changed.config_set("maxmemory", "0")
-    await check_redis(changed, KEYS)
+    await check_redis(changed, Partitions())
     assert len(await redis_warnings(changed)) == 1
 
 
@@ -42,4 +40,4 @@ async def test_a_redis_without_a_file_is_warned_of(changed: Redis) -> None:
     await changed.config_set("appendonly", "no")
     (warning,) = await redis_warnings(changed)
     assert "appendonly no" in warning
-    await check_redis(changed, KEYS)
+    await check_redis(changed, Partitions())

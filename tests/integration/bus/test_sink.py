@@ -18,6 +18,7 @@ from crawlstream.bus import connect
 from crawlstream.bus import sink as sink_module
 from crawlstream.bus import writer as writer_module
 from crawlstream.bus.connect import Kafka
+from crawlstream.bus.delivery import NO_OFFSET, Delivery
 from crawlstream.bus.records import NotAcknowledged, Out, Record, RecordTooLarge
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
@@ -71,6 +72,24 @@ async def test_an_acknowledged_list_is_in_kafka(
         values = [int(r.value or b"") for r in records if r.key == key]
         assert values == sorted(values)
     assert Counter(r.value for r in records) == Counter(b"%d" % n for n in range(300))
+
+
+async def test_a_delivery_knows_where_each_record_is(hosts: list[str], topic: str) -> None:
+    """Once Kafka has said so: at its offset, in whatever partition its key belongs to."""
+    ready, finished = threading.Event(), threading.Event()
+    delivery = Delivery(
+        [Out(topic, b"%d" % n, b"k%d" % (n % 5)) for n in range(100)], lambda _: finished.set()
+    )
+    assert {*delivery.offsets} == {NO_OFFSET}
+    writer = writer_module.Writer(Kafka(hosts), on_ready=ready.set)
+    writer.start()
+    writer.submit([delivery])
+    await asyncio.to_thread(finished.wait, 30)
+    writer.finish()
+    await asyncio.to_thread(writer.join)
+    assert delivery.outcome() is None
+    there = {record.value: record.offset for record in await read_all(hosts, topic)}
+    assert delivery.offsets == [there[record.value] for record in delivery.records]
 
 
 async def test_a_record_of_five_megabytes_goes_through(

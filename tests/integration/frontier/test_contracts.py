@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,34 +12,11 @@ from typing import Any, NamedTuple
 import msgpack  # type: ignore[import-untyped]
 import pytest
 import pytest_asyncio
-from redis.asyncio import Redis
 
-from crawling.robots.store import Note, RobotsBook
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier import sources
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.model.crawl import FiringKey
-from crawlstream.model.egress.book import (
-    PoolSpend,
-    ProxyBan,
-    ProxyOutcome,
-    ProxyReport,
-    ProxyRest,
-    ProxyUse,
-)
-from crawlstream.model.egress.pools import PoolTable
-from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
-from crawlstream.model.runs import RunMark
-from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
+from support.frontier.calls import Call, note_calls
 from support.frontier.lua import LUA
-from support.frontier.machine import run_machine
-from support.frontier.witness import Witness
-
-AT = 2_000_000_000
-LIVES = 8
-"""Together they make every call of a worker, an intake and a monitor."""
-CLOCK = 2
-"""Arguments that tell what the caller knows of the frontier clock, behind all others."""
 
 
 def _parts(text: str, sign: str) -> list[str]:
@@ -154,101 +131,16 @@ def test_the_code_takes_what_the_header_says(operation: str) -> None:
         assert len(taken[1].split(",")) == len(contract.packed.names)
 
 
-class Call(NamedTuple):
-    """One call that Python made, and its answer."""
-
-    arguments: tuple[Any, ...]
-    answer: Any
-
-
 Calls = Mapping[str, Sequence[Call]]
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def calls(redis_server: RunningServer) -> AsyncIterator[Calls]:
+async def calls(redis_server: RunningServer) -> Calls:
     """Calls of every operation, as the product makes them."""
     seen = defaultdict[str, list[Call]](list)
-    call = Scripts._call
-
-    async def noted(self: Scripts, operation: str, args: Sequence[Any]) -> Any:
-        answer = await call(self, operation, args)
-        is_timed = sources.is_timed(operation)
-        arguments = args[:-CLOCK] if is_timed else args
-        seen[operation].append(Call(tuple(arguments), answer[0] if is_timed else answer))
-        return answer
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scripts, "_call", noted)
-        async with Witness(redis_server.port, 1) as redis:
-            for seed in range(LIVES):
-                await run_machine(redis, seed, 20)
-            await _ask(redis)
-    yield seen
-
-
-async def _ask(redis: Redis) -> None:
-    """What no random life does."""
-    await redis.flushdb()
-    bench = await open_bench(redis)
-    frontier, robots = bench.frontier, RobotsBook(redis, KEYS)
-    await bench.feed.seeds("http://a.example/", "http://a.example/1")
-    (hold,) = await bench.worker.lease()
-    await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
-    await _shelve(bench)
-    await frontier.rules.agree("")
-    await frontier.pools.copy(PoolTable())
-    await frontier.book.session("w1").exchange(_report(), is_user=True)
-    await frontier.handshakes.failed("de", "a.example", "default", ["default", "legacy"])
-    await frontier.maintenance.balance()
-    await redis.hset(KEYS.tag + "abandon", "1", "0")
-    await frontier.maintenance.tend()
-    await frontier.queries.state()
-    await frontier.queries.crawls(with_domains=True)
-    await frontier.overflow.state()
-    await frontier.positions.reposition("topic", 0, shown=0, offset=0)
-    await frontier.inspector.page(CRAWL, "http://a.example/")
-    await frontier.inspector.domain("a.example")
-    await _fire(bench)
-    await robots.claim("http://a.example", None)
-    await robots.write("http://a.example", Note(b"none", 1.0))
-
-
-def _report() -> ProxyReport:
-    """With one of each list."""
-    return ProxyReport(
-        outcomes={"p": ProxyOutcome(answers=1, through=["a.example"])},
-        rests=[ProxyRest("p", "a.example", 1_000, 0)],
-        answers=[("p", "a.example")],
-        uses=[ProxyUse("p", "a.example", 1, 10, 1_000)],
-        spends={"de": PoolSpend(1, 1)},
-        bans=[ProxyBan("p", "a.example", 1_000)],
-    )
-
-
-async def _shelve(bench: Bench) -> None:
-    bench.shelve(4)
-    await bench.frontier.stocking.step()
-    await bench.feed.seeds(*(f"long.example/{n}" for n in range(8)))
-    await bench.frontier.stocking.step()
-    await bench.worker.lease(50)
-    await bench.frontier.stocking.step()
-
-
-async def _fire(bench: Bench) -> None:
-    schedules = bench.frontier.schedules
-    seeds = [{"url": "http://a.example/"}]
-    schedule = Schedule(
-        appid="app", name="nightly", cron="30 2 * * *", crawl={"crawlid": "crawl"}, seeds=seeds
-    )
-    await bench.feed.put(bench.feed.schedule("set", schedule, most=10))
-    (state,) = (await schedules.due("me", most=10)).due
-    await schedules.begin(state, 1, stops=False)
-    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0, 0)))
-    over = RunMark(
-        crawl=CRAWL, state="finished", run=1, firing=FiringKey("nightly", AT), seen={0: b"\x80"}
-    )
-    await schedules.remind([over])
-    await schedules.reinstate([ScheduleMark(appid="app", name="nightly", removed_ms=1)])
+    for call in await note_calls(redis_server.port):
+        seen[call.operation].append(call)
+    return seen
 
 
 def _lists(operation: str, arguments: Sequence[Any]) -> Iterator[tuple[Shape, Sequence[Any]]]:
@@ -270,7 +162,7 @@ def _lists(operation: str, arguments: Sequence[Any]) -> Iterator[tuple[Shape, Se
 async def test_python_sends_what_the_header_says(operation: str, calls: Calls) -> None:
     """As many arguments, and as many items in each list, in every call."""
     assert calls[operation], "nobody called it"
-    for arguments, _ in calls[operation]:
+    for _, arguments, _ in calls[operation]:
         assert len(arguments) == contract_of(operation).arguments or operation == "ledgers"
         for shape, items in _lists(operation, arguments):
             assert shape.fits(items), (shape, items)
@@ -280,7 +172,7 @@ async def test_python_sends_what_the_header_says(operation: str, calls: Calls) -
 async def test_an_answer_is_what_the_header_says(operation: str, calls: Calls) -> None:
     """A packed answer has as many items as one of those in the header."""
     returns = contract_of(operation).returns
-    for _, answer in calls[operation]:
+    for _, _, answer in calls[operation]:
         if returns.text.startswith("packed "):
             items = msgpack.unpackb(answer, raw=True, strict_map_key=False)
             assert any(shape.fits(items) for shape in _shapes(returns.text)), items

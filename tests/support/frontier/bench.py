@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.frontier import Frontier
@@ -328,7 +329,7 @@ class Bench:
 
     async def advance(self, ms: int) -> None:
         """Let time pass on the frontier clock."""
-        await self.redis.hincrby(KEYS.meta(), "clock", ms)
+        await self.redis.hincrby(self.frontier.scripts.keys.meta(), "clock", ms)
 
     async def clock(self) -> int:
         """The frontier clock as the last call left it."""
@@ -392,12 +393,18 @@ def open_session(redis: Redis, name: str = "w1", spiderid: str = "link") -> Work
     return Frontier(redis, KEYS).session(name, spiderid)
 
 
-async def open_bench(redis: Redis, default: ThrottleRule | None = WIDE_OPEN) -> Bench:
+async def open_bench(
+    redis: Redis | RedisCluster,
+    default: ThrottleRule | None = WIDE_OPEN,
+    *,
+    keys: FrontierKeys = KEYS,
+) -> Bench:
     """A frontier in an empty Redis; ``default`` None: it has no rules yet."""
     limits = FrontierLimits(finish_grace_ms=GRACE_MS, dedupe_ms=DEDUPE_MS)
-    frontier = Frontier(redis, KEYS, limits)
-    worker = Worker(open_session(redis))
-    reader = Streams(redis, KEYS, "reader")
+    client = cast(Redis, redis)
+    frontier = Frontier(client, keys, limits)
+    worker = Worker(frontier.session("w1", CRAWL.spiderid))
+    reader = Streams(client, keys, "reader")
     bench = Bench(redis, frontier, Feed(frontier), worker, reader)
     await bench.feed.place()
     if default is not None:

@@ -8,19 +8,18 @@ import structlog
 from redis.asyncio import Redis
 
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.layout import LAYOUT, create_frontier
-from crawlstream.frontier.scripts import Scripts
-from crawlstream.keys import FrontierKeys
+from crawlstream.frontier.layout import LAYOUT, create_partitions
+from crawlstream.keys import Partitions
 
 KEEPS_ALL = "noeviction"
 
 log = structlog.get_logger()
 
 
-async def check_redis(redis: Redis, keys: FrontierKeys) -> None:
+async def check_redis(redis: Redis, partitions: Partitions) -> None:
     """Refuse a Redis that would drop what waits in it; warn of one that forgets when it restarts.
 
-    ConfigError: it evicts keys, or lays them out otherwise than this version. What redis-py raises
+    ConfigError: it evicts keys, or what it holds has another layout. What redis-py raises
     where Redis does not answer is passed on.
     """
     memory = await redis.info("memory")
@@ -28,7 +27,7 @@ async def check_redis(redis: Redis, keys: FrontierKeys) -> None:
         raise ConfigError(_evicts(memory["maxmemory_policy"]))
     for warning in await redis_warnings(redis):
         log.warning("check", service="redis", error=warning)
-    await agree_on_layout(redis, keys)
+    await agree_on_layout(redis, partitions)
 
 
 async def redis_warnings(redis: Redis) -> Sequence[str]:
@@ -45,20 +44,27 @@ async def redis_warnings(redis: Redis) -> Sequence[str]:
     return warnings
 
 
-async def agree_on_layout(redis: Redis, keys: FrontierKeys) -> None:
-    """Make sure that what Redis holds is laid out as this version has it.
+async def agree_on_layout(redis: Redis, partitions: Partitions) -> None:
+    """Make sure that what Redis holds is laid out as this version and this process have it.
 
     Processes of two versions share a frontier while a cluster is being upgraded. Most versions can;
     one that changes what a key holds raises LAYOUT, and is refused until the others are gone.
 
     ConfigError: it is not. RedisUnavailable: Redis does not answer.
     """
-    layout = await create_frontier(Scripts(redis, keys))
-    if layout != LAYOUT:
+    layout = await create_partitions(redis, partitions)
+    if layout.version != LAYOUT:
         raise ConfigError(
-            f"Redis stores data of layout {layout}, but this version uses layout {LAYOUT}: stop"
-            " all processes of one version before you start the other (docs/deploying.md,"
+            f"Redis stores data of layout {layout.version}, but this version uses layout {LAYOUT}:"
+            " stop all processes of one version before you start the other (docs/deploying.md,"
             " Upgrading)"
+        )
+    if layout.partitions != partitions.number:
+        raise ConfigError(
+            f"The frontier {partitions.namespace} in Redis has {layout.partitions} partition(s),"
+            f" but this process is configured for {partitions.number}: the number cannot be"
+            " changed; configure the same number, or another CRAWLSTREAM_NAMESPACE for a new"
+            " frontier"
         )
 
 

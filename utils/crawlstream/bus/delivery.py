@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
 from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
+
+NO_OFFSET = -1
+"""Kafka has not said where a record is: not yet, or not again after it had been sent twice."""
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
@@ -19,20 +23,27 @@ class Delivery:
     record; with the last answer ``finished`` is called, on that thread.
     """
 
-    __slots__ = ("_errors", "_finished", "_lock", "_open", "records", "since", "size")
+    __slots__ = ("_errors", "_finished", "_lock", "_open", "offsets", "records", "since", "size")
 
     def __init__(self, records: Sequence[Out], finished: Callable[[Delivery], object]) -> None:
         self.records = records
         self.size = sum(record.size for record in records)
         self.since = 0.0
         """When it was handed over, by ``time.monotonic()``."""
+        self.offsets = [NO_OFFSET] * len(records)
+        """Where Kafka has each record in its partition. ``NO_OFFSET`` of one that it has: somewhere
+        below the present end of the partition."""
         self._finished = finished
         self._open = len(records)
         self._errors: dict[int, Exception] = {}
         self._lock = threading.Lock()
 
-    def acknowledged(self, _: object = None) -> None:
-        """Kafka has a record."""
+    def acknowledged(self, position: int, metadata: Any) -> None:
+        """Kafka has the record at ``position``; ``metadata`` is what kafka-python tells of it."""
+        self.offsets[position] = metadata.offset
+        self._judged()
+
+    def _judged(self) -> None:
         with self._lock:
             self._open -= 1
             is_last = self._open == 0
@@ -42,7 +53,7 @@ class Delivery:
     def lost(self, position: int, error: Exception) -> None:
         """It is not known whether Kafka has the record at ``position``, or it does not want it."""
         self._errors[position] = error
-        self.acknowledged()
+        self._judged()
 
     def lost_from(self, position: int, error: Exception) -> None:
         """As ``lost``, for every record from ``position`` on."""

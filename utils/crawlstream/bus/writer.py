@@ -114,7 +114,7 @@ class Writer(threading.Thread):
             except Exception as error:  # noqa: BLE001  whatever it is, the list gets its verdict
                 delivery.lost(position, error)
                 continue
-            future.add_callback(delivery.acknowledged)
+            future.add_callback(partial(delivery.acknowledged, position))
             future.add_errback(partial(self._note_loss, producer, delivery, position))
 
     def _note_loss(

@@ -22,7 +22,7 @@ from crawlstream.bus.records import Record
 from crawlstream.errors import InvalidRequest, SetupError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.streams import Streams
-from crawlstream.keys import FrontierKeys
+from crawlstream.keys import Partitions
 from crawlstream.model.effects import Command, Effect, IntakeBatch, Loss, PendingAction
 from crawlstream.model.request import Refusal, Request, RequestLimits
 from crawlstream.plugins.actions import Action, Context, Reply
@@ -177,10 +177,11 @@ class _Bench:
 
 @asynccontextmanager
 async def _frontier_at(redis_url: str) -> AsyncIterator[_Bench]:
-    keys = FrontierKeys(f"test{uuid4().hex}")
+    partitions = Partitions(f"test{uuid4().hex}")
+    keys = partitions.root
     async with Redis.from_url(redis_url) as redis:
         try:
-            await check_redis(redis, keys)
+            await check_redis(redis, partitions)
             frontier = Frontier(redis, keys)
             yield _Bench(
                 frontier,

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, model_validator
 
 from crawlstream.boot.sections.section import Section, new
-from crawlstream.keys import FrontierKeys
+from crawlstream.keys import FrontierKeys, Partitions
 
 _LEAST_SHELVED = 4
 
@@ -55,6 +55,11 @@ class RedisSettings(Section):
         return f"{url.hostname}:{url.port or 6379}/{url.path.strip('/') or 0}"
 
     @property
+    def partitions(self) -> Partitions:
+        """How this cluster's frontier is divided: it has one partition."""
+        return Partitions(self.namespace)
+
+    @property
     def keys(self) -> FrontierKeys:
         """The keys of this cluster's frontier."""
-        return FrontierKeys(self.namespace)
+        return self.partitions.root

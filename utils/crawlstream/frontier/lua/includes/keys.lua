@@ -7,6 +7,7 @@ local P = KEYS[1]
 local K = {}
 
 -- The frontier as a whole.
+K.layout = P .. 'layout'
 K.meta = P .. 'm'
 K.positions = P .. 'positions'
 K.epochs = P .. 'epochs'

@@ -1,10 +1,15 @@
 #!lua flags=allow-oom
--- found: let there be a frontier, unless there is one. No other operation makes one.
--- Guarantee: also in a full Redis: what drains it must be able to start.
+-- found: let there be a frontier, or one partition of it, unless there is. No other operation makes one.
+-- Guarantee: also in a full Redis: what drains it must be able to start. Where a frontier of several
+--   partitions has its layout, there is none of one partition.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 layout of the keys, noted if none is.
 -- Returns: the layout of what is there now.
--- Cost: two commands.
+-- Cost: three commands.
 --- include: keys
+local divided = redis.call('GET', K.layout)
+if divided then
+  return divided
+end
 redis.call('HSETNX', K.meta, 'layout', ARGV[1])
 return redis.call('HGET', K.meta, 'layout')

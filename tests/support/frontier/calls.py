@@ -1,0 +1,132 @@
+"""Calls of every operation, as the product makes them, noted while random lives are lived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from redis.asyncio import Redis
+
+from crawling.robots.store import Note, RobotsBook
+from crawlstream.frontier import sources
+from crawlstream.frontier.layout import create_partitions
+from crawlstream.frontier.scripts import Scripts
+from crawlstream.keys import Partitions
+from crawlstream.model.crawl import FiringKey
+from crawlstream.model.egress.book import (
+    PoolSpend,
+    ProxyBan,
+    ProxyOutcome,
+    ProxyReport,
+    ProxyRest,
+    ProxyUse,
+)
+from crawlstream.model.egress.pools import PoolTable
+from crawlstream.model.recurring.schedule import Fired, Schedule, ScheduleMark, Turn
+from crawlstream.model.runs import RunMark
+from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
+from support.frontier.machine import run_machine
+from support.frontier.witness import Witness
+
+AT = 2_000_000_000
+LIVES = 8
+"""Together they make every call of a worker, an intake and a monitor."""
+CLOCK = 2
+"""Arguments that tell what the caller knows of the frontier clock, behind all others."""
+
+
+class Call(NamedTuple):
+    """One call that Python made, and its answer."""
+
+    operation: str
+    arguments: tuple[Any, ...]
+    """Without the clock."""
+    answer: Any
+
+
+async def note_calls(port: int) -> Sequence[Call]:
+    """Make every call of the product on a Redis; in their order."""
+    seen = list[Call]()
+    call = Scripts._call
+
+    async def noted(self: Scripts, operation: str, args: Sequence[Any]) -> Any:
+        answer = await call(self, operation, args)
+        is_timed = sources.is_timed(operation)
+        arguments = args[:-CLOCK] if is_timed else args
+        seen.append(Call(operation, tuple(arguments), answer[0] if is_timed else answer))
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scripts, "_call", noted)
+        async with Witness(port, 1) as redis:
+            for seed in range(LIVES):
+                await run_machine(redis, seed, 20)
+            await _ask(redis)
+    return seen
+
+
+async def _ask(redis: Redis) -> None:
+    """What no random life does."""
+    await redis.flushdb()
+    bench = await open_bench(redis)
+    frontier, robots = bench.frontier, RobotsBook(redis, KEYS)
+    await bench.feed.seeds("http://a.example/", "http://a.example/1")
+    (hold,) = await bench.worker.lease()
+    await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
+    await _shelve(bench)
+    await frontier.rules.agree("")
+    await create_partitions(redis, Partitions("divided", 2))
+    await frontier.pools.copy(PoolTable())
+    await frontier.book.session("w1").exchange(_report(), is_user=True)
+    await frontier.handshakes.failed("de", "a.example", "default", ["default", "legacy"])
+    await frontier.maintenance.balance()
+    await redis.hset(KEYS.tag + "abandon", "1", "0")
+    await frontier.maintenance.tend()
+    await frontier.queries.state()
+    await frontier.queries.crawls(with_domains=True)
+    await frontier.overflow.state()
+    await frontier.positions.reposition("topic", 0, shown=0, offset=0)
+    await frontier.inspector.page(CRAWL, "http://a.example/")
+    await frontier.inspector.domain("a.example")
+    await _fire(bench)
+    await robots.claim("http://a.example", None)
+    await robots.write("http://a.example", Note(b"none", 1.0))
+
+
+def _report() -> ProxyReport:
+    """With one of each list."""
+    return ProxyReport(
+        outcomes={"p": ProxyOutcome(answers=1, through=["a.example"])},
+        rests=[ProxyRest("p", "a.example", 1_000, 0)],
+        answers=[("p", "a.example")],
+        uses=[ProxyUse("p", "a.example", 1, 10, 1_000)],
+        spends={"de": PoolSpend(1, 1)},
+        bans=[ProxyBan("p", "a.example", 1_000)],
+    )
+
+
+async def _shelve(bench: Bench) -> None:
+    bench.shelve(4)
+    await bench.frontier.stocking.step()
+    await bench.feed.seeds(*(f"long.example/{n}" for n in range(8)))
+    await bench.frontier.stocking.step()
+    await bench.worker.lease(50)
+    await bench.frontier.stocking.step()
+
+
+async def _fire(bench: Bench) -> None:
+    schedules = bench.frontier.schedules
+    seeds = [{"url": "http://a.example/"}]
+    schedule = Schedule(
+        appid="app", name="nightly", cron="30 2 * * *", crawl={"crawlid": "crawl"}, seeds=seeds
+    )
+    await bench.feed.put(bench.feed.schedule("set", schedule, most=10))
+    (state,) = (await schedules.due("me", most=10)).due
+    await schedules.begin(state, 1, stops=False)
+    await schedules.done(Turn(state=state, last=1, due=-1, fired=Fired(1, CRAWL, 1, 0, 0)))
+    over = RunMark(
+        crawl=CRAWL, state="finished", run=1, firing=FiringKey("nightly", AT), seen={0: b"\x80"}
+    )
+    await schedules.remind([over])
+    await schedules.reinstate([ScheduleMark(appid="app", name="nightly", removed_ms=1)])

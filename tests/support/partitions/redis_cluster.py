@@ -1,0 +1,101 @@
+"""A real Redis Cluster on 127.0.0.1: three primaries with equal ranges of slots."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+from redis.crc import key_slot
+
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.keys import SLOTS
+from crawlstream.local.ports import free_block
+from crawlstream.local.servers import Server
+from support.servers import running
+from support.waiting import wait_until
+
+NODES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCluster:
+    """Its nodes; node n has the n-th third of the slots."""
+
+    nodes: Sequence[RunningServer]
+
+    def client(self) -> RedisCluster:
+        """A client that knows the cluster."""
+        return RedisCluster(host="127.0.0.1", port=self.nodes[0].port)
+
+    async def ask(self, node: int, *command: str | int) -> Any:
+        """What one node answers to a command."""
+        client: Any = Redis(port=self.nodes[node].port)
+        async with client:
+            return await client.execute_command(*command)
+
+    async def empty(self) -> None:
+        """Delete everything."""
+        for node in range(NODES):
+            await self.ask(node, "FLUSHALL")
+
+    async def keys(self) -> list[list[bytes]]:
+        """The keys that each node has."""
+        return [await self.ask(node, "KEYS", "*") for node in range(NODES)]
+
+    @asynccontextmanager
+    async def migrating(self, key: str) -> AsyncIterator[int]:
+        """Begin to move the slot of a key to another node key by key; the number of that node."""
+        slot = key_slot(key.encode())
+        source = slot * NODES // SLOTS
+        target = (source + 1) % NODES
+        ids = [await self.ask(node, "CLUSTER", "MYID") for node in (source, target)]
+        await self.ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+        await self.ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+        try:
+            yield target
+        finally:
+            for node in (source, target):
+                await self.ask(node, "CLUSTER", "SETSLOT", slot, "STABLE")
+
+
+@asynccontextmanager
+async def redis_cluster(folder: Path) -> AsyncIterator[RunningCluster]:
+    """Run one whose data lives in ``folder``."""
+    first = free_block(2 * NODES)
+    with ExitStack() as stack:
+        servers = [_node(folder / f"{n}", first + n, first + NODES + n) for n in range(NODES)]
+        cluster = RunningCluster([stack.enter_context(running(each)) for each in servers])
+        for n in range(NODES):
+            begin, end = (-(-each * SLOTS // NODES) for each in (n, n + 1))
+            await cluster.ask(n, "CLUSTER", "SET-CONFIG-EPOCH", n + 1)
+            await cluster.ask(n, "CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
+            await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", first + n, first + NODES + n)
+        for n in range(NODES):
+            await wait_until(partial(_is_whole, cluster, n))
+        yield cluster
+
+
+def _node(folder: Path, port: int, bus: int) -> Server:
+    folder.mkdir()
+    options = {
+        "bind": "127.0.0.1",
+        "port": port,
+        "cluster-port": bus,
+        "cluster-enabled": "yes",
+        "save": "",
+        "appendonly": "no",
+    }
+    argv = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    return Server("redis", port, ("redis-server", *argv), folder)
+
+
+async def _is_whole(cluster: RunningCluster, node: int) -> bool:
+    info = await cluster.ask(node, "CLUSTER", "INFO")
+    known = await cluster.ask(node, "CLUSTER", "SLOTS")
+    return "cluster_state:ok" in str(info) and len(known) == NODES
