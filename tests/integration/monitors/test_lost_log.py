@@ -138,7 +138,7 @@ async def test_new_records_are_not_taken_for_lost_ones(
     if is_restarted:
         place.monitor.start()
     await wait_until(lambda: "lost records" in place.monitor.logged(), timeout_s=60)
-    assert await place.marks()
+    await wait_until(place.marks, timeout_s=60)
     assert await place.admitted("new") == 0
     assert list((await place.known()).values()) == [OLD]
 

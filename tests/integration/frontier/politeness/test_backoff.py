@@ -232,16 +232,21 @@ async def test_crawl_delay_lowers_the_rate_and_never_raises_it(bench: Bench) -> 
     await bench.rule(ThrottleRule(hits=10, window_s=10))
     await bench.feed.seeds(*(f"a/{i}" for i in range(9)))
 
+    async def grant() -> Hold:
+        while not (answer := await bench.worker.exchange(want=5)).holds:
+            await bench.advance(max(answer.next_due_ms or 0, 1))
+        (hold,) = answer.holds
+        return hold
+
     async def buy(delay_ms: int) -> int:
         """Seconds from a robots.txt that asks for a pause to the next grant."""
-        (hold,) = await bench.worker.lease(5)
+        hold = await grant()
         end = Release(token=hold.token, sent_ms=0, robots=True, crawl_delay_ms=delay_ms)
         await bench.worker.exchange(releases=[end])
         since = await bench.clock()
-        while not (answer := await bench.worker.exchange(want=5)).holds:
-            await bench.advance(max(answer.next_due_ms or 0, 1))
+        hold = await grant()
         waited_s = round((await bench.clock() - since) / 1000)
-        await bench.worker.release(*answer.holds, sent_ms=0)
+        await bench.worker.release(hold, sent_ms=0)
         await bench.advance((await look(bench)).next_ms)
         return waited_s
 
