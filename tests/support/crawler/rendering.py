@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -41,6 +42,8 @@ class RenderBench(Visitor):
         self.settings = load_settings(render=True, **settings)
         self.forbidden: set[str] = set()
         """URLs that robots.txt forbids."""
+        self.ahead_s = 0.0
+        """How far what sites rest by is ahead of the clock."""
         self.gateway = Gateway(self.holds, self.resolver, routes)
         self.blacklist = _Table(ThrottleTable(default=RULE))
         self.browsers = Browsers(
@@ -57,7 +60,7 @@ class RenderBench(Visitor):
             allows=self._allows,
             settings=self.settings,
             lane="link+render",
-            rests=Rests(),
+            rests=Rests(lambda: time.monotonic() + self.ahead_s),
         )
         self.client: Any = renderer.over(self.client)
 
