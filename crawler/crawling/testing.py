@@ -191,9 +191,10 @@ class _Kept:
     def __init__(self) -> None:
         self.records: list[Out] = []
 
-    async def send(self, records: Sequence[Out]) -> None:
+    async def send(self, records: Sequence[Out]) -> Sequence[int]:
         """Acknowledge all of them."""
         self.records += records
+        return range(len(self.records) - len(records), len(self.records))
 
 
 async def _crawl(

@@ -18,8 +18,7 @@ from crawlstream.bus import connect
 from crawlstream.bus import sink as sink_module
 from crawlstream.bus import writer as writer_module
 from crawlstream.bus.connect import Kafka
-from crawlstream.bus.delivery import NO_OFFSET, Delivery
-from crawlstream.bus.records import NotAcknowledged, Out, Record, RecordTooLarge
+from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, Record, RecordTooLarge
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.sink import KafkaSink
 from crawlstream.bus.tail import read_topic
@@ -74,22 +73,36 @@ async def test_an_acknowledged_list_is_in_kafka(
     assert Counter(r.value for r in records) == Counter(b"%d" % n for n in range(300))
 
 
-async def test_a_delivery_knows_where_each_record_is(hosts: list[str], topic: str) -> None:
-    """Once Kafka has said so: at its offset, in whatever partition its key belongs to."""
-    ready, finished = threading.Event(), threading.Event()
-    delivery = Delivery(
-        [Out(topic, b"%d" % n, b"k%d" % (n % 5)) for n in range(100)], lambda _: finished.set()
-    )
-    assert {*delivery.offsets} == {NO_OFFSET}
-    writer = writer_module.Writer(Kafka(hosts), on_ready=ready.set)
-    writer.start()
-    writer.submit([delivery])
-    await asyncio.to_thread(finished.wait, 30)
-    writer.finish()
-    await asyncio.to_thread(writer.join)
-    assert delivery.outcome() is None
-    there = {record.value: record.offset for record in await read_all(hosts, topic)}
-    assert delivery.offsets == [there[record.value] for record in delivery.records]
+async def test_it_is_told_where_each_record_is(
+    hosts: list[str], topic: str, sink: KafkaSink
+) -> None:
+    """At its offset, in the partition of its key or the one that it names."""
+    records = [Out(topic, b"%d" % n, b"k%d" % (n % 5)) for n in range(100)]
+    records += [Out(topic, b"own %d" % n, partition=n % 2) for n in range(100)]
+    offsets = await sink.send(records)
+    there = {record.value: record for record in await read_all(hosts, topic)}
+    assert list(offsets) == [there[record.value].offset for record in records]
+    own = [there[b"own %d" % n].partition for n in range(100)]
+    assert own == [n % 2 for n in range(100)]
+
+
+async def test_one_that_was_left_out_has_no_offset(topic: str, sink: KafkaSink) -> None:
+    """The others of its list have theirs."""
+    bad = Out("no topic has such a name!", b"x", optional=True)
+    first, second, third = await sink.send([Out(topic, b"a", partition=1), bad, bad])
+    assert (first, second, third) == (0, NO_OFFSET, NO_OFFSET)
+    assert list(await sink.send([bad])) == [NO_OFFSET]
+
+
+async def test_a_partition_that_the_topic_lacks_is_not_acknowledged(
+    topic: str, sink: KafkaSink
+) -> None:
+    """The record is given back; the others of its list arrive, and those that come after."""
+    lacking = Out(topic, b"x", partition=2)
+    with pytest.raises(NotAcknowledged) as refused:
+        await sink.send([Out(topic, b"a", partition=0), lacking])
+    assert list(refused.value.records) == [lacking]
+    assert await sink.send([Out(topic, b"b", partition=0)]) == [1]
 
 
 async def test_a_record_of_five_megabytes_goes_through(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
-from crawlstream.bus.delivery import NO_OFFSET, Delivery
+from crawlstream.bus.delivery import Delivery
 from crawlstream.bus.records import NotAcknowledged, Out
 
 RECORDS = [Out("topic", b"first"), Out("topic", b"second"), Out("topic", b"third")]

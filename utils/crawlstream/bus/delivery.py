@@ -8,10 +8,7 @@ from typing import Any
 
 from kafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
-from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
-
-NO_OFFSET = -1
-"""Kafka has not said where a record is: not yet, or not again after it had been sent twice."""
+from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, RecordTooLarge
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 

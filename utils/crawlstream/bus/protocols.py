@@ -28,9 +28,11 @@ class Sink(Protocol):
     async def stop(self) -> None:
         """Wait, within bounds, for the verdict on what is under way, and let go of the service."""
 
-    async def send(self, records: Sequence[Out]) -> None:
-        """Return when all ``records`` are stored.
+    async def send(self, records: Sequence[Out]) -> Sequence[int]:
+        """Return when all ``records`` are stored: the offset of each, in their order.
 
+        ``NO_OFFSET`` of one that is stored at an offset which nobody knows, and of an optional one
+        that was left out.
         NotAcknowledged names those that are not: repeat them. RecordTooLarge names those that never
         will be; all others are stored.
         """

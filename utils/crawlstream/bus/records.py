@@ -11,6 +11,10 @@ from uuid import UUID
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 
 
+NO_OFFSET = -1
+"""Kafka has not said where a record is: not yet, or not again after it had been sent twice."""
+
+
 def name_of_topic(topic_id: UUID | str | None, topic: str) -> str:
     """What tells a topic from another of its name; brokers before 2.8 give it no more than that."""
     return str(topic_id) if topic_id and UUID(str(topic_id)).int else f"name:{topic}"
@@ -44,6 +48,8 @@ class Out:
     optional: bool = False
     deletes: bool = False
     """A tombstone: it has no value, and its topic forgets what had its key."""
+    partition: int | None = None
+    """Of its topic; None: the one of its key, or any if it has none."""
 
     @property
     def size(self) -> int:

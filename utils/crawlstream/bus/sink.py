@@ -10,7 +10,7 @@ from typing import Self
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.delivery import Delivery
-from crawlstream.bus.records import NotAcknowledged, Out
+from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out
 from crawlstream.bus.topics import TopicMaker
 from crawlstream.bus.writer import DELIVERY_TIMEOUT_S, LINGER_MS, QUEUE_TIMEOUT_S, Writer
 
@@ -93,8 +93,10 @@ class KafkaSink:
                 delivery, NotAcknowledged("the Kafka producer was stopped", delivery.records)
             )
 
-    async def send(self, records: Sequence[Out]) -> None:
-        """Return when Kafka has acknowledged all ``records``; wait for room before.
+    async def send(self, records: Sequence[Out]) -> Sequence[int]:
+        """Return when Kafka has acknowledged all ``records``, with their offsets.
+
+        It waits for room before. ``NO_OFFSET`` as `Sink.send` says.
 
         KafkaUnavailable (as NotAcknowledged): not all were acknowledged within 19 s; repeat.
         RecordTooLarge: all others were acknowledged, but these records never will be.
@@ -102,7 +104,7 @@ class KafkaSink:
         """
         wanted = [r for r in records if not r.optional or await self._topics.ensure(r.topic)]
         if not wanted:
-            return
+            return [NO_OFFSET] * len(records)
         delivery = Delivery(wanted, self._note_finished)
         await self._room.enter(delivery)
         if self._writer is None:
@@ -118,6 +120,10 @@ class KafkaSink:
         elif len(self._gathered) == 1:
             self._loop.call_later(self._linger_ms / 4000, self._hand_over_few)
         await verdict
+        if len(wanted) == len(records):
+            return delivery.offsets
+        found = dict(zip(map(id, wanted), delivery.offsets, strict=True))
+        return [found.get(id(record), NO_OFFSET) for record in records]
 
     def _hand_over_few(self) -> None:
         if len(self._gathered) <= FEW:

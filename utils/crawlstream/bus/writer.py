@@ -110,7 +110,9 @@ class Writer(threading.Thread):
                 return
             value, headers = None if record.deletes else record.value, list(record.headers)
             try:
-                future = producer.send(record.topic, value, record.key, headers=headers)
+                future = producer.send(
+                    record.topic, value, record.key, headers=headers, partition=record.partition
+                )
             except Exception as error:  # noqa: BLE001  whatever it is, the list gets its verdict
                 delivery.lost(position, error)
                 continue
