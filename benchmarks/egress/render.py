@@ -125,7 +125,7 @@ class _Crawler:
     async def fetch(self, url: str) -> None:
         """One page, whole."""
         now = time.monotonic()
-        self.holds.heard(now, 1)
+        self.holds.heard(0, now, 1)
         hold = Hold(
             token=f"1-{next(self._numbers)}",
             crawl=CrawlKey("link", "bench", "bench"),

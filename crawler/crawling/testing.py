@@ -236,7 +236,7 @@ class _Trial:
         await crawler.signals.send_catch_log_async(signals.spider_opened, spider=spider)
         await scraper.open_spider_async()
         hold = _hold(fields, given, self._settings.request_limits)
-        self._parts.holds.heard(hold.issued_at, 1)
+        self._parts.holds.heard(0, hold.issued_at, 1)
         page = self._parts.holds.admit(hold)
         request = request_of(page, spider, self._parts.outcomes)
         if request is not None:
@@ -285,7 +285,7 @@ class _Trial:
             ]
             for topic in (topics.crawled, topics.events)
         }
-        (end,) = self._parts.holds.take_owed().ends
+        (end,) = self._parts.holds.take_owed(0).ends
         groups = end.links if isinstance(end, Settle) else ()
         return CrawledPage(
             outcome=end.outcome.value if isinstance(end, Settle) else "retried",

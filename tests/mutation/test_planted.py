@@ -226,8 +226,8 @@ BUGS = FETCH_BUGS | {
     ),
     "word that is old is good enough to send": Bug(
         module="crawling.lease.holds",
-        right="is_old or not self.may_send(WORD_BY_S)",
-        wrong="is_old or not self.may_send()",
+        right="is_old or not self.may_send(page, WORD_BY_S)",
+        wrong="is_old or not self.may_send(page)",
         test="unit/crawler/lease/test_word.py::took_long",
     ),
     "a restart of Redis is no news": Bug(

@@ -70,7 +70,7 @@ class Check:
 
         async def speak() -> None:
             while True:
-                self._holds.heard(time.monotonic(), 1)
+                self._holds.heard(0, time.monotonic(), 1)
                 await asyncio.sleep(_WORD_EVERY_S)
 
         speaking = asyncio.create_task(speak())

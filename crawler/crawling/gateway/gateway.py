@@ -126,7 +126,7 @@ class Gateway:
         if monotonic() - self._ticked_at > LONGEST_GAP_S:
             self._end_all("frozen")
             return False
-        return self._holds.may_send()
+        return self._holds.hears
 
     def _tick(self) -> None:
         self.may_pass()

@@ -1,5 +1,7 @@
 """The holds of this process: what is under way, and what the frontier must be told of it.
 
+Slots are shared; what is said, and heard, goes by partition of the frontier.
+
 A hold becomes a :class:`~crawling.page.page.Page` here. It is forgotten when the frontier has taken
 its end, or said that the hold is stale: then it is in other hands.
 
@@ -11,7 +13,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 from scrapy.exceptions import IgnoreRequest
 
@@ -41,11 +45,22 @@ class GrantExpired(IgnoreRequest):
     reason = "grant_expired"
 
 
-class Holds:
-    """All holds of this process.
+@dataclass(slots=True)
+class _Partition:
+    """What this process holds of one partition, and what is still to be told there."""
 
-    ``on_owed`` is called when there is news for the frontier; ``on_spill`` with a settle whose
-    links have no room: ``spilled`` ends what it begins.
+    word: Word
+    pages: dict[str, Page] = field(default_factory=dict)
+    """By token."""
+    report: Report = field(default_factory=Report)
+    is_crowded: bool = False
+
+
+class Holds:
+    """All holds of this process; a token names one of those of its partition.
+
+    ``on_owed`` is called when there is news for the frontier; ``on_spill`` with a page and its
+    settle, whose links have no room: ``spilled`` ends what it begins.
     """
 
     def __init__(
@@ -55,22 +70,21 @@ class Holds:
         clock: Callable[[], float] = time.monotonic,
         *,
         body_budget: BodyBudget | None = None,
-        on_spill: Callable[[Settle], None] | None = None,
+        on_spill: Callable[[Page, Settle], None] | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
         self._on_owed = on_owed
         self._clock = clock
-        self._pages: dict[str, Page] = {}
+        self._partitions: defaultdict[int, _Partition] = defaultdict(
+            lambda: _Partition(Word(clock))
+        )
         self._by_id: dict[str, Page] = {}
-        self._report = Report()
         self._slots = Slots(slots, clock, slow_per_slot=slow_per_slot)
         self._shares = Shares(clock)
         self.body_budget = body_budget or BodyBudget()
         self._most = HOLDS_PER_SLOT * slots
-        self.is_crowded = False
-        """Whether Redis has no room for links, as far as is known."""
         self._on_spill = on_spill
-        self._word = Word(clock)
+        self._reserved = 0
 
     # Coming in.
 
@@ -78,7 +92,7 @@ class Holds:
         """Take on a hold that the frontier granted."""
         name = entry_id(hold.crawl, hold.run, _identity(hold.entry), hold.entry.origin)
         page = Page(hold, name, self._clock())
-        self._pages[hold.token] = page
+        self._partitions[hold.partition].pages[hold.token] = page
         self._by_id[page.id] = page
         self._slots.take()
         return page
@@ -91,17 +105,21 @@ class Holds:
         """
         rests = {page.token: self._shares.rest_s(page.hold.domain) for page in pages}
         dear = sorted((page for page in pages if rests[page.token]), key=lambda p: rests[p.token])
-        for page in dear[max(len(dear) - len(self._pages) // 2, 0) :]:
+        for page in dear[max(len(dear) - len(self) // 2, 0) :]:
             self.release(page, delay_ms=int(min(rests[page.token], LOOK_AGAIN_S) * 1000))
         return [page for page in pages if page.is_open]
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
-        return max(0, min(self._slots.free(), self._most - len(self._pages)))
+        return max(0, min(self._slots.free(), self._most - len(self)) - self._reserved)
+
+    def reserve(self, holds: int) -> None:
+        """So many more (fewer, if negative) are being asked for, or have been until now."""
+        self._reserved += holds
 
     def room_at(self) -> float:
         """When there will be room without any other news, by the monotonic clock; may be never."""
-        return self._slots.next_free_at() if len(self._pages) < self._most else math.inf
+        return self._slots.next_free_at() if len(self) < self._most else math.inf
 
     @property
     def is_starving(self) -> bool:
@@ -109,40 +127,54 @@ class Holds:
         return self._slots.are_idle
 
     def __len__(self) -> int:
-        return len(self._pages)
+        return sum(len(held.pages) for held in self._partitions.values())
 
     def by_id(self, page_id: str) -> Page | None:
         """The page that a record belongs to; None if it has gone."""
         return self._by_id.get(page_id)
 
-    def alive(self) -> Collection[str]:
-        """Tokens that this process still answers for."""
-        return list(self._pages)
+    def alive(self, partition: int) -> Collection[str]:
+        """Tokens of a partition that this process still answers for."""
+        return list(self._partitions[partition].pages)
 
     # Under way.
 
-    def heard(self, at: float, redis_epoch: int) -> bool:
-        """Redis answered a call that left at ``at``, so the deadline has moved.
+    def heard(self, partition: int, at: float, redis_epoch: int) -> bool:
+        """A partition answered a call that left at ``at``, so the deadline there has moved.
 
         Whether it is the same as before. One that was restarted need not know what it granted.
         """
-        is_same = self._word.heard(at, redis_epoch)
+        held = self._partitions[partition]
+        is_same = held.word.heard(at, redis_epoch)
         if not is_same:
-            self.release_unsent()
+            self._release(held, unsent_only=True)
         return is_same
+
+    def crowded(self, partition: int, *, is_crowded: bool) -> None:
+        """Whether a partition has no room for links, as far as is known."""
+        self._partitions[partition].is_crowded = is_crowded
 
     @property
     def may_leave(self) -> bool:
         """Whether any request has still to leave."""
         return self._slots.unsent > 0
 
-    def may_send(self, within_s: float = FENCE_S) -> bool:
-        """Whether the holds are still surely this worker's; with word from Redis ``within_s``."""
-        return self._word.came_within(within_s)
+    def may_send(self, page: Page, within_s: float = FENCE_S) -> bool:
+        """Whether a hold is still surely this worker's; with word from Redis ``within_s``."""
+        return self._of(page).word.came_within(within_s)
+
+    @property
+    def hears(self) -> bool:
+        """Whether a partition was heard of so lately that its holds are surely ours."""
+        words = [held.word for held in self._partitions.values()]
+        return not words or any(word.came_within(FENCE_S) for word in words)
+
+    def _of(self, page: Page) -> _Partition:
+        return self._partitions[page.hold.partition]
 
     def set_out(self, page: Page) -> None:
         """The request is about to be connected; GrantExpired if it is too late for that."""
-        if page.phase is not Phase.WAITING or not self.may_send():
+        if page.phase is not Phase.WAITING or not self.may_send(page):
             raise GrantExpired
         if self._age_of(page) > START_BY_S:
             self._slots.were_too_late()
@@ -158,7 +190,7 @@ class Holds:
         every next moment.
         """
         is_old = self._age_of(page) >= FENCE_S
-        if page.phase is not Phase.CONNECTING or is_old or not self.may_send(WORD_BY_S):
+        if page.phase is not Phase.CONNECTING or is_old or not self.may_send(page, WORD_BY_S):
             raise GrantExpired
         self._move(page, Phase.SENT)
         page.left_at = self._clock()
@@ -187,7 +219,7 @@ class Holds:
     def _note_sent(self, page: Page, *, received: bool, heard: Heard | None = None) -> None:
         if page.sent_ms is None:
             page.sent_ms = int(self._age_of(page) * 1000) + 1
-        self._report.note_sent(SentRequest(page.token, page.sent_ms, received, heard))
+        self._of(page).report.note_sent(SentRequest(page.token, page.sent_ms, received, heard))
         self._on_owed()
 
     def _age_of(self, page: Page) -> float:
@@ -199,24 +231,25 @@ class Holds:
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
         """The page has its result, its failure or its redirect, acknowledged by Kafka."""
         settle = _settle_of(page, outcome, reason)
-        if self.is_crowded and settle.links and self._on_spill and page.is_open:
+        if self._of(page).is_crowded and settle.links and self._on_spill and page.is_open:
             self._move(page, Phase.SPILLING)
-            self._on_spill(settle)
+            self._on_spill(page, settle)
         else:
             self._end(page, settle)
 
-    def spilled(self, settle: Settle) -> None:
+    def spilled(self, page: Page, settle: Settle) -> None:
         """Kafka has the links of a page, and this is left to tell of it."""
-        if page := self._pages.get(settle.token):
-            self._move(page, Phase.ENDED)
-        self._report.add(settle)
-        self._on_owed()
+        self._end_spilling(page, settle)
 
-    def unspilled(self, settle: Settle) -> None:
+    def unspilled(self, page: Page) -> None:
         """The links of a page cannot be written: it is given back instead, and fetched again."""
-        if page := self._pages.get(settle.token):
+        self._end_spilling(page, Release(token=page.token, sent_ms=page.sent_ms))
+
+    def _end_spilling(self, page: Page, end: End) -> None:
+        held = self._of(page)
+        if held.pages.get(page.token) is page:
             self._move(page, Phase.ENDED)
-        self._report.add(Release(token=settle.token, sent_ms=settle.sent_ms))
+        held.report.add(end)
         self._on_owed()
 
     def requeue(self, page: Page, delay_ms: int) -> None:
@@ -234,10 +267,19 @@ class Holds:
         )
         self._end(page, release)
 
-    def release_unsent(self, *, sent_too: bool = False) -> None:
-        """Give back everything whose request has not left, or all that has not ended."""
-        for page in list(self._pages.values()):
-            if page.phase.is_unsent or (sent_too and page.is_open):
+    def release_unsent(self) -> None:
+        """Give back everything whose request has not left."""
+        for held in self._partitions.values():
+            self._release(held, unsent_only=True)
+
+    def release_all(self) -> None:
+        """Give back everything that has not ended."""
+        for held in self._partitions.values():
+            self._release(held, unsent_only=False)
+
+    def _release(self, held: _Partition, *, unsent_only: bool) -> None:
+        for page in list(held.pages.values()):
+            if page.phase.is_unsent or (page.is_open and not unsent_only):
                 self.release(page)
 
     def _end(self, page: Page, end: End) -> None:
@@ -245,7 +287,7 @@ class Holds:
             self._move(page, Phase.ENDED)
             if page.cpu_s:
                 self._shares.charge(page.hold.domain, page.cpu_s)
-            self._report.end(end)
+            self._of(page).report.end(end)
             self._on_owed()
 
     def _move(self, page: Page, phase: Phase) -> None:
@@ -256,43 +298,49 @@ class Holds:
 
     # To the frontier and back.
 
-    @property
-    def owes(self) -> bool:
-        """Whether there is anything to tell."""
-        return bool(self._report)
+    def owes(self, partition: int) -> bool:
+        """Whether there is anything to tell a partition."""
+        return bool(self._partitions[partition].report)
 
-    def take_owed(self) -> LeaseReport:
+    def take_owed(self, partition: int) -> LeaseReport:
         """What the next exchange tells; it must be told, or told again, until it is answered."""
-        return self._report.take()
+        return self._partitions[partition].report.take()
 
     def told(
-        self, owed: LeaseReport, stale: Collection[str], refused: Collection[str] = ()
+        self,
+        partition: int,
+        owed: LeaseReport,
+        stale: Collection[str],
+        refused: Collection[str] = (),
     ) -> Sequence[Page]:
-        """The frontier has answered; the pages that it does not know any more come back.
+        """A partition has answered; the pages that it does not know any more come back.
 
         What it ``refused`` has not ended: its links are to be spilled.
         """
+        held = self._partitions[partition]
         for end in owed.ends:
             if end.token not in refused:
-                self._forget(end.token)
+                self._forget(held, end.token)
         for settle in owed.settles:
             if settle.token in refused and self._on_spill:
-                self._pages[settle.token].phase = Phase.SPILLING
-                self._on_spill(settle)
-        return self.lose(stale)
+                page = held.pages[settle.token]
+                page.phase = Phase.SPILLING
+                self._on_spill(page, settle)
+        return self.lose(partition, stale)
 
-    def lose(self, tokens: Collection[str]) -> Sequence[Page]:
+    def lose(self, partition: int, tokens: Collection[str]) -> Sequence[Page]:
         """Holds that went to other hands; the pages among them that were still under way."""
-        pages = [page for token in tokens if (page := self._pages.get(token))]
+        held = self._partitions[partition]
+        pages = [page for token in tokens if (page := held.pages.get(token))]
         lost = [page for page in pages if page.is_open]
         for page in lost:
             self._move(page, Phase.STALE)
-            self._forget(page.token)
+            self._forget(held, page.token)
         return lost
 
-    def _forget(self, token: str) -> None:
-        page = self._pages.pop(token, None)
-        self._report.forget(token)
+    def _forget(self, held: _Partition, token: str) -> None:
+        page = held.pages.pop(token, None)
+        held.report.forget(token)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
 

@@ -9,6 +9,7 @@ import structlog
 
 from crawling.background import Tasks
 from crawling.lease.holds import Holds
+from crawling.page.page import Page
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.frontier.worker_session import WorkerSession
@@ -32,17 +33,17 @@ class Spiller:
         self._holds = holds
         self._tasks = tasks
 
-    def begin(self, settle: Settle) -> None:
+    def begin(self, page: Page, settle: Settle) -> None:
         """Spill in a task beside; the page counts as held until its settle has been told."""
-        self._tasks.spawn(self._spill(settle))
+        self._tasks.spawn(self._spill(page, settle))
 
-    async def _spill(self, settle: Settle) -> None:
+    async def _spill(self, page: Page, settle: Settle) -> None:
         spills = self._session.spill(settle)
         if not spills:
             # Nobody knows what its links inherit, for it is in other hands; should it be in these
             # again (Redis came back with an older copy), it must not end without its links.
             log.warning("spill", outcome="released", token=settle.token)
-            self._holds.unspilled(settle)
+            self._holds.unspilled(page)
             return
         try:
             refused = await self._publisher.spill([spill.value for spill in spills])
@@ -55,4 +56,4 @@ class Spiller:
         too_large = sum(spill.links for spill in spills) - sum(spilled.values())
         filtered = Counter(settle.filtered) + Counter(too_large=too_large)
         log.info("spill", token=settle.token, records=len(spilled), links=sum(spilled.values()))
-        self._holds.spilled(replace(settle, links=(), spilled=spilled, filtered=filtered))
+        self._holds.spilled(page, replace(settle, links=(), spilled=spilled, filtered=filtered))

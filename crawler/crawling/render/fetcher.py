@@ -209,7 +209,7 @@ class RenderingClient:
             most=settings.render_requests,
             robots=partial(renderer.allows, page),
             rests=renderer.rests,
-            may_send=lambda: page.is_open and self._holds.may_send(),
+            may_send=lambda: page.is_open and self._holds.may_send(page),
         )
 
 

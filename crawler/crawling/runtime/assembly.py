@@ -65,7 +65,7 @@ def assemble(
         settings.download_slots,
         lambda: loop.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
-        on_spill=lambda settle: spiller.begin(settle),  # noqa: PLW0108  made below
+        on_spill=lambda page, settle: spiller.begin(page, settle),  # noqa: PLW0108  made below
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
     spiller = Spiller(clients.session, publisher, holds, tasks)

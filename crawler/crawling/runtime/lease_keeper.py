@@ -23,6 +23,7 @@ class LeaseKeeper:
 
     def __init__(self, session: WorkerSession, holds: Holds, deadlines: Deadlines) -> None:
         self._session = session
+        self._partition = session.partition
         self._holds = holds
         self._deadlines = deadlines
         self._beats = 0
@@ -33,7 +34,7 @@ class LeaseKeeper:
         self._deadlines.enforce()
         try:
             epoch = await self._session.beat()
-            if not self._holds.heard(left_at, epoch):
+            if not self._holds.heard(self._partition, left_at, epoch):
                 log.warning("beat", outcome="redis_restarted", life=epoch)
             self._beats += 1
             if self._beats % _BEATS_PER_RECONCILE == 0:
@@ -44,6 +45,6 @@ class LeaseKeeper:
         return BEAT_EVERY_S
 
     async def _reconcile(self) -> None:
-        unknown = await self._session.reconcile(self._holds.alive())
-        for page in self._holds.lose(unknown):
+        unknown = await self._session.reconcile(self._holds.alive(self._partition))
+        for page in self._holds.lose(self._partition, unknown):
             log.warning("reconcile", outcome="lost", url=page.hold.entry.url, id=page.id)

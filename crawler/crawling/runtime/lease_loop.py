@@ -66,6 +66,7 @@ class LeaseLoop:
         """``may_lease`` is asked whether this process can take on anything more."""
         self.ready: asyncio.Queue[Page] = asyncio.Queue()
         self._session = session
+        self._partition = session.partition
         self._holds = holds
         self._robots = robots
         self._sleeper = sleeper
@@ -107,7 +108,7 @@ class LeaseLoop:
             await self._exchange()
 
     def _is_all_told(self) -> bool:
-        return self._unanswered is None and not self._holds.owes
+        return self._unanswered is None and not self._holds.owes(self._partition)
 
     async def _rest(self) -> None:
         """Wait until an exchange is worth while."""
@@ -124,7 +125,7 @@ class LeaseLoop:
             return self._left_at + _NO_ANSWER_PAUSE_S
         due_at = self._left_at + (WORD_EVERY_S if self._holds.may_leave else IDLE_S)
         starves = self._holds.is_starving
-        if self._holds.owes or self._finishing:
+        if self._holds.owes(self._partition) or self._finishing:
             hurries = starves or self._finishing
             due_at = self._left_at + (STARVING_S if hurries else self._pace.pause_s)
         if self._wants_any():
@@ -139,38 +140,49 @@ class LeaseLoop:
     def _want(self) -> int:
         return self._holds.room() if self._wants_any() else 0
 
+    def _next_call(self) -> _Call:
+        return _Call(self._holds.take_owed(self._partition), self._want(), time.monotonic())
+
     async def _exchange(self) -> None:
-        call = self._unanswered or _Call(self._holds.take_owed(), self._want(), time.monotonic())
-        owed = call.owed
+        call = self._unanswered or self._next_call()
         self._left_at = time.monotonic()
-        if owed.settles:
+        if call.owed.settles:
             failpoint("before_settle")
         try:
-            answer = await self._session.exchange(
+            answer = await self._ask(call)
+        except (RedisUnavailable, FrontierFull) as error:
+            log.warning("lease", outcome="no_answer", error=str(error))
+            self._unanswered = replace(call, tries=call.tries + 1)
+            return
+        if call.owed.settles:
+            failpoint("after_settle")
+        self._unanswered = None
+        self._hear(call, answer)
+
+    async def _ask(self, call: _Call) -> ExchangeResult:
+        """What is asked for is not asked of another partition meanwhile."""
+        owed = call.owed
+        self._holds.reserve(call.want)
+        try:
+            return await self._session.exchange(
                 settles=owed.settles,
                 requeues=owed.requeues,
                 releases=owed.releases,
                 sent=owed.sent,
                 want=call.want,
             )
-        except (RedisUnavailable, FrontierFull) as error:
-            log.warning("lease", outcome="no_answer", error=str(error))
-            self._unanswered = replace(call, tries=call.tries + 1)
-            return
-        if owed.settles:
-            failpoint("after_settle")
-        self._unanswered = None
-        self._hear(call, answer)
+        finally:
+            self._holds.reserve(-call.want)
 
     def _hear(self, call: _Call, answer: ExchangeResult) -> None:
         took_s = time.monotonic() - self._left_at
         self._pace.answered(took_s)
         self._meter.exchanged(call.owed, answer, took_s)
         if answer.is_crowded is not None:
-            self._holds.is_crowded = answer.is_crowded
-        for page in self._holds.told(call.owed, answer.stale, answer.refused):
+            self._holds.crowded(self._partition, is_crowded=answer.is_crowded)
+        for page in self._holds.told(self._partition, call.owed, answer.stale, answer.refused):
             log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
-        if not self._holds.heard(self._left_at, answer.redis_epoch):
+        if not self._holds.heard(self._partition, self._left_at, answer.redis_epoch):
             log.warning("lease", outcome="redis_restarted", life=answer.redis_epoch)
         self._plan(answer, call.want)
         holds = answer.holds

@@ -208,10 +208,10 @@ class Worker:
     def _give_back(self) -> None:
         holds = self._parts.holds
         log.warning("release", outcome="out_of_time", pages=len(holds))
-        holds.release_unsent(sent_too=True)
+        holds.release_all()
 
     def _check(self) -> health.Health:
         holds, waiting_for = self._parts.holds, self._parts.publisher.waits_for
-        if not holds.may_send():
+        if not holds.hears:
             waiting_for = "redis"
         return health.Health(waiting_for=waiting_for, details={"holds": len(holds)})

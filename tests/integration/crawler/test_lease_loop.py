@@ -73,9 +73,9 @@ async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:
         fed.holds.settle(page, Outcome.DONE, "2xx")
     fed.answers_lost = 2
     for _ in range(3):
-        assert fed.holds.alive()
+        assert fed.holds.alive(0)
         await fed.exchange()
-    assert not fed.holds.alive()
+    assert not fed.holds.alive(0)
     state = await bench.state()
     assert (state.done, state.held) == (2, 0)
 
@@ -119,7 +119,7 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
     fed.holds.departed(page)
     await fed.exchange()
     assert page.phase is Phase.STALE
-    assert page.token not in fed.holds.alive()
+    assert page.token not in fed.holds.alive(0)
 
 
 async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from crawling.egress.route import Route
 from crawling.failures import ProxyTrouble, TransferFailed
 from crawling.gateway import gateway as room
 from crawling.gateway.gateway import Gateway
-from crawling.lease.holds import GrantExpired
+from crawling.lease.holds import GrantExpired, Holds
 from crawlstream.boot.addresses import AddressRefused
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from support.crawler.engine import Engine, engine, gateway_of
@@ -284,7 +284,6 @@ async def test_nothing_is_written_that_its_owner_objects_to(
 @pytest.mark.parametrize("cause", ["redis", "frozen", "closed", "ended"])
 async def test_nothing_leaves_by_a_tunnel_that_was_open_when_the_right_to_send_was_lost(
     gateway: Gateway,
-    visitor: Visitor,
     site: CrawlerSite,
     monkeypatch: pytest.MonkeyPatch,
     cause: str,
@@ -295,7 +294,7 @@ async def test_nothing_leaves_by_a_tunnel_that_was_open_when_the_right_to_send_w
         assert await client.connect("127.0.0.1", site.port) == 200
         assert (await client.get("127.0.0.1"))[0] == 200
         if cause == "redis":
-            monkeypatch.setattr(visitor.holds, "may_send", lambda: False)
+            monkeypatch.setattr(Holds, "hears", property(lambda _: False))
         elif cause == "frozen":
             gateway._ticked_at -= room.LONGEST_GAP_S + 1
         elif cause == "closed":

@@ -43,7 +43,7 @@ class Visitor:
         """A page that has just been leased."""
         self._granted += 1
         now = time.monotonic()
-        self.holds.heard(now, 1)
+        self.holds.heard(0, now, 1)
         granted = hold(
             self._granted,
             entry=Entry(url=url),

@@ -6,7 +6,7 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
 from crawlstream.bus.delivery import Delivery
-from crawlstream.bus.records import NotAcknowledged, Out
+from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out
 
 RECORDS = [Out("topic", b"first"), Out("topic", b"second"), Out("topic", b"third")]
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
 
-
 NO_OFFSET = -1
 """Kafka has not said where a record is: not yet, or not again after it had been sent twice."""
 

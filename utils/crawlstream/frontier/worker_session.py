@@ -48,6 +48,8 @@ class WorkerSession:
 
     def __init__(self, scripts: Scripts, worker: str, spiderid: str, *, group: str = "") -> None:
         """``group`` is the worker's egress group."""
+        self.partition = 0
+        """Which one of the frontier it speaks to."""
         self._scripts = scripts
         self._worker = worker
         self._spiderid = spiderid

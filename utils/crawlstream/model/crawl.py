@@ -101,6 +101,8 @@ class Hold:
     recovered: bool = False
     firing: FiringKey | None = None
     """The latest firing that fed the run."""
+    partition: int = 0
+    """Of the frontier, that granted it."""
 
     @property
     def attempt(self) -> int:

@@ -18,8 +18,10 @@ class Spilling:
     """A process with four slots, and what it was told to spill."""
 
     def __init__(self) -> None:
-        self.settles: list[Settle] = []
-        self.holds = Holds(4, lambda: None, on_spill=self.settles.append)
+        self.settles: list[tuple[Page, Settle]] = []
+        self.holds = Holds(
+            4, lambda: None, on_spill=lambda page, settle: self.settles.append((page, settle))
+        )
 
     def page(self) -> Page:
         """A page that leads somewhere."""
@@ -29,8 +31,9 @@ class Spilling:
 
     def finish(self) -> Settle:
         """Kafka has the links of what was to be spilled; what the frontier is told then."""
-        settle = replace(self.settles.pop(), links=(), spilled={0: 1})
-        self.holds.spilled(settle)
+        page, settle = self.settles.pop()
+        settle = replace(settle, links=(), spilled={0: 1})
+        self.holds.spilled(page, settle)
         return settle
 
 
@@ -44,29 +47,29 @@ def test_links_that_were_refused_are_spilled_before_their_page_ends(spilling: Sp
     """The page is held until then, and told without them."""
     holds, page = spilling.holds, spilling.page()
     holds.settle(page, Outcome.DONE, "2xx")
-    owed = holds.take_owed()
-    holds.told(owed, stale=(), refused={page.token})
-    assert (page.phase, page.is_open, holds.owes) == (Phase.SPILLING, False, False)
-    assert holds.alive() == [page.token]
+    owed = holds.take_owed(0)
+    holds.told(0, owed, stale=(), refused={page.token})
+    assert (page.phase, page.is_open, holds.owes(0)) == (Phase.SPILLING, False, False)
+    assert holds.alive(0) == [page.token]
     settle = spilling.finish()
-    owed = holds.take_owed()
+    owed = holds.take_owed(0)
     assert list(owed.settles) == [settle]
-    holds.told(owed, stale=())
-    assert not holds.alive()
+    holds.told(0, owed, stale=())
+    assert not holds.alive(0)
 
 
 def test_a_process_that_knows_does_not_ask(spilling: Spilling) -> None:
     """Pages with links go to Kafka at once; those without end as always."""
     holds, page = spilling.holds, spilling.page()
-    holds.is_crowded = True
+    holds.crowded(0, is_crowded=True)
     holds.settle(page, Outcome.DONE, "2xx")
     holds.settle(page, Outcome.DONE, "2xx")
-    assert not holds.owes
+    assert not holds.owes(0)
     assert len(spilling.settles) == 1
     page = spilling.page()
     page.links = ()
     holds.settle(page, Outcome.DONE, "2xx")
-    assert len(holds.take_owed().settles) == 1
+    assert len(holds.take_owed(0).settles) == 1
 
 
 def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
@@ -74,14 +77,14 @@ def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
 ) -> None:
     """The frontier calls it stale, and forgets what it knows of its records."""
     holds, page = spilling.holds, spilling.page()
-    holds.is_crowded = True
+    holds.crowded(0, is_crowded=True)
     holds.settle(page, Outcome.DONE, "2xx")
-    assert holds.lose([page.token]) == []
+    assert holds.lose(0, [page.token]) == []
     settle = spilling.finish()
-    owed = holds.take_owed()
+    owed = holds.take_owed(0)
     assert list(owed.settles) == [settle]
-    assert holds.told(owed, stale=[page.token]) == []
-    assert not holds.alive()
+    assert holds.told(0, owed, stale=[page.token]) == []
+    assert not holds.alive(0)
 
 
 class Session:
@@ -116,11 +119,12 @@ async def test_a_page_does_not_end_without_its_links(
         holds,
         tasks,
     )
-    holds.is_crowded, holds._on_spill = True, spiller.begin
+    holds._on_spill = spiller.begin
+    holds.crowded(0, is_crowded=True)
     holds.settle(page, Outcome.DONE, "2xx")
     await tasks.finish(1)
-    owed = holds.take_owed()
+    owed = holds.take_owed(0)
     assert [settle.spilled for settle in owed.settles] == [{0: 1} for _ in spills]
     assert [release.token for release in owed.releases] == ["1-1" for _ in range(1 - len(spills))]
-    holds.told(owed, stale=())
-    assert not holds.alive()
+    holds.told(0, owed, stale=())
+    assert not holds.alive(0)

@@ -30,7 +30,7 @@ def test_a_connection_that_took_long_is_written_to_only_with_word_from_redis(
     holds.set_out(slow)
     holds.set_out(silent)
     clock.now += 5
-    holds.heard(clock.now - WORD_BY_S / 2, 1)
+    holds.heard(0, clock.now - WORD_BY_S / 2, 1)
     holds.depart(slow)
     clock.now += WORD_BY_S / 2
     with pytest.raises(GrantExpired):
@@ -41,17 +41,17 @@ def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
     holds: Holds, clock: Clock
 ) -> None:
     """Whichever call hears of it: only what was sent goes on."""
-    assert holds.heard(clock.now, 1)
+    assert holds.heard(0, clock.now, 1)
     sent, connecting = holds.admit(hold(1)), holds.admit(hold(2))
     holds.set_out(sent)
     holds.depart(sent)
     holds.set_out(connecting)
-    assert not holds.heard(clock.now, 2)
+    assert not holds.heard(0, clock.now, 2)
     with pytest.raises(GrantExpired):
         holds.depart(connecting)
     assert sent.phase is Phase.SENT
-    assert [release.token for release in holds.take_owed().releases] == ["1-2"]
-    assert holds.heard(clock.now, 2)
+    assert [release.token for release in holds.take_owed(0).releases] == ["1-2"]
+    assert holds.heard(0, clock.now, 2)
 
 
 def test_while_something_may_leave_there_must_be_word(holds: Holds) -> None:
