@@ -244,15 +244,21 @@ BUGS = FETCH_BUGS | {
     ),
     "a spilled page ends before Kafka has its links": Bug(
         module="crawling.lease.holds",
-        right=("            self._move(page, Phase.SPILLING)\n            self._on_spill(settle)"),
-        wrong=("            self._on_spill(settle)\n            self._end(page, settle)"),
+        right=("            self._move(page, Phase.SPILLING)\n            self._on_spill(page, settle)"),
+        wrong=("            self._on_spill(page, settle)\n            self._end(page, settle)"),
         test="unit/crawler/lease/test_spill.py::",
     ),
     "a page whose links cannot be spilled ends": Bug(
         module="crawling.publish.spill",
-        right=("            self._holds.unspilled(settle)\n            return"),
-        wrong=("            self._holds.spilled(replace(settle, links=()))\n            return"),
+        right=("            self._holds.unspilled(page)\n            return"),
+        wrong=("            self._holds.spilled(page, replace(settle, links=()))\n            return"),
         test="unit/crawler/lease/test_spill.py::without_its_links",
+    ),
+    "the word of one partition is taken for that of another": Bug(
+        module="crawling.lease.holds",
+        right="        return self._of(page).word.came_within(within_s)",
+        wrong="        return self.hears",
+        test="unit/crawler/lease/test_partitions.py::silent",
     ),
     "a redirect takes its secrets abroad": Bug(
         module="crawling.response.redirects",
