@@ -244,14 +244,18 @@ BUGS = FETCH_BUGS | {
     ),
     "a spilled page ends before Kafka has its links": Bug(
         module="crawling.lease.holds",
-        right=("            self._move(page, Phase.SPILLING)\n            self._on_spill(page, settle)"),
+        right=(
+            "            self._move(page, Phase.SPILLING)\n            self._on_spill(page, settle)"
+        ),
         wrong=("            self._on_spill(page, settle)\n            self._end(page, settle)"),
         test="unit/crawler/lease/test_spill.py::",
     ),
     "a page whose links cannot be spilled ends": Bug(
         module="crawling.publish.spill",
         right=("            self._holds.unspilled(page)\n            return"),
-        wrong=("            self._holds.spilled(page, replace(settle, links=()))\n            return"),
+        wrong=(
+            "            self._holds.spilled(page, replace(settle, links=()))\n            return"
+        ),
         test="unit/crawler/lease/test_spill.py::without_its_links",
     ),
     "the word of one partition is taken for that of another": Bug(

@@ -56,8 +56,9 @@ def test_slots_are_shared(holds: Holds) -> None:
 
 def test_a_partition_that_is_silent_stops_its_own_pages(holds: Holds, clock: Clock) -> None:
     """Those of the others may leave."""
-    silent = granted(holds, 0)
+    granted(holds, 0)
     clock.now += FENCE_S
+    silent = holds.admit(hold(2, partition=0, issued_at=clock.now))
     spoken = holds.admit(hold(2, partition=1, issued_at=clock.now))
     holds.heard(1, clock.now, 7)
     holds.set_out(spoken)
