@@ -11,7 +11,7 @@ import structlog
 
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.protocols import Sink
-from crawlstream.bus.records import NotAcknowledged, Out, RecordTooLarge
+from crawlstream.bus.records import NO_OFFSET, NotAcknowledged, Out, RecordTooLarge
 from crawlstream.errors import Unavailable
 from crawlstream.model.event import PageFailed
 from crawlstream.model.result import CrawlResult, ResultLimits
@@ -87,6 +87,13 @@ class Publisher:
         """Publish that a page will have no result."""
         await self._send([Out(self._topics.events, events.encode(event), event.id.encode())])
 
+    async def links(self, records: Sequence[Out]) -> Sequence[int]:
+        """Publish links for other partitions; the offset of each record, as `Sink.send` tells.
+
+        RecordTooLarge names those that were not written, all others were; GivenUp.
+        """
+        return await self._send(records)
+
     async def spill(self, values: Sequence[bytes]) -> Collection[bytes]:
         """Keep links in Kafka that Redis has no room for; answers those that are too large."""
         try:
@@ -105,18 +112,19 @@ class Publisher:
     async def _keep(self, store: BodyStore, body: bytes) -> str:
         return await self._insist("body_store", lambda: store.keep(body))
 
-    async def _send(self, records: Sequence[Out]) -> None:
+    async def _send(self, records: Sequence[Out]) -> Sequence[int]:
         left = records
 
-        async def send() -> None:
+        async def send() -> Sequence[int]:
             nonlocal left
             try:
-                await self._sink.send(left)
+                return await self._sink.send(left)
             except NotAcknowledged as error:
                 left = error.records
                 raise
 
-        await self._insist("kafka", send)
+        offsets = await self._insist("kafka", send)
+        return offsets if left is records else [NO_OFFSET] * len(records)
 
     async def _insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the service takes it; GivenUp if the worker is to end before."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from kafka import KafkaProducer
@@ -19,6 +19,7 @@ from crawlstream.bus.records import Batch, Out, ReadLimits, Record
 from crawlstream.bus.shape import TopicShape
 from crawlstream.bus.source import KafkaSource
 from crawlstream.bus.topics import ensure_topics
+from crawlstream.errors import RedisUnavailable
 from crawlstream.keys import Topics
 from support.bus.pipe import LEAVES_SOCKETS, MIB, Pipe
 from support.waiting import WaitUntil
@@ -113,6 +114,44 @@ async def test_after_a_seek_nothing_older_is_returned(pipe: Pipe) -> None:
         for offset in (7000, 5, 0):
             source.seek(first.partition, offset)
             assert (await next_batch(source, first.partition)).start == offset
+
+
+async def test_a_partition_that_cannot_go_on_does_not_hold_up_the_others(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is neither fetched nor returned until it is known where it goes on; nothing is missed."""
+    fetched: list[int] = []
+    take = session_module.Session._take
+
+    def counting(session: session_module.Session, partition: int, records: Any) -> Batch:
+        fetched.append(partition)
+        return take(session, partition, records)
+
+    monkeypatch.setattr(session_module.Session, "_take", counting)
+    away = {2: False}
+
+    async def locate(topic_id: str, partition: int) -> int | None:
+        if away.get(partition):
+            raise RedisUnavailable("gone")
+        return await pipe.ledger.locate(topic_id, partition)
+
+    async def send(numbers: range) -> None:
+        await pipe.sink.send([Out(pipe.topic, b"%d" % n, partition=n % 4) for n in numbers])
+
+    await send(range(400))
+    async with pipe.source(locate) as source:
+        await pipe.apply_until(source, 400)
+        away[2] = True
+        source.locate(pipe.ledger.located[0][0], 2)
+        # A fetch that is under way may still bring something, which is dropped.
+        await asyncio.sleep(0.5)
+        fetched.clear()
+        await send(range(400, 800))
+        await pipe.apply_until(source, 700)
+        assert (pipe.ledger.positions[2], fetched.count(2)) == (100, 0)
+        away[2] = False
+        await pipe.apply_until(source, 800)
+    pipe.ledger.assert_each_once()
 
 
 async def test_a_paused_source_gives_nothing_and_keeps_its_partitions(

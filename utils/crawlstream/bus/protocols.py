@@ -62,6 +62,9 @@ class Source(Protocol):
     def ask(self, where: OutOfRange) -> None:
         """Return nothing more of a partition until it is decided where it goes on."""
 
+    def locate(self, topic_id: str, partition: int) -> None:
+        """Return nothing more of a partition until ``locate`` has said where it goes on."""
+
     def pause(self) -> None:
         """Fetch nothing more for now, but stay a member of the group."""
 

@@ -67,6 +67,10 @@ class Reader(threading.Thread):
         """Have a partition read on from ``offset``, None: from its oldest record."""
         self._inbox.put(partial(self._place, partition=partition, epoch=epoch, offset=offset))
 
+    def halt(self, partition: int, epoch: int) -> None:
+        """Have nothing of a partition fetched until it is placed."""
+        self._inbox.put(lambda session: session.halt(partition, epoch))
+
     def hold(self, on: bool) -> None:  # noqa: FBT001  a switch
         """Fetch nothing, or fetch again."""
         self._is_paused = on

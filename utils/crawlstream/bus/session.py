@@ -190,6 +190,15 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]
         if self._is_fetching:
             self._consumer.resume(key)
 
+    def halt(self, partition: int, epoch: int) -> None:
+        """Fetch nothing of a partition until it is placed."""
+        part = self._parts.get(partition)
+        if part is None or epoch < part.epoch:
+            return
+        part.epoch, part.next = epoch, None
+        self._new.discard(partition)
+        self._consumer.pause(self._key(partition))
+
     def fetch(self, on: bool) -> None:  # noqa: FBT001  a switch
         """Fetch from all placed partitions, or from none."""
         if on == self._is_fetching:

@@ -132,8 +132,21 @@ class KafkaSource:
 
     def ask(self, where: OutOfRange) -> None:
         """Return nothing more of a partition until ``on_out_of_range`` says where it goes on."""
-        self._epochs[where.partition] = epoch = self._next_epoch()
-        self._ask(where.partition, epoch, partial(self._follow, where))
+        self._ask(where.partition, self._halt(where.partition), partial(self._follow, where))
+
+    def locate(self, topic_id: str, partition: int) -> None:
+        """Return nothing more of a partition until ``locate`` has said where it goes on.
+
+        It is asked again, with pauses, while it raises; the other partitions are read meanwhile.
+        """
+        self._ask(partition, self._halt(partition), partial(self._find, topic_id, partition))
+
+    def _halt(self, partition: int) -> int:
+        """Begin an epoch in which nothing is read."""
+        self._epochs[partition] = epoch = self._next_epoch()
+        if self._reader is not None:
+            self._reader.halt(partition, epoch)
+        return epoch
 
     def pause(self) -> None:
         """Fetch nothing more for now, but stay a member of the group."""
