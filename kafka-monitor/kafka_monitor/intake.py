@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -23,7 +23,7 @@ from crawlstream.errors import (
     InvalidUrl,
     Unavailable,
 )
-from crawlstream.frontier.intake import FrontierIntake
+from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import (
     Command,
     Effect,
@@ -38,7 +38,6 @@ from crawlstream.plugins.requests import Router
 from crawlstream.retry import up_to
 from kafka_monitor.plugins.bundled import BuiltInHandler
 from kafka_monitor.poison import DEATHS, PoisonDetector
-from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectedRecord
 
 TRIES = 3
@@ -55,6 +54,38 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
+class WayIn(Protocol):
+    """Lets batches take effect: as `FrontierIntake`, or in several partitions."""
+
+    def pack(self, batch: IntakeBatch) -> Any:
+        """What ``apply`` takes."""
+
+    async def apply(self, batch: Any) -> IntakeResult:
+        """Let a batch take effect, with its position; PositionGap, FrontierFull, Unavailable."""
+
+
+class Standing(Protocol):
+    """How far partitions of Kafka have taken effect: as `Recovery`, or in several partitions."""
+
+    async def locate(self, topic_id: str, partition: int) -> int:
+        """The offset to read from; Unavailable, LostRecords."""
+
+    def note_reached(self, partition: int, position: int) -> None:
+        """The frontier has moved a position."""
+
+    async def misplaced(self) -> dict[int, str]:
+        """Topic UUID by partition, of those to be read from an earlier offset on."""
+
+    def is_past(self, partition: int, offset: int) -> bool:
+        """Whether a record has taken effect already, perhaps in a Redis that was lost."""
+
+    def is_over(self, crawl: CrawlKey, record: Record) -> bool:
+        """Whether a seed of a lost Redis is not to be crawled again."""
+
+    async def note_steering(self, batch: Batch, effects: Sequence[object]) -> None:
+        """Have Kafka remember stops, pauses and resumes of a batch before they take effect."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
     """A batch whose every record is an effect, or rejected, or was all done by its handler."""
@@ -64,7 +95,7 @@ class JudgedBatch:
     rejected: Sequence[RejectedRecord]
     handled: Mapping[str, int]
     """Records by the class name of their handler, for the counters."""
-    packed: bytes | None = None
+    packed: object = None
     """The effects as they travel; None if somebody has made one that cannot."""
 
 
@@ -72,7 +103,7 @@ class Intake:
     """Judges batches and puts them into the frontier."""
 
     def __init__(
-        self, frontier: FrontierIntake, router: Router, recovery: Recovery, breaker: PoisonDetector
+        self, frontier: WayIn, router: Router, recovery: Standing, breaker: PoisonDetector
     ) -> None:
         self._frontier = frontier
         self._router = router
@@ -129,14 +160,14 @@ class Intake:
         except Exception as error:
             raise Unavailable(f"the frontier cannot accept requests: {error}") from error
 
-    def _pack_ahead(self, batch: Batch, effects: Sequence[Effect]) -> bytes | None:
+    def _pack_ahead(self, batch: Batch, effects: Sequence[Effect]) -> object:
         """Pack while the batch before is put; what fails here fails again when it is put."""
         try:
             return self._pack(batch, effects)
         except Exception:  # noqa: BLE001  the loop finds the record that is to blame
             return None
 
-    def _pack(self, batch: Batch, effects: Sequence[Effect]) -> bytes:
+    def _pack(self, batch: Batch, effects: Sequence[Effect]) -> object:
         return self._frontier.pack(
             IntakeBatch(
                 topic_id=batch.topic_id,

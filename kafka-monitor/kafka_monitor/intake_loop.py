@@ -23,11 +23,9 @@ from crawlstream.model.effects import IntakeResult
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import let_leave
 from kafka_monitor.consumer import PartitionConsumer
-from kafka_monitor.intake import Intake, JudgedBatch, sentence_of
+from kafka_monitor.intake import Intake, JudgedBatch, Standing, sentence_of
 from kafka_monitor.metrics import RECORDS, REPEATED, REQUESTS
-from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
-from kafka_monitor.stop_lookahead import StopLookahead
 
 POLL_S = 0.5
 """Longest wait for records, and so for the notice of a stop."""
@@ -46,7 +44,8 @@ class IntakeLoop:
     """Moves requests from Kafka into the frontier, batch by batch.
 
     While a service is waited for, Kafka delivers nothing and the group is kept. A stop in this time
-    cancels the loop, which harms nothing: the position has not moved.
+    cancels the loop, which harms nothing: the position has not moved. ``full`` is set whenever
+    seeds have to wait.
     """
 
     def __init__(
@@ -55,8 +54,8 @@ class IntakeLoop:
         intake: Intake,
         rejects: RejectionPublisher,
         *,
-        recovery: Recovery,
-        ahead: StopLookahead,
+        recovery: Standing,
+        full: asyncio.Event,
         tally: Tally,
     ) -> None:
         self.liveness = Liveness("put", pause=source.pause, resume=source.resume)
@@ -64,7 +63,7 @@ class IntakeLoop:
         self._intake = intake
         self._rejects = rejects
         self._recovery = recovery
-        self._ahead = ahead
+        self._full = full
         self._tally = tally
         self._looked_at = time.monotonic()
         self._failed_in_a_row = 0
@@ -200,7 +199,7 @@ class IntakeLoop:
         try:
             answer = await self._intake.put(judged)
         except FrontierFull:
-            self._ahead.is_wanted.set()
+            self._full.set()
             raise
         except CrawlstreamError:
             raise

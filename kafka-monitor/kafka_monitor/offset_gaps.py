@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import structlog
 
 from crawlstream.bus.records import OutOfRange
-from crawlstream.frontier.intake import FrontierIntake
 from crawlstream.model.effects import IntakeBatch
+from kafka_monitor.intake import WayIn
 from kafka_monitor.rejections import RejectionPublisher
 
 log = structlog.get_logger()
@@ -23,7 +23,7 @@ class OffsetGapPolicy:
     ones would be taken for those, so the partition stays paused until a person decides.
     """
 
-    def __init__(self, frontier: FrontierIntake, rejects: RejectionPublisher) -> None:
+    def __init__(self, frontier: WayIn, rejects: RejectionPublisher) -> None:
         self._frontier = frontier
         self._rejects = rejects
 
@@ -43,7 +43,7 @@ class OffsetGapPolicy:
             next=gap.log_start,
             records=(),
         )
-        await self._frontier.apply(skip)
+        await self._frontier.apply(self._frontier.pack(skip))
         return gap.log_start
 
 

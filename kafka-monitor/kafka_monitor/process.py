@@ -9,22 +9,21 @@ from functools import partial
 from typing import Any
 
 import structlog
-from redis.asyncio import Redis
+from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.servers import open_frontiers
+from crawlstream.frontier.partitions.frontiers import Frontiers
 
-from crawlstream.boot.clients import kafka_of, redis_client
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.metrics import total_of
-from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
-from crawlstream.bus.connect import Kafka
-from crawlstream.bus.factory import make_sink, make_source
+from crawlstream.bus.factory import make_sink
 from crawlstream.bus.outbound import Outbound
-from crawlstream.bus.protocols import Locate, Source
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.process import Process
@@ -32,21 +31,15 @@ from crawlstream.plugins.requests import Router, installed
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
-from kafka_monitor.intake import Intake
-from kafka_monitor.intake_loop import IntakeLoop
+from kafka_monitor.assembly import Assembly, Resources, assemble
 from kafka_monitor.metrics import PAUSED, RECORDS
-from kafka_monitor.offset_gaps import OffsetGapPolicy, problem_of
+from kafka_monitor.offset_gaps import problem_of
 from kafka_monitor.plugins.action import ActionHandler
 from kafka_monitor.plugins.schedule import ScheduleHandler
 from kafka_monitor.plugins.scraper import ScraperHandler
 from kafka_monitor.plugins.stats import StatsHandler
 from kafka_monitor.plugins.zookeeper import ZookeeperHandler
-from kafka_monitor.poison import PoisonDetector
-from kafka_monitor.recall import Recall
-from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
-from kafka_monitor.schedule_memory import ScheduleMemory
-from kafka_monitor.stop_lookahead import StopLookahead
 
 DRAIN_S = 10.0
 """How long the batch at hand may take after a stop; cut off, it is simply read again."""
@@ -57,69 +50,53 @@ log = structlog.get_logger()
 async def run(settings: Settings) -> None:
     """Move requests until SIGTERM or SIGINT."""
     configure(settings, "kafka-monitor")
-    async with redis_client(settings) as redis:
+    async with open_frontiers(settings) as frontiers:
         # A plugin that is wrong is told of before any server is asked.
-        router = _router(settings, Frontier(redis, settings.keys))
-        await _work(settings, redis, router)
+        router = _router(settings, frontiers.root)
+        await _work(settings, frontiers, router)
 
 
-async def _work(settings: Settings, redis: Redis, router: Router) -> None:
+async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> None:
     stop = Stop()
-    topics, keys, group = settings.topics, settings.keys, settings.kafka_group
+    topics, root, redis = settings.topics, frontiers.root, frontiers.servers[0].redis
     kafka = kafka_of(settings, "kafka-monitor")
-    await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
+    partitions = len(frontiers)
+    await until_ready("kafka", partial(ensure_topics, kafka, topics, partitions), stop=stop)
     async with make_sink(kafka) as sink:
-        await until_ready("redis", partial(check_redis, redis, settings.partitions), stop=stop)
-        frontier, tally = Frontier(redis, keys), Tally(redis, keys)
+        missing = await until_ready("redis", partial(check_frontiers, frontiers), stop=stop)
+        tally = Tally(redis, root.scripts.keys)
         process = Process(
             kind="kafka-monitor",
             values=told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember"),
         )
-        heartbeat = Heartbeat(redis, keys, process, work=lambda: Work(total_of(RECORDS)))
-        await frontier.rules.agree(settings.throttle_scope)
-        await until_ready("redis", heartbeat.join, stop=stop)
-        rejects = RejectionPublisher(Outbound(sink, topics, per_app=settings.kafka_appid_topics))
-        breaker = PoisonDetector(frontier.positions)
-        recovery = Recovery(
-            frontier.positions,
-            sink,
-            topics,
-            rejects=rejects,
-            kafka=kafka,
-            group=group,
-            schedules=ScheduleMemory(frontier.schedules, kafka, topics),
+        heartbeat = Heartbeat(
+            redis, root.scripts.keys, process, work=lambda: Work(total_of(RECORDS))
         )
-        gaps = OffsetGapPolicy(frontier.intake, rejects)
-        locate = breaker.noting(recovery.locate)
-        async with _source(settings, kafka, locate=locate, gaps=gaps) as source:
-            intake = Intake(frontier.intake, router, recovery, breaker)
-            ahead = StopLookahead(
-                frontier.intake, router, recovery, kafka=kafka, topic=topics.incoming
-            )
-            loop = IntakeLoop(source, intake, rejects, recovery=recovery, ahead=ahead, tally=tally)
-            recall = Recall(frontier.overflow, rejects, kafka=kafka, topics=topics, group=group)
-            async with (
-                beside(tally.run(), heartbeat.run(), recall.run(), ahead.run()),
-                serve(
-                    settings.metrics_port,
-                    partial(_health, source, loop, recall),
-                    host=settings.metrics_host,
-                ),
-            ):
-                collect_seldom()
-                log.info("start", node=process.node, topic=topics.incoming)
-                await _until(stop, loop.run(stop))
+        await root.rules.agree(settings.throttle_scope)
+        await until_ready("redis", heartbeat.join, stop=stop)
+        resources = Resources(
+            settings=settings,
+            frontiers=frontiers,
+            kafka=kafka,
+            sink=sink,
+            rejects=RejectionPublisher(Outbound(sink, topics, per_app=settings.kafka_appid_topics)),
+            router=router,
+            tally=tally,
+        )
+        work = assemble(resources)
+        health = partial(_health, work)
+        port, host = settings.metrics_port, settings.metrics_host
+        helpers = (tally.run(), heartbeat.run(), agree_later(frontiers, missing or (), stop))
+        async with (
+            work.source,
+            beside(*helpers, *work.helpers),
+            serve(port, health, host=host),
+        ):
+            collect_seldom()
+            log.info("start", node=process.node, topic=topics.incoming)
+            await _until(stop, work.loop.run(stop))
+        await work.stop()
     log.info("end")
-
-
-def _source(settings: Settings, kafka: Kafka, *, locate: Locate, gaps: OffsetGapPolicy) -> Source:
-    return make_source(
-        kafka,
-        settings.topics.incoming,
-        group=settings.kafka_group,
-        locate=locate,
-        on_out_of_range=gaps.decide,
-    )
 
 
 def _router(settings: Settings, frontier: Frontier) -> Router:
@@ -144,14 +121,14 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         working.result()
 
 
-def _health(source: Source, loop: IntakeLoop, recall: Recall) -> Health:
+def _health(work: Assembly) -> Health:
     """A partition that waits for a person makes it neither dead nor waiting: the others go on."""
-    paused = source.paused
+    paused, loop = work.source.paused, work.loop
     PAUSED.clear()
     for partition in paused:
         PAUSED.labels(partition).set(1)
-    is_stuck = loop.liveness.is_stuck or recall.liveness.is_stuck
-    waiting_for = loop.liveness.waiting_for or ("kafka" if source.is_waiting else "")
+    is_stuck = any(each.is_stuck for each in (loop.liveness, *work.livenesses))
+    waiting_for = loop.liveness.waiting_for or ("kafka" if work.source.is_waiting else "")
     return Health(
         alive=not is_stuck,
         waiting_for=waiting_for,

@@ -7,6 +7,7 @@ record is deleted from the outbox after Kafka has it; a crash in between repeats
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
@@ -23,6 +24,7 @@ from crawlstream.wire import events, replies, runs
 from redis_monitor.dead_letters import cut, dead_letter, lost_on_shelf, lost_spill, put_aside
 from redis_monitor.ledger_audit import check_ending
 from redis_monitor.metrics import DEAD_LETTERS, RUNS
+from redis_monitor.partitions.homes import Homes
 from redis_monitor.schedules.owed import records_of
 
 COUNT = 100
@@ -52,7 +54,10 @@ class OutboxPublisher:
         outbound: Outbound,
         tally: Tally,
         liveness: Liveness,
+        homes: Homes | None = None,
     ) -> None:
+        """``homes``: of a frontier of several partitions, the one whose outbox this is."""
+        self._homes = homes
         self._streams = streams
         self._outbound = outbound
         self._topics = outbound.topics
@@ -68,6 +73,8 @@ class OutboxPublisher:
         ids = [one.id for one in owed]
         async with self._streams.keeping_owed(ids):
             await self._publish(records)
+            if self._homes:
+                await self._liveness.retry(partial(self._homes.published, owed))
             await self._liveness.retry(lambda: self._streams.published(ids))
         _count(owed)
         log.info("publish", records=len(records), kinds=sorted({one.kind for one in owed}))
@@ -121,7 +128,8 @@ class OutboxPublisher:
         )
         key = f"{FrontierKeys.crawl_field(owed.crawl)}:{owed.run}:{owed.kind}".encode()
         event = Out(self._topics.events, events.encode(ending), key)
-        return [self._mark(owed), event, *self._expired(owed)]
+        marks = self._homes.marks(owed, self._topics) if self._homes else ()
+        return [*marks, self._mark(owed), event, *self._expired(owed)]
 
     def _mark(self, owed: OutboxRecord) -> Out:
         """What a Redis made anew will be told of the run; before the world is told of its end."""

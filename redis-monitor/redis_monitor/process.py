@@ -10,27 +10,29 @@ from functools import partial
 from typing import Any
 
 import structlog
+from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.servers import open_frontiers
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client, shelf_of
+from crawlstream.boot.clients import kafka_of, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
-from crawlstream.boot.redis_check import check_redis
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
+from crawlstream.bus.history import topic_id_of
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.maintenance import FrontierLimits
-from crawlstream.frontier.streams import Streams
-from crawlstream.frontier.wake import Sleeper
+from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
 from crawlstream.model.throttle import ThrottleTable
@@ -50,6 +52,8 @@ from redis_monitor.maintenance import Maintenance
 from redis_monitor.notify.assembly import notifying
 from redis_monitor.notify.problems import Cluster
 from redis_monitor.outbox import OutboxPublisher
+from redis_monitor.partitions.endings import Endings
+from redis_monitor.partitions.homes import Homes
 from redis_monitor.periodic import PeriodicTask
 from redis_monitor.pool_sync import PoolSync
 from redis_monitor.schedules.duty import ScheduleDuty
@@ -77,26 +81,34 @@ class Resources:
 
     settings: Settings
     topics: Topics
-    keys: FrontierKeys
     kafka: Kafka
-    redis: Redis
-    blocking: Redis
     sink: Sink
-    frontier: Frontier
+    frontiers: Frontiers
+    labelling: Labelling
     editor: ThrottleEditor
     tally: Tally
     consumer: str
     """Name of this process in the consumer groups."""
 
     @property
+    def frontier(self) -> Frontier:
+        """The partition that has what belongs to no domain and no crawl."""
+        return self.frontiers.root
+
+    @property
+    def redis(self) -> Redis:
+        """Where that is."""
+        return self.frontiers.servers[0].redis
+
+    @property
+    def keys(self) -> FrontierKeys:
+        """Its keys."""
+        return self.frontier.scripts.keys
+
+    @property
     def outbound(self) -> Outbound:
         """Where replies go."""
         return Outbound(self.sink, self.topics, per_app=self.settings.kafka_appid_topics)
-
-    @property
-    def streams(self) -> Streams:
-        """The frontier's streams, read under this process' name."""
-        return Streams(self.blocking, self.keys, self.consumer)
 
 
 async def run(settings: Settings) -> None:
@@ -111,16 +123,15 @@ async def run(settings: Settings) -> None:
         await resources.frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         pools = PoolSync(resources.frontier.pools, settings.zookeeper_hosts, settings.proxies_path)
-        rules = _rules(resources, pools)
+        rules = [_rules(resources, p, pools) for p in range(len(resources.frontiers))]
         tasks = [
-            _actions(resources),
-            _outbox(resources),
-            await stack.enter_async_context(_maintenance(resources)),
-            await stack.enter_async_context(_shelving(resources)),
+            *[
+                task
+                for p, its in enumerate(rules)
+                for task in await _of_partition(resources, p, its, stack)
+            ],
             await stack.enter_async_context(_copying(pools)),
-            await stack.enter_async_context(_copying(rules)),
-            _ledger_audit(resources),
-            _cluster_metrics(resources, rules),
+            _cluster_metrics(resources, rules[0]),
             _schedules(resources),
             _forget_stats(resources),
         ]
@@ -138,28 +149,46 @@ async def _resources(
     settings: Settings, consumer: str, *, stop: asyncio.Event, stack: AsyncExitStack
 ) -> Resources:
     topics = settings.topics
-    redis = await stack.enter_async_context(redis_client(settings))
-    blocking = await stack.enter_async_context(blocking_redis(settings))
     shelf = await stack.enter_async_context(shelf_of(settings))
-    keys = settings.keys
-    await until_ready("redis", partial(check_redis, redis, settings.partitions), stop=stop)
+    frontiers = await stack.enter_async_context(open_frontiers(settings, _limits(settings), shelf))
+    missing = await until_ready("redis", partial(check_frontiers, frontiers), stop=stop)
+    await stack.enter_async_context(beside(agree_later(frontiers, missing or (), stop)))
     kafka = kafka_of(settings, "redis-monitor")
-    await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
+    ensure = partial(ensure_topics, kafka, topics, len(frontiers))
+    await until_ready("kafka", ensure, stop=stop)
+    labelling = Labelling(frontiers)
+    stack.push_async_callback(labelling.stop)
+    root = frontiers.root.scripts
     return Resources(
         settings=settings,
         topics=topics,
-        keys=keys,
         kafka=kafka,
-        redis=redis,
-        blocking=blocking,
         sink=await stack.enter_async_context(make_sink(kafka)),
-        frontier=Frontier(redis, keys, _limits(settings), shelf),
+        frontiers=frontiers,
+        labelling=labelling,
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
-        tally=Tally(redis, keys),
+        tally=Tally(root.redis, root.keys),
         consumer=consumer,
     )
+
+
+async def _of_partition(
+    resources: Resources, partition: int, rules: ThrottleSync, stack: AsyncExitStack
+) -> list[PeriodicTask]:
+    """What is done for each partition of the frontier."""
+    tasks = [
+        _actions(resources, partition),
+        _outbox(resources, partition),
+        await stack.enter_async_context(_maintenance(resources, partition)),
+        await stack.enter_async_context(_shelving(resources, partition)),
+        await stack.enter_async_context(_copying(rules)),
+        _ledger_audit(resources, partition),
+    ]
+    if len(resources.frontiers) > 1:
+        tasks.append(_endings(resources, partition))
+    return tasks
 
 
 def _limits(settings: Settings) -> FrontierLimits:
@@ -173,7 +202,18 @@ def _limits(settings: Settings) -> FrontierLimits:
     )
 
 
-def _actions(resources: Resources) -> PeriodicTask:
+def _endings(resources: Resources, partition: int) -> PeriodicTask:
+    endings = Endings(
+        resources.frontiers,
+        partition,
+        resources.labelling,
+        grace_ms=int(resources.settings.finish_grace * 1000),
+        links_topic=partial(topic_id_of, resources.kafka, resources.topics.links),
+    )
+    return PeriodicTask(Liveness("finish"), endings.step)
+
+
+def _actions(resources: Resources, partition: int) -> PeriodicTask:
     context = Context(
         frontier=resources.frontier.queries,
         redis=resources.redis,
@@ -183,7 +223,7 @@ def _actions(resources: Resources) -> PeriodicTask:
     )
     liveness = Liveness("answer")
     runner = ActionRunner(
-        resources.streams,
+        resources.frontiers.streams(partition, resources.consumer),
         load_actions(context),
         outbound=resources.outbound,
         tally=resources.tally,
@@ -192,13 +232,16 @@ def _actions(resources: Resources) -> PeriodicTask:
     return PeriodicTask(liveness, runner.step)
 
 
-def _outbox(resources: Resources) -> PeriodicTask:
+def _outbox(resources: Resources, partition: int) -> PeriodicTask:
     liveness = Liveness("publish")
+    frontiers = resources.frontiers
+    is_whole = len(frontiers) == 1
     publisher = OutboxPublisher(
-        resources.streams,
+        frontiers.streams(partition, resources.consumer),
         outbound=resources.outbound,
         tally=resources.tally,
         liveness=liveness,
+        homes=None if is_whole else Homes(partition, frontiers[partition].home),
     )
     return PeriodicTask(liveness, publisher.step)
 
@@ -218,28 +261,28 @@ def _schedules(resources: Resources) -> PeriodicTask:
 
 
 @asynccontextmanager
-async def _maintenance(resources: Resources) -> AsyncIterator[PeriodicTask]:
-    sleeper = Sleeper(resources.blocking, resources.keys, "tend")
+async def _maintenance(resources: Resources, partition: int) -> AsyncIterator[PeriodicTask]:
+    sleeper = resources.frontiers.sleeper(partition, "tend")
+    maintenance = resources.frontiers[partition].maintenance
     await sleeper.start()
     try:
-        yield PeriodicTask(
-            Liveness("tend"), Maintenance(resources.frontier.maintenance, sleeper).step
-        )
+        yield PeriodicTask(Liveness("tend"), Maintenance(maintenance, sleeper).step)
     finally:
         await sleeper.stop()
 
 
 @asynccontextmanager
-async def _shelving(resources: Resources) -> AsyncIterator[PeriodicTask]:
-    sleeper = Sleeper(resources.blocking, resources.keys, "shelf")
+async def _shelving(resources: Resources, partition: int) -> AsyncIterator[PeriodicTask]:
+    sleeper = resources.frontiers.sleeper(partition, "shelf")
+    stocking = resources.frontiers[partition].stocking
     await sleeper.start()
     try:
-        yield PeriodicTask(Liveness("shelve"), Shelving(resources.frontier.stocking, sleeper).step)
+        yield PeriodicTask(Liveness("shelve"), Shelving(stocking, sleeper).step)
     finally:
         await sleeper.stop()
 
 
-def _rules(resources: Resources, pools: PoolSync) -> ThrottleSync:
+def _rules(resources: Resources, partition: int, pools: PoolSync) -> ThrottleSync:
     settings = resources.settings
     watch = partial(
         ThrottleWatch,
@@ -248,13 +291,17 @@ def _rules(resources: Resources, pools: PoolSync) -> ThrottleSync:
         default=settings.default_rule,
     )
     return ThrottleSync(
-        resources.frontier.rules,
+        resources.frontiers[partition].rules,
         resources.editor,
         lambda on_table, on_alarm: watch(on_table=on_table, on_alarm=on_alarm),
         scope=settings.throttle_scope,
-        on_copied=partial(_note_changes, resources),
+        on_copied=partial(_note_changes, resources) if partition == 0 else _nothing,
         before_first=pools.be_first,
     )
+
+
+async def _nothing(_before: ThrottleTable, _after: ThrottleTable) -> None:
+    """What changes is noted once, with the first partition."""
 
 
 async def _note_changes(resources: Resources, before: ThrottleTable, after: ThrottleTable) -> None:
@@ -273,8 +320,8 @@ async def _copying(table: TableSync[Any]) -> AsyncIterator[PeriodicTask]:
         await table.stop()
 
 
-def _ledger_audit(resources: Resources) -> PeriodicTask:
-    frontier = resources.frontier
+def _ledger_audit(resources: Resources, partition: int) -> PeriodicTask:
+    frontier = resources.frontiers[partition]
     audit = LedgerAudit(frontier.maintenance, frontier.queries)
     return PeriodicTask(Liveness("audit"), audit.step)
 

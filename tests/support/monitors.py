@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka import KafkaProducer
@@ -56,7 +57,16 @@ class Servers(NamedTuple):
 class MonitorCluster:
     """The servers that both monitors work with, under a prefix and a namespace of their own."""
 
-    def __init__(self, servers: Servers, *, name: str, home: Path, partitions: int = 2) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        *,
+        name: str,
+        home: Path,
+        partitions: int = 2,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``partitions`` of the topics; ``more``: what its processes are told besides."""
         self.kafka_hosts = f"127.0.0.1:{servers.kafka.port}"
         self.zookeeper_hosts = f"127.0.0.1:{servers.zookeeper.port}"
         self.redis_port = servers.redis.port
@@ -77,6 +87,7 @@ class MonitorCluster:
             "CRAWLSTREAM_NAMESPACE": name,
             "CRAWLSTREAM_INCOMING_PARTITIONS": str(partitions),
             "LOG_JSON": "true",
+            **more,
         }
         making = ensure_topics(
             Kafka([self.kafka_hosts], shape=TopicShape(partitions=partitions)), self.topics

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.partitions import HomeMark
 from crawlstream.model.runs import PAUSE, RESUME, RUNNING, STOP, RunMark
 
 _TOPIC_SAFE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
@@ -299,12 +300,27 @@ class Topics:
         """Links that wait for room in Redis; our own, no client reads or writes it."""
         return f"{self.prefix}.overflow"
 
+    @property
+    def links(self) -> str:
+        """Links to other partitions of the frontier, if there are several; our own, as above."""
+        return f"{self.prefix}.links"
+
     @staticmethod
     def run_key(mark: RunMark) -> bytes:
         """What `runs` is compacted by: how a run began, how it ended, a crawl's stop and pause."""
         whole = {STOP: STOP, PAUSE: PAUSE, RESUME: PAUSE, RUNNING: f"{mark.run}"}
         which = whole.get(mark.state, f"{mark.run}:ended")
         return f"{FrontierKeys.crawl_field(mark.crawl)}:{which}".encode()
+
+    HOME_KEYS = b"home:"
+    """What the keys of records for homes of crawls begin with, on the topic `runs`."""
+
+    @classmethod
+    def home_key(cls, home: int, mark: HomeMark) -> bytes:
+        """The key of what a home is to be told: it is only ever repeated, never replaced."""
+        crawl = FrontierKeys.crawl_field(mark.crawl) if mark.crawl else ""
+        which = f"{mark.kind}:{mark.redis_epoch}:{mark.generation}:{mark.run}:{crawl}"
+        return cls.HOME_KEYS + f"{home}:{which}".encode()
 
     @staticmethod
     def schedule_key(appid: str, name: str, *, is_fired: bool = False) -> bytes:

@@ -60,7 +60,8 @@ class Holds:
     """All holds of this process; a token names one of those of its partition.
 
     ``on_owed`` is called when there is news for the frontier; ``on_spill`` with a page and its
-    settle, whose links have no room: ``spilled`` ends what it begins.
+    settle, whose links have no room, or lie in another partition as ``leads_elsewhere`` tells:
+    ``spilled`` ends what it begins.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Holds:
         *,
         body_budget: BodyBudget | None = None,
         on_spill: Callable[[Page, Settle], None] | None = None,
+        leads_elsewhere: Callable[[Page], bool] | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
         self._on_owed = on_owed
@@ -84,6 +86,7 @@ class Holds:
         self.body_budget = body_budget or BodyBudget()
         self._most = HOLDS_PER_SLOT * slots
         self._on_spill = on_spill
+        self._leads_elsewhere = leads_elsewhere
         self._reserved = 0
 
     # Coming in.
@@ -151,8 +154,12 @@ class Holds:
         return is_same
 
     def crowded(self, partition: int, *, is_crowded: bool) -> None:
-        """Whether a partition has no room for links, as far as is known."""
+        """A partition has no room for links, or has some again."""
         self._partitions[partition].is_crowded = is_crowded
+
+    def is_crowded(self, partition: int) -> bool:
+        """Whether a partition has no room for links, as far as is known."""
+        return self._partitions[partition].is_crowded
 
     @property
     def may_leave(self) -> bool:
@@ -231,11 +238,16 @@ class Holds:
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
         """The page has its result, its failure or its redirect, acknowledged by Kafka."""
         settle = _settle_of(page, outcome, reason)
-        if self._of(page).is_crowded and settle.links and self._on_spill and page.is_open:
+        if self._on_spill and page.is_open and settle.links and self._goes_to_kafka(page):
             self._move(page, Phase.SPILLING)
             self._on_spill(page, settle)
         else:
             self._end(page, settle)
+
+    def _goes_to_kafka(self, page: Page) -> bool:
+        if self._of(page).is_crowded:
+            return True
+        return self._leads_elsewhere is not None and self._leads_elsewhere(page)
 
     def spilled(self, page: Page, settle: Settle) -> None:
         """Kafka has the links of a page, and this is left to tell of it."""

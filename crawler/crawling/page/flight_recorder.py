@@ -37,6 +37,8 @@ class Crash:
     worker: str
     token: str
     """Empty if nothing was on the CPU."""
+    partition: int = 0
+    """Of the frontier, to which the token belongs."""
 
 
 class Recorder:
@@ -93,7 +95,7 @@ class Recorder:
 
     def note(self, page: Page) -> None:
         """The page's response is on the CPU from now on."""
-        self._write(_TOKEN_AT, page.token)
+        self._write(_TOKEN_AT, f"{page.token} {page.hold.partition}")
         page.cpu_s -= time.thread_time()
 
     def clear(self, page: Page) -> None:
@@ -177,8 +179,9 @@ def _lock(fd: int) -> bool:
 
 def _read(fd: int) -> Crash | None:
     data = os.pread(fd, _SIZE, 0)
-    worker, token = _text(data, 0), _text(data, _TOKEN_AT)
-    return Crash(worker, token) if worker else None
+    worker = _text(data, 0)
+    token, _, partition = _text(data, _TOKEN_AT).partition(" ")
+    return Crash(worker, token, int(partition or 0)) if worker else None
 
 
 def _text(data: bytes, at: int) -> str:

@@ -110,7 +110,7 @@ class Publisher:
         return records
 
     async def _keep(self, store: BodyStore, body: bytes) -> str:
-        return await self._insist("body_store", lambda: store.keep(body))
+        return await self.insist("body_store", lambda: store.keep(body))
 
     async def _send(self, records: Sequence[Out]) -> Sequence[int]:
         left = records
@@ -123,10 +123,10 @@ class Publisher:
                 left = error.records
                 raise
 
-        offsets = await self._insist("kafka", send)
+        offsets = await self.insist("kafka", send)
         return offsets if left is records else [NO_OFFSET] * len(records)
 
-    async def _insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def insist(self, service: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the service takes it; GivenUp if the worker is to end before."""
         call = object()
 

@@ -33,6 +33,10 @@ class Spiller:
         self._holds = holds
         self._tasks = tasks
 
+    def leads_elsewhere(self, _page: Page) -> bool:
+        """Never: one partition has all domains."""
+        return False
+
     def begin(self, page: Page, settle: Settle) -> None:
         """Spill in a task beside; the page counts as held until its settle has been told."""
         self._tasks.spawn(self._spill(page, settle))

@@ -21,14 +21,15 @@ from crawling.page.flight_recorder import Recorder
 from crawling.page.page import Page
 from crawling.parts import Parts
 from crawling.publish.completion import Endings
+from crawling.publish.links import LinkSender, LinkTopic
 from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.response.outcome import Outcomes
 from crawling.robots.check import Robots
 from crawling.robots.store import RobotsBook
 from crawling.runtime.clients import Clients
-from crawling.runtime.lease_loop import LeaseLoop
 from crawling.runtime.request_source import RequestSource
+from crawling.runtime.sessions import Sessions
 from crawling.runtime.way import Way
 from crawling.tls.targets import require
 from crawlstream.boot.settings import Settings
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A worker's parts, and the loop that keeps them busy."""
+    """A worker's parts, and the sessions that keep them busy."""
 
     parts: Parts
-    loop: LeaseLoop
+    sessions: Sessions
     way: Way
     robots: Robots
     begin_to_end: Callable[[], None]
@@ -63,12 +64,13 @@ def assemble(
     body_budget = BodyBudget(settings.download_max_bytes)
     holds = Holds(
         settings.download_slots,
-        lambda: loop.news(),  # noqa: PLW0108  made below
+        lambda: sessions.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
-        on_spill=lambda page, settle: spiller.begin(page, settle),  # noqa: PLW0108  made below
+        on_spill=lambda page, settle: sender.begin(page, settle),  # noqa: PLW0108  made below
+        leads_elsewhere=lambda page: sender.leads_elsewhere(page),  # noqa: PLW0108  made below
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
-    spiller = Spiller(clients.session, publisher, holds, tasks)
+    sender = _sender(clients, settings, publisher, holds, tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
     book = RobotsBook(clients.redis, settings.keys)
@@ -76,16 +78,16 @@ def assemble(
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
     robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
-    loop = LeaseLoop(
-        clients.session,
+    sessions = Sessions.of(
+        clients,
         holds,
         robots,
-        clients.sleeper,
+        endings.deadlines,
         meter=meter,
         may_lease=lambda: not publisher.waits_for and way.has_room,
     )
-    ending = _Ending(loop, publisher)
-    source = RequestSource(crawler, loop.ready, outcomes, way=way, on_end=ending.begin)
+    ending = _Ending(sessions, publisher)
+    source = RequestSource(crawler, sessions.ready, outcomes, way=way, on_end=ending.begin)
     parts = Parts(
         holds=holds,
         body_budget=body_budget,
@@ -101,7 +103,26 @@ def assemble(
         fetch_by_proxy=way.fetch_by_proxy,
         requests=source.requests,
     )
-    return Assembly(parts=parts, loop=loop, way=way, robots=robots, begin_to_end=ending.begin)
+    return Assembly(
+        parts=parts, sessions=sessions, way=way, robots=robots, begin_to_end=ending.begin
+    )
+
+
+def _sender(
+    clients: Clients, settings: Settings, publisher: Publisher, holds: Holds, tasks: Tasks
+) -> Spiller | LinkSender:
+    """What takes links to Kafka that this partition does not take."""
+    if clients.labelling is None:
+        (session,) = clients.sessions
+        return Spiller(session, publisher, holds, tasks)
+    group = f"{settings.kafka_group}.links"
+    return LinkSender(
+        LinkTopic(publisher, clients.kafka, settings.topics.links, group=group),
+        settings.partitions,
+        lambda page: clients.sessions[page.hold.partition].origin(page.token),
+        holds,
+        tasks,
+    )
 
 
 def _routes(clients: Clients, settings: Settings, tally: Tally) -> Routes:
@@ -125,12 +146,12 @@ def _blacklist(clients: Clients, settings: Settings) -> Blacklist:
 class _Ending:
     """The first step of a worker's end; it may be taken again."""
 
-    def __init__(self, loop: LeaseLoop, publisher: Publisher) -> None:
-        self._loop = loop
+    def __init__(self, sessions: Sessions, publisher: Publisher) -> None:
+        self._sessions = sessions
         self._publisher = publisher
 
     def begin(self) -> None:
-        self._loop.drain()
+        self._sessions.drain()
         self._publisher.hurry()
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+from crawlstream.boot.redis.check import check_frontiers
+from crawlstream.boot.redis.servers import redis_servers
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from redis.asyncio import Redis
 
-from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client
-from crawlstream.boot.redis_check import check_redis
+from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.frontier.egress.book import BookSession
 from crawlstream.frontier.egress.handshakes import Handshakes
 from crawlstream.frontier.egress.pools import ProxyPools
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.frontier.worker_session import WorkerSession
@@ -30,40 +34,54 @@ RESULTS_LINGER_MS = 160
 class Clients:
     """Redis, the frontier in it, the wake-ups from it, and Kafka."""
 
-    redis: Redis
-    waiting_redis: Redis
-    """For calls that wait."""
-    session: WorkerSession
+    frontiers: Frontiers
+    sessions: Sequence[WorkerSession]
+    """One with each partition, in their order."""
+    sleepers: Sequence[Sleeper]
+    """Theirs."""
+    labelling: Labelling | None
+    """Asks the homes of crawls; None where one partition is the home of all."""
     rules: ThrottleRules
     pools: ProxyPools
     book: BookSession
     handshakes: Handshakes
-    sleeper: Sleeper
+    kafka: Kafka
     sink: Sink
 
     @classmethod
     def of(cls, settings: Settings, *, worker: str, spiderid: str) -> Self:
         """Clients that nothing has been asked of yet."""
-        redis, waiting_redis = redis_client(settings), blocking_redis(settings)
-        frontier = Frontier(redis, settings.keys)
+        frontiers = Frontiers(settings.partitions, redis_servers(settings))
+        root, kafka = frontiers.root, kafka_of(settings, f"crawler-{spiderid}")
         return cls(
-            redis=redis,
-            waiting_redis=waiting_redis,
-            session=frontier.session(worker, spiderid, group=settings.egress_group),
-            rules=frontier.rules,
-            pools=frontier.pools,
-            book=frontier.book.session(worker),
-            handshakes=frontier.handshakes,
-            sleeper=Sleeper(waiting_redis, settings.keys, worker),
-            sink=make_sink(kafka_of(settings, f"crawler-{spiderid}"), linger_ms=RESULTS_LINGER_MS),
+            frontiers=frontiers,
+            sessions=[
+                each.session(worker, spiderid, group=settings.egress_group) for each in frontiers
+            ],
+            sleepers=[frontiers.sleeper(p, worker) for p in range(len(frontiers))],
+            labelling=Labelling(frontiers) if len(frontiers) > 1 else None,
+            rules=root.rules,
+            pools=root.pools,
+            book=root.book.session(worker),
+            handshakes=root.handshakes,
+            kafka=kafka,
+            sink=make_sink(kafka, linger_ms=RESULTS_LINGER_MS),
         )
+
+    @property
+    def redis(self) -> Redis:
+        """What has the things that belong to no domain."""
+        return self.frontiers.servers[0].redis
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""
-        await until_ready("redis", partial(check_redis, self.redis, settings.partitions))
+        await until_ready("redis", partial(check_frontiers, self.frontiers))
         await self.rules.agree(settings.throttle_scope)
 
     async def close(self) -> None:
         """Let go of Redis; the sink has been stopped."""
-        await self.redis.aclose()
-        await self.waiting_redis.aclose()
+        if self.labelling:
+            await self.labelling.stop()
+        for server in dict.fromkeys(self.frontiers.servers):
+            await server.redis.aclose()
+            await server.waiting.aclose()

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
+from crawlstream.model.partitions import Question
 
 from crawling.lease.holds import Holds
 from crawling.lease.pace import STARVING_S, Pace
@@ -28,6 +29,7 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.errors import FrontierFull, RedisUnavailable
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.frontier.worker_session import WorkerSession
+from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import ExchangeResult
 
 IDLE_S = 5.0
@@ -50,6 +52,21 @@ class _Call:
     tries: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the loops of one worker have in common."""
+
+    ready: asyncio.Queue[Page]
+    """Pages that may be fetched."""
+    meter: Meter
+    may_lease: Callable[[], bool]
+    """Whether this process can take on anything more."""
+    loops: int = 1
+    """So many ask for what there is room for."""
+    on_unconfirmed: Callable[[int, Sequence[Question]], None] | None = None
+    """Is told what homes are to be asked before a partition grants anything of their crawls."""
+
+
 class LeaseLoop:
     """Keeps the slots of one worker busy with what the frontier grants."""
 
@@ -59,19 +76,15 @@ class LeaseLoop:
         holds: Holds,
         robots: Robots,
         sleeper: Sleeper,
-        *,
-        meter: Meter,
-        may_lease: Callable[[], bool],
+        shared: Shared,
     ) -> None:
-        """``may_lease`` is asked whether this process can take on anything more."""
-        self.ready: asyncio.Queue[Page] = asyncio.Queue()
+        self._shared = shared
         self._session = session
         self._partition = session.partition
         self._holds = holds
         self._robots = robots
         self._sleeper = sleeper
-        self._meter = meter
-        self._may_lease = may_lease
+        self._meter = shared.meter
         self._pace = Pace()
         self._unanswered: _Call | None = None
         self._left_at = 0.0
@@ -135,10 +148,10 @@ class LeaseLoop:
         return due_at
 
     def _wants_any(self) -> bool:
-        return not self._draining and self._may_lease()
+        return not self._draining and self._shared.may_lease()
 
     def _want(self) -> int:
-        return self._holds.room() if self._wants_any() else 0
+        return -(-self._holds.room() // self._shared.loops) if self._wants_any() else 0
 
     def _next_call(self) -> _Call:
         return _Call(self._holds.take_owed(self._partition), self._want(), time.monotonic())
@@ -184,8 +197,12 @@ class LeaseLoop:
             log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
         if not self._holds.heard(self._partition, self._left_at, answer.redis_epoch):
             log.warning("lease", outcome="redis_restarted", life=answer.redis_epoch)
+        if answer.unconfirmed and (ask := self._shared.on_unconfirmed):
+            ask(self._partition, answer.unconfirmed)
         self._plan(answer, call.want)
-        holds = answer.holds
+        self._take(call, answer.holds)
+
+    def _take(self, call: _Call, holds: Sequence[Hold]) -> None:
         if call.tries > 1:
             # Any of the tries may have made the grants: they count from the first.
             holds = [replace(hold, issued_at=call.left_at) for hold in holds]
@@ -199,7 +216,7 @@ class LeaseLoop:
         if self._draining:
             self._holds.release_unsent()
         else:
-            self._robots.screen(pages, self.ready.put_nowait)
+            self._robots.screen(pages, self._shared.ready.put_nowait)
 
     def _plan(self, answer: ExchangeResult, want: int) -> None:
         """When to look again, if there was less than wanted."""

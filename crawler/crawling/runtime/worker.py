@@ -22,7 +22,6 @@ from crawling.background import Tasks
 from crawling.metrics import HOLDS, PAGES
 from crawling.runtime.assembly import assemble
 from crawling.runtime.clients import Clients
-from crawling.runtime.lease_keeper import LeaseKeeper
 from crawling.runtime.recycling import LOOK_EVERY_S, Lifetime, resident_bytes
 from crawling.runtime.rendering import Rendering
 from crawling.spiders.base import require_cluster_spider
@@ -32,7 +31,7 @@ from crawlstream.boot.metrics import total_of
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
-from crawlstream.errors import ConfigError, RedisUnavailable
+from crawlstream.errors import ConfigError
 from crawlstream.model.egress.render import lane_of
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
@@ -78,13 +77,15 @@ class Worker:
         )
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)
-        self._parts, self._loop, self._begin_to_end = made.parts, made.loop, made.begin_to_end
+        self._parts, self._sessions, self._begin_to_end = (
+            made.parts,
+            made.sessions,
+            made.begin_to_end,
+        )
         self._way = made.way
         self._rendering = Rendering(settings, process.spider, made) if settings.render else None
-        self._keeper = LeaseKeeper(self._clients.session, self._parts.holds, self._parts.deadlines)
         self._lifetime = Lifetime(settings.memory_limit_mb << 20, settings.max_age_s)
         self._closing: asyncio.Future[None] | None = None
-        self._exchanging: asyncio.Task[None] | None = None
         self._health = AsyncExitStack()
 
     @classmethod
@@ -119,16 +120,13 @@ class Worker:
         await self._clients.sink.start()
         await self._health.enter_async_context(self._serve_health(settings))
         for crash in self._parts.recorder.open(self.name):
-            returned = await self._clients.session.blame(crash.worker, crash.token)
-            log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
+            await self._sessions.blame(crash)
         if self._rendering:
             await self._rendering.open()
             self._tasks.keep(self._rendering.follow())
-        await self._clients.sleeper.start()
         await self._parts.blacklist.look()
         await self._parts.routes.known.look()
-        self._exchanging = self._tasks.keep(self._loop.run())
-        self._tasks.keep(self._beat())
+        await self._sessions.start(self._tasks, self._look_at_engine)
         self._tasks.keep(self._leave_in_time())
         self._tasks.keep(self._parts.blacklist.follow())
         self._tasks.keep(self._parts.routes.known.follow())
@@ -146,30 +144,21 @@ class Worker:
             or_any_port="SUPERVISOR_ENABLED" not in os.environ,
         )
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(await self._keeper.beat())
-            if not self._crawler.engine.running:
-                self._begin_to_end()
+    def _look_at_engine(self) -> None:
+        if not self._crawler.engine.running:
+            self._begin_to_end()
 
     async def _closed(self) -> None:
         """Tell what is left to tell, give back the rest."""
         self._begin_to_end()
         await self._way.finish()
         await self._tasks.finish(_LAST_WORDS_S)
-        self._loop.finish()
-        if self._exchanging:
-            await asyncio.wait([self._exchanging], timeout=_LAST_WORDS_S)
+        await self._sessions.finish(_LAST_WORDS_S)
         await self._tasks.stop()
         self._way.close()
         if self._rendering:
             await self._rendering.close()
-        await self._clients.sleeper.stop()
-        try:
-            returned = await self._clients.session.retire()
-            log.info("stop", worker=self.name, returned=returned)
-        except RedisUnavailable as error:
-            log.warning("stop", worker=self.name, outcome="not_retired", error=str(error))
+        await self._sessions.retire(self.name)
         await self._clients.sink.stop()
         self._parts.recorder.close()
         await self._health.aclose()

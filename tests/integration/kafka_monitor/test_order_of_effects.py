@@ -5,6 +5,7 @@ At each record that is sent the test looks at Redis: what a death at this moment
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -32,7 +33,6 @@ from kafka_monitor.poison import PoisonDetector
 from kafka_monitor.recovery import Recovery
 from kafka_monitor.rejections import RejectionPublisher
 from kafka_monitor.schedule_memory import ScheduleMemory
-from kafka_monitor.stop_lookahead import StopLookahead
 from redis_monitor import metrics
 from redis_monitor.action_runner import ActionRunner
 from redis_monitor.ledger_audit import check_ending
@@ -101,9 +101,7 @@ class Monitor:
             self.intake,
             rejects,
             recovery=recovery,
-            ahead=StopLookahead(
-                bench.frontier.intake, router, recovery, kafka=Kafka(()), topic=TOPICS.incoming
-            ),
+            full=asyncio.Event(),
             tally=Tally(bench.redis, KEYS),
         )
 

@@ -26,6 +26,7 @@ from crawlstream.bus.connect import Kafka, admin
 from crawlstream.bus.records import Record, name_of_topic
 from crawlstream.bus.tail import read_topic
 from crawlstream.errors import CrawlstreamError, KafkaUnavailable
+from crawlstream.keys import Topics
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import runs
 
@@ -99,13 +100,17 @@ def marks_of(records: Sequence[Record]) -> list[RunMark]:
     """The states in records of ``<prefix>.runs``; one that cannot be read is told and left out."""
     marks = []
     for record in records:
-        if not record.value or record.key == runs.EPOCH_KEY:
+        if not record.value or _is_of_another_kind(record.key or b""):
             continue
         try:
             marks.append(runs.decode(record.value))
         except ValueError as error:
             log.warning("recover", outcome="unreadable", error=str(error))
     return marks
+
+
+def _is_of_another_kind(key: bytes) -> bool:
+    return key == runs.EPOCH_KEY or key.startswith(Topics.HOME_KEYS)
 
 
 async def _asked(call: Callable[[], T]) -> T:

@@ -39,11 +39,12 @@ _DENIED = (ClusterAuthorizationFailedError, InvalidTopicError, TopicAuthorizatio
 log = structlog.get_logger()
 
 
-async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
+async def ensure_topics(kafka: Kafka, topics: Topics, partitions: int = 1) -> None:
     """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
 
-    What an existing topic does otherwise is said aloud. KafkaUnavailable if Kafka does not answer
-    or cannot do it now; ConfigError if we may not.
+    Of a frontier of several ``partitions``, also the one of the links between them, which has to
+    have as many. What an existing topic does otherwise is said aloud. KafkaUnavailable if Kafka
+    does not answer or cannot do it now; ConfigError if we may not.
     """
     wanted = {
         name: kafka.shape.options(
@@ -55,6 +56,8 @@ async def ensure_topics(kafka: Kafka, topics: Topics) -> None:
         )
         for name in topics.all()
     }
+    if partitions > 1:
+        wanted[topics.links] = {**kafka.shape.options(is_kept=True), "num_partitions": partitions}
     await asyncio.to_thread(create_missing, kafka, wanted)
     for problem in await topic_problems(kafka, topics):
         log.error("create_topic", outcome="misfit", error=problem)

@@ -318,6 +318,10 @@ class OutboxRecord:
     started_at: float = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to apply by ``<topic UUID>:<partition>``, as the run began or ended."""
+    generation: int | None = None
+    """Of the crawl, as its home ended the run; None: the frontier has one partition."""
+    redis_epoch: int = 0
+    """Of the home at that moment."""
     firing: FiringKey | None = None
     """The latest firing that has fed the run."""
     seen: Mapping[int, bytes] = field(default_factory=dict)

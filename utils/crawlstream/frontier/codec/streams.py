@@ -60,6 +60,8 @@ def unpack_owed(id_: bytes, fields: Fields, _attempts: int) -> OutboxRecord | Ow
         reasons=reasons,
         started_at=int(record.get("started", 0)) / 1000,
         positions={name: int(at) for name, at in positions.items()},
+        generation=details.get(b"generation"),
+        redis_epoch=details.get(b"life", 0),
         firing=firing_from(details.get(b"occasion")),
         seen=dict(zip(*[iter(details.get(b"seen", ()))] * 2, strict=True)),
         remember=int(details[b"remember"]) if details.get(b"remember") else None,

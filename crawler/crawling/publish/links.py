@@ -1,0 +1,211 @@
+"""Links to other partitions of the frontier, on their way through Kafka: docs/partitions.md.
+
+A page is held until Kafka has those of its links that lie in other partitions; then it settles with
+the others, and with its *need*: how far each partition must have read before the run can end. Links
+of several pages share records, as long as they have the same origin and the same target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import structlog
+from crawlstream.frontier.codec.link_records import pack_links
+from crawlstream.model.partitions import LinkOrigin
+
+from crawling.background import Tasks
+from crawling.lease.holds import Holds
+from crawling.page.page import Page
+from crawling.publish.publisher import GivenUp, Publisher
+from crawlstream.boot.failpoints import failpoint
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import partition_offsets
+from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
+from crawlstream.keys import Partitions
+from crawlstream.model.effects import Links, Settle
+
+GATHER_S = 0.08
+"""How long links wait for those of other pages: a partition takes twenty of one domain at a quarter
+of what they cost one by one."""
+LINKS_PER_BATCH = 2_000
+"""So many are sent at once, whoever might still come."""
+
+log = structlog.get_logger()
+
+
+class _Kind(NamedTuple):
+    """What links of one group have in common."""
+
+    domain: str
+    priority: int
+    spiderid: str | None
+    counts: bool
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Links that are sent together."""
+
+    links: defaultdict[tuple[int, LinkOrigin], dict[_Kind, dict[str, bytes]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """By target and origin, by what a group has in common, by fingerprint."""
+    count: int = 0
+    too_large: int = 0
+    """Records, of one link each, that Kafka does not take, and that no page has told of."""
+    sent: asyncio.Future[None] = field(default_factory=lambda: _loop().create_future())
+    """Done when Kafka has all others."""
+
+    def add(self, target: int, origin: LinkOrigin, group: Links) -> int:
+        """Take a group of a page; answers how many of them another page has brought."""
+        kind = _Kind(group.domain, group.priority, group.spiderid, group.counts)
+        known = self.links[target, origin].setdefault(kind, {})
+        before = len(known)
+        for fingerprint, entry in zip(group.fingerprints, group.entries, strict=True):
+            known.setdefault(fingerprint, entry)
+        new = len(known) - before
+        self.count += new
+        return len(group.fingerprints) - new
+
+    def records(self) -> list[tuple[int, bytes]]:
+        """All of them, packed, each record with its target."""
+        return [
+            (target, value)
+            for (target, origin), groups in self.links.items()
+            for value in pack_links(origin, [_links(kind, some) for kind, some in groups.items()])
+        ]
+
+
+class LinkTopic:
+    """``<prefix>.links``: a Kafka partition for each partition of the frontier."""
+
+    def __init__(self, publisher: Publisher, kafka: Kafka, topic: str, *, group: str) -> None:
+        """``group`` reads it."""
+        self.needs: dict[int, int] = {}
+        """By partition, the offset behind the last record that this process has written there."""
+        self._publisher = publisher
+        self._kafka = kafka
+        self._topic = topic
+        self._group = group
+
+    async def append(self, records: Sequence[tuple[int, bytes]]) -> Sequence[bytes]:
+        """Write records, each to its partition; those that Kafka does not take come back.
+
+        GivenUp: the worker is to end, and some are not there.
+        """
+        outs = [Out(self._topic, value, partition=target) for target, value in records]
+        refused: Sequence[Out] = ()
+        try:
+            offsets = await self._publisher.links(outs)
+        except RecordTooLarge as error:
+            refused, offsets = error.records, [NO_OFFSET] * len(outs)
+        for (target, _), offset in zip(records, offsets, strict=True):
+            self._raise(target, offset + 1)
+        if NO_OFFSET in offsets:
+            await self._look_at_ends({target for target, _ in records})
+        return [out.value for out in refused]
+
+    def _raise(self, target: int, need: int) -> None:
+        self.needs[target] = max(self.needs.get(target, 0), need)
+
+    async def _look_at_ends(self, targets: Iterable[int]) -> None:
+        """Kafka has not said where something is: it is before the end that the topic has now."""
+        found = await self._publisher.insist(
+            "kafka", lambda: partition_offsets(self._kafka, self._topic, group=self._group)
+        )
+        for target in targets:
+            self._raise(target, found[target].end)
+
+
+class LinkSender:
+    """Writes the links of pages to Kafka that lie elsewhere, then lets their pages settle."""
+
+    def __init__(
+        self,
+        topic: LinkTopic,
+        partitions: Partitions,
+        origin_of: Callable[[Page], LinkOrigin | None],
+        holds: Holds,
+        tasks: Tasks,
+    ) -> None:
+        """``origin_of`` tells what the links of a held page inherit."""
+        self._topic = topic
+        self._partitions = partitions
+        self._origin_of = origin_of
+        self._holds = holds
+        self._tasks = tasks
+        self._batch: _Batch | None = None
+
+    def leads_elsewhere(self, page: Page) -> bool:
+        """Whether any link of a page lies in another partition."""
+        here, partition_of = page.hold.partition, self._partitions.of
+        return any(partition_of(group.domain) != here for group in page.links)
+
+    def begin(self, page: Page, settle: Settle) -> None:
+        """Send in a task beside; the page counts as held until its settle has been told."""
+        origin = self._origin_of(page)
+        if origin is None:
+            # It is in other hands; should it be in these again, it must not end without its links.
+            log.warning("links", outcome="released", token=settle.token)
+            self._holds.unspilled(page)
+            return
+        batch, left, again = self._open_batch(), list[Links](), 0
+        for group in settle.links:
+            target = self._partitions.of(group.domain)
+            if target != page.hold.partition or self._holds.is_crowded(target):
+                again += batch.add(target, origin, group)
+            else:
+                left.append(group)
+        filtered = Counter(settle.filtered) + Counter(duplicate=again)
+        settle = replace(settle, links=left, filtered=filtered)
+        self._tasks.spawn(self._settle(page, settle, batch))
+        if batch.count >= LINKS_PER_BATCH:
+            self._send(batch)
+
+    def _open_batch(self) -> _Batch:
+        if self._batch is None:
+            batch = self._batch = _Batch()
+            _loop().call_later(GATHER_S, self._send, batch)
+        return self._batch
+
+    def _send(self, batch: _Batch) -> None:
+        if self._batch is batch:
+            self._batch = None
+            self._tasks.spawn(self._write(batch))
+
+    async def _write(self, batch: _Batch) -> None:
+        records = batch.records()
+        try:
+            refused = await self._topic.append(records)
+        except BaseException as error:
+            batch.sent.set_exception(error)
+            batch.sent.exception()
+            raise
+        log.info("links", records=len(records), links=batch.count, refused=len(refused))
+        batch.too_large = len(refused)
+        batch.sent.set_result(None)
+
+    async def _settle(self, page: Page, settle: Settle, batch: _Batch) -> None:
+        try:
+            await asyncio.shield(batch.sent)
+        except GivenUp as error:
+            # The worker is about to end; its page will be fetched again.
+            log.warning("links", outcome="given_back", error=str(error))
+            return
+        failpoint("after_links")
+        filtered = Counter(settle.filtered) + Counter(too_large=batch.too_large)
+        batch.too_large = 0
+        settle = replace(settle, filtered=filtered, need=dict(self._topic.needs))
+        self._holds.spilled(page, settle)
+
+
+def _links(kind: _Kind, some: Mapping[str, bytes]) -> Links:
+    return Links(**kind._asdict(), fingerprints=[*some], entries=[*some.values()])
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()

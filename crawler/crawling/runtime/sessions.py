@@ -1,0 +1,126 @@
+"""The sessions of a worker: one with each partition of the frontier, of which most have one.
+
+Each has its own lease loop, beat and wake-ups, as each partition has its own clock, deadline and
+epoch. They share slots, pages and everything that becomes of a page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import structlog
+
+from crawling.background import Tasks
+from crawling.lease.holds import Holds
+from crawling.metrics import Meter
+from crawling.page.flight_recorder import Crash
+from crawling.page.page import Page
+from crawling.publish.deadlines import Deadlines
+from crawling.robots.check import Robots
+from crawling.runtime.clients import Clients
+from crawling.runtime.lease_keeper import LeaseKeeper
+from crawling.runtime.lease_loop import LeaseLoop, Shared
+from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier.wake import Sleeper
+from crawlstream.frontier.worker_session import WorkerSession
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What a worker has with one partition."""
+
+    session: WorkerSession
+    loop: LeaseLoop
+    keeper: LeaseKeeper
+    sleeper: Sleeper
+
+
+class Sessions:
+    """All sessions of one worker, as one."""
+
+    def __init__(self, sessions: Sequence[_Session], ready: asyncio.Queue[Page]) -> None:
+        self._sessions = sessions
+        self.ready = ready
+        """Pages that may be fetched."""
+        self._exchanging: list[asyncio.Task[None]] = []
+
+    @classmethod
+    def of(
+        cls,
+        clients: Clients,
+        holds: Holds,
+        robots: Robots,
+        deadlines: Deadlines,
+        *,
+        meter: Meter,
+        may_lease: Callable[[], bool],
+    ) -> Self:
+        """``may_lease`` is asked whether this process can take on anything more."""
+        sleepers = clients.sleepers
+        shared = Shared(
+            ready=asyncio.Queue(),
+            meter=meter,
+            may_lease=may_lease,
+            loops=len(sleepers),
+            on_unconfirmed=clients.labelling.ask if clients.labelling else None,
+        )
+        loops = [
+            LeaseLoop(session, holds, robots, sleeper, shared)
+            for session, sleeper in zip(clients.sessions, sleepers, strict=True)
+        ]
+        keepers = [LeaseKeeper(session, holds, deadlines) for session in clients.sessions]
+        together = zip(clients.sessions, loops, keepers, sleepers, strict=True)
+        return cls([_Session(*each) for each in together], shared.ready)
+
+    def news(self) -> None:
+        """There is something to tell, or a slot has become free."""
+        for each in self._sessions:
+            each.loop.news()
+
+    def drain(self) -> None:
+        """Lease nothing more, and give back what has not left."""
+        for each in self._sessions:
+            each.loop.drain()
+
+    async def blame(self, crash: Crash) -> None:
+        """Take back what a dead worker of this slot held; RedisUnavailable."""
+        for each in self._sessions:
+            is_there = each.session.partition == crash.partition
+            returned = await each.session.blame(crash.worker, crash.token if is_there else "")
+            log.warning("blame", worker=crash.worker, token=crash.token, returned=returned)
+
+    async def start(self, tasks: Tasks, on_beat: Callable[[], None]) -> None:
+        """Begin to lease; ``on_beat`` is called after each beat."""
+        for each in self._sessions:
+            await each.sleeper.start()
+        self._exchanging = [tasks.keep(each.loop.run()) for each in self._sessions]
+        for each in self._sessions:
+            tasks.keep(_beat(each.keeper, on_beat))
+
+    async def finish(self, within_s: float) -> None:
+        """Tell what is left to tell."""
+        for each in self._sessions:
+            each.loop.finish()
+        if self._exchanging:
+            await asyncio.wait(self._exchanging, timeout=within_s)
+
+    async def retire(self, worker: str) -> None:
+        """Give back the rest."""
+        for each in self._sessions:
+            await each.sleeper.stop()
+            try:
+                returned = await each.session.retire()
+                log.info("stop", worker=worker, returned=returned)
+            except RedisUnavailable as error:
+                log.warning("stop", worker=worker, outcome="not_retired", error=str(error))
+
+
+async def _beat(keeper: LeaseKeeper, on_beat: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(await keeper.beat())
+        on_beat()

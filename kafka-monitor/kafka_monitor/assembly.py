@@ -1,0 +1,135 @@
+"""What a kafka-monitor is made of: for a frontier of one partition, or of several."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crawlstream.frontier.partitions.frontiers import Frontiers
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.boot.settings import Settings
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_source
+from crawlstream.bus.protocols import Sink, Source
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.plugins.requests import Router
+from crawlstream.stats.tally import Tally
+from kafka_monitor.intake import Intake, Standing, WayIn
+from kafka_monitor.intake_loop import IntakeLoop
+from kafka_monitor.offset_gaps import OffsetGapPolicy
+from kafka_monitor.partitions.homes import Homes
+from kafka_monitor.partitions.intake import DividedIntake
+from kafka_monitor.partitions.links import LinkReader
+from kafka_monitor.partitions.positions import DividedPositions
+from kafka_monitor.poison import PoisonDetector
+from kafka_monitor.recall import Recall
+from kafka_monitor.recovery import Recovery
+from kafka_monitor.rejections import RejectionPublisher
+from kafka_monitor.schedule_memory import ScheduleMemory
+from kafka_monitor.stop_lookahead import StopLookahead
+
+
+async def _nothing() -> None:
+    """Nothing is left to be ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a kafka-monitor works with."""
+
+    settings: Settings
+    frontiers: Frontiers
+    kafka: Kafka
+    sink: Sink
+    rejects: RejectionPublisher
+    router: Router
+    tally: Tally
+
+    @property
+    def frontier(self) -> Frontier:
+        """The only partition; of several the first."""
+        return self.frontiers.root
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What one process does."""
+
+    source: Source
+    loop: IntakeLoop
+    helpers: Sequence[Coroutine[Any, Any, None]]
+    """What runs beside, for ever."""
+    livenesses: Sequence[Liveness]
+    """Of the helpers."""
+    stop: Callable[[], Awaitable[None]] = _nothing
+    """Ends what they leave behind."""
+
+
+def assemble(resources: Resources) -> Assembly:
+    """The work on a frontier, however many partitions it has."""
+    return _whole(resources) if len(resources.frontiers) == 1 else _divided(resources)
+
+
+def _whole(resources: Resources) -> Assembly:
+    settings, frontier, rejects = resources.settings, resources.frontier, resources.rejects
+    topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
+    recovery = Recovery(
+        frontier.positions,
+        resources.sink,
+        topics,
+        rejects=rejects,
+        kafka=kafka,
+        group=group,
+        schedules=ScheduleMemory(frontier.schedules, kafka, topics),
+    )
+    ahead = StopLookahead(
+        frontier.intake, resources.router, recovery, kafka=kafka, topic=topics.incoming
+    )
+    recall = Recall(frontier.overflow, rejects, kafka=kafka, topics=topics, group=group)
+    source, loop = _intake(resources, frontier.intake, recovery, full=ahead.is_wanted)
+    helpers = (recall.run(), ahead.run())
+    return Assembly(source=source, loop=loop, helpers=helpers, livenesses=[recall.liveness])
+
+
+def _divided(resources: Resources) -> Assembly:
+    settings, frontiers, rejects = resources.settings, resources.frontiers, resources.rejects
+    topics, kafka, group = settings.topics, resources.kafka, settings.kafka_group
+    labelling = Labelling(frontiers)
+    homes = Homes(frontiers, resources.sink, kafka, topics)
+    intake = DividedIntake(frontiers, homes, labelling)
+    links = LinkReader(frontiers, labelling, rejects, kafka=kafka, topics=topics, group=group)
+    positions = DividedPositions(intake, kafka, topics, group=group)
+    source, loop = _intake(resources, intake, positions, full=asyncio.Event())
+
+    async def stop() -> None:
+        await intake.stop()
+        await labelling.stop()
+
+    return Assembly(
+        source=source,
+        loop=loop,
+        helpers=(homes.run(), links.run()),
+        livenesses=[homes.liveness, links.liveness],
+        stop=stop,
+    )
+
+
+def _intake(
+    resources: Resources, way_in: WayIn, standing: Standing, *, full: asyncio.Event
+) -> tuple[Source, IntakeLoop]:
+    settings, rejects = resources.settings, resources.rejects
+    breaker = PoisonDetector(resources.frontier.positions)
+    source = make_source(
+        resources.kafka,
+        settings.topics.incoming,
+        group=settings.kafka_group,
+        locate=breaker.noting(standing.locate),
+        on_out_of_range=OffsetGapPolicy(way_in, rejects).decide,
+    )
+    intake = Intake(way_in, resources.router, standing, breaker)
+    loop = IntakeLoop(source, intake, rejects, recovery=standing, full=full, tally=resources.tally)
+    return source, loop

@@ -1,0 +1,110 @@
+"""Homes of crawls, and what Kafka remembers for them.
+
+A home that goes back to an earlier moment has forgotten stops and endings. So each stop is on
+`<prefix>.runs` before it takes effect, each ending before another run is worked for; and in a new
+epoch of its Redis a home does nothing before it has been told of them. A mark of the new epoch
+comes first: whatever an earlier one still writes behind it does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import structlog
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.partitions.home import Home
+from crawlstream.model.partitions import HomeMark, StopToNote, survivors
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import read_all
+from crawlstream.bus.protocols import Sink
+from crawlstream.bus.records import Out
+from crawlstream.errors import NotRestored, Unavailable
+from crawlstream.keys import Topics
+from crawlstream.wire import home_marks
+
+LOOK_EVERY_S = 1.0
+"""How soon a home that went back is noticed while nothing is fed."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class Homes:
+    """Asks homes, and restores those that have to be told first what they may have forgotten."""
+
+    def __init__(self, frontiers: Frontiers, sink: Sink, kafka: Kafka, topics: Topics) -> None:
+        self._frontiers = frontiers
+        self._sink = sink
+        self._topic = topics.runs
+        self._read = partial(read_all, kafka, topics.runs)
+        self._turns = [asyncio.Lock() for _ in range(len(frontiers))]
+        self.liveness = Liveness("homes")
+
+    async def run(self) -> None:
+        """Restore whatever home needs it, until cancelled."""
+        while True:
+            for partition in range(len(self._frontiers)):
+                try:
+                    await self.ask(partition, lambda home: home.labels([]))
+                except Unavailable as error:
+                    log.warning("homes", outcome="waiting", partition=partition, error=str(error))
+            self.liveness.beat()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def ask(self, partition: int, question: Callable[[Home], Awaitable[T]]) -> T:
+        """Ask a home, which is restored before if it has to be; Unavailable."""
+        home = self._frontiers[partition].home
+        try:
+            return await question(home)
+        except NotRestored as error:
+            async with self._turns[partition]:
+                await self._restore(partition, error.redis_epoch)
+        return await question(home)
+
+    async def note_stop(self, partition: int, stop: StopToNote, place: str, at_ms: int) -> None:
+        """Have Kafka remember a stop before it takes effect; KafkaUnavailable."""
+        mark = HomeMark(
+            kind="stop",
+            redis_epoch=await self._frontiers[partition].contexts.epoch(),
+            crawl=stop.crawl,
+            generation=stop.generation,
+            positions={place: stop.offset + 1},
+            at_ms=at_ms,
+        )
+        await self._write(partition, mark)
+
+    async def _restore(self, partition: int, redis_epoch: int) -> None:
+        home = self._frontiers[partition].home
+        try:
+            await home.labels([])
+        except NotRestored as error:
+            redis_epoch = error.redis_epoch
+        else:
+            return
+        await self._write(partition, HomeMark(kind="life", redis_epoch=redis_epoch))
+        marks = survivors(await self._marks(partition))
+        if await home.restore(redis_epoch, marks):
+            log.warning("homes", outcome="restored", partition=partition, marks=len(marks))
+
+    async def _marks(self, partition: int) -> Sequence[HomeMark]:
+        values = [
+            record.value
+            for record in await self._read()
+            if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
+        ]
+        return home_marks.of_home(partition, values)
+
+    async def _write(self, partition: int, mark: HomeMark) -> None:
+        out = Out(
+            self._topic,
+            home_marks.encode(partition, mark),
+            Topics.home_key(partition, mark),
+            partition=0,
+        )
+        await self._sink.send([out])

@@ -1,0 +1,166 @@
+"""Links that lead from one partition of the frontier to another: read, and applied once each.
+
+The topic has a Kafka partition for each partition of the frontier, and the position of each lies in
+the partition that it is for. One that does not answer, or has no room, is not read; the others are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+from crawlstream.frontier.codec.link_records import LinkRecord, read_links
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.partitions.reading import LinkBatch
+from crawlstream.model.partitions import Question
+
+from crawlstream.boot.liveness import Liveness
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.factory import make_source
+from crawlstream.bus.history import partition_offsets
+from crawlstream.bus.protocols import Source
+from crawlstream.bus.records import Batch, OutOfRange
+from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
+from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.keys import Topics
+from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
+
+POLL_S = 0.5
+FAILED_PAUSE_S = 5.0
+
+log = structlog.get_logger()
+
+
+class LinkReader:
+    """Applies what partitions found for others; safe beside any number of others in the group."""
+
+    def __init__(
+        self,
+        frontiers: Frontiers,
+        labelling: Labelling,
+        rejects: RejectionPublisher,
+        *,
+        kafka: Kafka,
+        topics: Topics,
+        group: str,
+    ) -> None:
+        self._frontiers = frontiers
+        self._labelling = labelling
+        self._rejects = rejects
+        self._topic = topics.links
+        self._kafka = kafka.named("kafka-monitor-links")
+        self._group = f"{group}.links"
+        self.liveness = Liveness("links")
+
+    async def run(self) -> None:
+        """Work until cancelled, which harms nothing: what is at hand is simply read again."""
+        while True:
+            try:
+                async with self._source() as source:
+                    await self._read(source)
+            except Exception:
+                log.exception("links", outcome="failed")
+                await asyncio.sleep(FAILED_PAUSE_S)
+
+    def _source(self) -> Source:
+        return make_source(
+            self._kafka,
+            self._topic,
+            group=self._group,
+            locate=self._locate,
+            on_out_of_range=self._decide,
+        )
+
+    async def _read(self, source: Source) -> None:
+        while True:
+            for batch in await source.poll(POLL_S):
+                await self._take(source, batch)
+            self.liveness.beat()
+
+    async def _take(self, source: Source, batch: Batch) -> None:
+        try:
+            await self._apply(batch)
+        except PositionGap as gap:
+            log.warning("links", outcome="gap", partition=batch.partition, position=gap.position)
+        except (Unavailable, FrontierFull) as error:
+            log.warning("links", outcome="waiting", partition=batch.partition, error=str(error))
+        else:
+            await source.commit({batch.partition: batch.next})
+            return
+        source.locate(batch.topic_id, batch.partition)
+
+    async def _apply(self, batch: Batch) -> None:
+        """Let a batch take effect; PositionGap, Unavailable, FrontierFull: some of it has not."""
+        begun = time.monotonic()
+        links = LinkBatch(
+            topic_id=batch.topic_id,
+            kafka_partition=batch.partition,
+            start=batch.start,
+            next=batch.next,
+            records=await self._decode(batch),
+        )
+        reading, admitted = self._frontiers[batch.partition].reading, 0
+        unconfirmed: set[Question] = set()
+        for part in links.parts():
+            done = await reading.apply(part)
+            admitted += done.admitted
+            unconfirmed.update(done.unconfirmed)
+        self._labelling.ask(batch.partition, unconfirmed)
+        log.info(
+            "links",
+            partition=batch.partition,
+            start=batch.start,
+            next=batch.next,
+            admitted=admitted,
+            ms=round((time.monotonic() - begun) * 1000, 1),
+        )
+
+    async def _decode(self, batch: Batch) -> Sequence[LinkRecord]:
+        """The records that can be read; of the others the world is told."""
+        found: list[LinkRecord] = []
+        rejected: list[RejectedRecord] = []
+        for record in batch.records:
+            try:
+                found.append(read_links(record.offset, record.value))
+            except ValueError as error:
+                log.error("links", outcome="unreadable", offset=record.offset, why=str(error))  # noqa: TRY400  a sentence for people
+                rejected.append(RejectedRecord(record, "unreadable_links", [f"$: {error}"]))
+        await self._rejects.publish(rejected)
+        return found
+
+    async def _locate(self, topic_id: str, partition: int) -> int:
+        """Where a partition of the frontier has come to; Unavailable while it has no room."""
+        if partition >= len(self._frontiers):
+            raise CrawlstreamError(
+                f"topic {self._topic} has more partitions than the frontier, which has"
+                f" {len(self._frontiers)}: delete the topic if nothing is under way"
+            )
+        frontier = self._frontiers[partition]
+        if not (await frontier.overflow.state()).has_room:
+            raise Unavailable(f"{self._frontiers.name(partition)} has no room for links")
+        found = await partition_offsets(self._kafka, self._topic, group=self._group)
+        return await frontier.reading.begin(topic_id, partition, found[partition].oldest)
+
+    async def _decide(self, gap: OutOfRange) -> int | None:
+        """Say what Kafka has lost, and go on behind it; None where nobody knows what follows."""
+        sentence = (
+            f"Kafka has lost links to partition {gap.partition}: it has read up to"
+            f" {gap.position}, and the log goes from {gap.log_start} to {gap.log_end}"
+        )
+        log.error("links", outcome="out_of_range", partition=gap.partition, error=sentence)
+        await self._rejects.mark(
+            "links_out_of_range", sentence, partition=gap.partition, offset=gap.position
+        )
+        if gap.has_lost_records:
+            return None
+        skip = LinkBatch(
+            topic_id=gap.topic_id,
+            kafka_partition=gap.partition,
+            start=gap.position,
+            next=gap.log_start,
+            records=(),
+        )
+        await self._frontiers[gap.partition].reading.apply(skip)
+        return gap.log_start

@@ -1,0 +1,1 @@
+"""What a frontier of several partitions needs beside: see docs/partitions.md."""

@@ -1,0 +1,167 @@
+"""Links to other partitions: in Kafka before their page ends, and needed from then on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from crawling.background import Tasks
+from crawling.lease.holds import Holds
+from crawling.page.page import Page, Phase
+from crawling.publish import links as room
+from crawling.publish.links import LinkSender, LinkTopic
+from crawling.publish.publisher import Publisher
+from crawlstream.boot.settings import load_settings
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import PartitionOffsets
+from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
+from crawlstream.frontier.codec.link_records import read_links
+from crawlstream.keys import Partitions
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Links, Outcome, Settle
+from crawlstream.model.partitions import ContextKey, LinkOrigin, Version
+from support.crawler.holds import hold
+
+PARTITIONS = Partitions("cs", 3)
+ORIGIN = LinkOrigin(
+    context=ContextKey(CrawlKey("link", "app", "crawl"), 1),
+    version=Version(1, 1),
+    spiderid="link",
+    profile="0" * 16,
+    domain_max_pages=None,
+    max_pages=None,
+)
+
+
+def domain_in(partition: int) -> str:
+    """One that lies there."""
+    return next(d for n in range(99) if PARTITIONS.of(d := f"d{n}.example") == partition)
+
+
+class Sending:
+    """A worker with pages of partition 0, and a Kafka that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.records: list[Out] = []
+        self.refused: Sequence[bytes] = ()
+        self.offset_of = lambda number: 100 + number
+        self.origin: LinkOrigin | None = ORIGIN
+        self.tasks = Tasks(lambda: None)
+        self.holds = Holds(
+            9,
+            lambda: None,
+            on_spill=lambda page, settle: self.sender.begin(page, settle),  # noqa: PLW0108  made below
+            leads_elsewhere=lambda page: self.sender.leads_elsewhere(page),  # noqa: PLW0108  made below
+        )
+        publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
+        self.topic = LinkTopic(publisher, Kafka(()), "links", group="g")
+        self.sender = LinkSender(
+            self.topic, PARTITIONS, lambda _: self.origin, self.holds, self.tasks
+        )
+        self._pages = 0
+
+    async def send(self, records: Sequence[Out]) -> Sequence[int]:
+        """As a sink's."""
+        await self.may_answer.wait()
+        bad = [record for record in records if record.value in self.refused]
+        self.records += [record for record in records if record not in bad]
+        if bad:
+            raise RecordTooLarge("too large", bad)
+        return [self.offset_of(len(self.records) - len(records) + n) for n, _ in enumerate(records)]
+
+    def done(self, *partitions: int) -> Page:
+        """A page that is done, and leads to one link of each of these."""
+        self._pages += 1
+        page = self.holds.admit(hold(self._pages))
+        page.links = [
+            Links(domain=domain_in(p), priority=1, fingerprints=[f"{p}"], entries=[b"e%d" % p])
+            for p in partitions
+        ]
+        self.holds.settle(page, Outcome.DONE, "2xx")
+        return page
+
+    async def settles(self) -> Sequence[Settle]:
+        """What the partition is told, once nothing is under way."""
+        self.may_answer.set()
+        await self.tasks.finish(5)
+        return self.holds.take_owed(0).settles
+
+
+@pytest.fixture
+def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
+    """Nothing under way; links wait for others no longer than needed."""
+    monkeypatch.setattr(room, "GATHER_S", 0.005)
+    return Sending()
+
+
+async def test_a_page_ends_once_kafka_has_its_links_and_needs_them(sending: Sending) -> None:
+    """Its own partition's links stay in the settle; what lies elsewhere is needed up to there."""
+    page = sending.done(0, 1, 2)
+    await asyncio.sleep(0.05)
+    assert (page.phase, sending.holds.owes(0)) == (Phase.SPILLING, False)
+    (settle,) = await sending.settles()
+    assert [group.domain for group in settle.links] == [domain_in(0)]
+    offsets = {record.partition: 101 + n for n, record in enumerate(sending.records)}
+    assert settle.need == offsets
+    assert set(offsets) == {1, 2}
+    assert [read_links(0, record.value).links for record in sending.records] == [1, 1]
+
+
+async def test_a_page_without_such_links_does_not_wait(sending: Sending) -> None:
+    """It is owed at once."""
+    page = sending.done(0)
+    assert page.phase is Phase.ENDED
+    assert sending.holds.owes(0)
+
+
+async def test_links_of_pages_with_one_origin_share_a_record(sending: Sending) -> None:
+    """What two of them lead to is sent once, and counted as a duplicate."""
+    sending.done(1)
+    sending.done(1)
+    settles = await sending.settles()
+    assert len(sending.records) == 1
+    assert sum((Counter(each.filtered) for each in settles), Counter()) == {"duplicate": 1}
+    assert [settle.need for settle in settles] == [{1: 101}, {1: 101}]
+
+
+async def test_a_later_page_needs_what_earlier_ones_have_sent(sending: Sending) -> None:
+    """The need of a worker only grows: so what it left out, because it sent it before, is in it."""
+    sending.done(1)
+    assert [settle.need for settle in await sending.settles()] == [{1: 101}]
+    sending.done(2)
+    assert [settle.need for settle in await sending.settles()] == [{1: 101, 2: 102}]
+
+
+async def test_an_offset_that_kafka_does_not_tell_is_below_the_end(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent twice, a record is somewhere before the end that the topic has then."""
+
+    async def offsets(*_: object, **__: object) -> dict[int, PartitionOffsets]:
+        return {p: PartitionOffsets(0, 700 + p, None) for p in range(3)}
+
+    monkeypatch.setattr(room, "partition_offsets", offsets)
+    sending.offset_of = lambda _: NO_OFFSET
+    sending.done(1)
+    assert [settle.need for settle in await sending.settles()] == [{1: 701}]
+
+
+async def test_a_page_in_other_hands_does_not_end_without_its_links(sending: Sending) -> None:
+    """It is given back where nobody knows any more what they inherit."""
+    sending.origin = None
+    page = sending.done(1)
+    await sending.settles()
+    assert page.phase is Phase.ENDED
+    assert not sending.records
+
+
+async def test_a_crowded_partition_has_its_own_links_sent_too(sending: Sending) -> None:
+    """They come back with those of the others, when there is room."""
+    sending.holds.crowded(0, is_crowded=True)
+    sending.done(0)
+    (settle,) = await sending.settles()
+    assert (settle.links, settle.need) == ([], {0: 101})
