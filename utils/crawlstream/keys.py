@@ -55,6 +55,11 @@ class FrontierKeys:
         """The prefix of every key; scripts append the rest."""
         return f"{{{self.namespace}{self.suffix}}}"
 
+    @property
+    def is_sharded(self) -> bool:
+        """Whether this is one of several partitions, whose channels are of its node alone."""
+        return "." in self.suffix
+
     @staticmethod
     def crawl_field(crawl: CrawlKey) -> str:
         """A crawl's name as one field: its three ids, encoded, joined by colons."""

@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 T = TypeVar("T")
 
@@ -42,6 +50,15 @@ async def let_leave() -> None:
     """
     for _ in range(_ROUNDS_TO_LEAVE):
         await asyncio.sleep(0)
+
+
+async def together(work: Iterable[Awaitable[T]]) -> list[T]:
+    """What all of them return; the first error is raised when all have ended."""
+    ended = await asyncio.gather(*work, return_exceptions=True)
+    for each in ended:
+        if isinstance(each, BaseException):
+            raise each
+    return cast("list[T]", ended)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,11 @@ class RunningCluster:
     """Its nodes; node n has the n-th third of the slots."""
 
     nodes: Sequence[RunningServer]
+
+    @property
+    def addresses(self) -> str:
+        """All nodes, as REDIS_CLUSTER lists them."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
     def client(self) -> RedisCluster:
         """A client that knows the cluster."""
@@ -65,31 +70,38 @@ class RunningCluster:
 
 
 @asynccontextmanager
-async def redis_cluster(folder: Path) -> AsyncIterator[RunningCluster]:
-    """Run one whose data lives in ``folder``."""
-    first = free_block(2 * NODES)
+async def redis_cluster(
+    folder: Path, nodes: int = NODES, **options: str
+) -> AsyncIterator[RunningCluster]:
+    """Run one whose data lives in ``folder``, of nodes with further options."""
+    first = free_block(2 * nodes)
     with ExitStack() as stack:
-        servers = [_node(folder / f"{n}", first + n, first + NODES + n) for n in range(NODES)]
+        servers = [
+            _node(folder / f"{n}", first + n, first + nodes + n, options) for n in range(nodes)
+        ]
         cluster = RunningCluster([stack.enter_context(running(each)) for each in servers])
-        for n in range(NODES):
-            begin, end = (-(-each * SLOTS // NODES) for each in (n, n + 1))
+        for n in range(nodes):
+            begin, end = (-(-each * SLOTS // nodes) for each in (n, n + 1))
             await cluster.ask(n, "CLUSTER", "SET-CONFIG-EPOCH", n + 1)
             await cluster.ask(n, "CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
-            await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", first + n, first + NODES + n)
-        for n in range(NODES):
+            if n:
+                await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", first + n, first + nodes + n)
+        for n in range(nodes):
             await wait_until(partial(_is_whole, cluster, n))
         yield cluster
 
 
-def _node(folder: Path, port: int, bus: int) -> Server:
-    folder.mkdir()
+def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> Server:
+    folder.mkdir(parents=True)
     options = {
         "bind": "127.0.0.1",
         "port": port,
         "cluster-port": bus,
         "cluster-enabled": "yes",
+        "cluster-require-full-coverage": "no",
         "save": "",
         "appendonly": "no",
+        **{name.replace("_", "-"): value for name, value in more.items()},
     }
     argv = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     return Server("redis", port, ("redis-server", *argv), folder)
@@ -98,4 +110,4 @@ def _node(folder: Path, port: int, bus: int) -> Server:
 async def _is_whole(cluster: RunningCluster, node: int) -> bool:
     info = await cluster.ask(node, "CLUSTER", "INFO")
     known = await cluster.ask(node, "CLUSTER", "SLOTS")
-    return "cluster_state:ok" in str(info) and len(known) == NODES
+    return "cluster_state:ok" in str(info) and len(known) == len(cluster.nodes)

@@ -184,3 +184,37 @@ def test_tls_profiles_are_known_ones_and_the_default_is_always_among_them() -> N
     assert load_settings(tls_profiles="legacy, default,").tls_profiles == ("default", "legacy")
     with pytest.raises(ConfigError, match=r"CRAWLSTREAM_TLS_PROFILES.*unknown: ssl3; known: def"):
         load_settings(tls_profiles="default,ssl3")
+
+
+def test_partitions_are_set_by_those_who_work_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the preview nobody reads these variables; with it, servers and number follow."""
+    given = {"REDIS_HOSTS": "a:1, [::1]:2", "REDIS_HOST": "single"}
+    assert load_settings(**given).redis_servers == [("single", 6379)]
+    assert load_settings(**given).partitions.number == 1
+    monkeypatch.setenv("CRAWLSTREAM_PREVIEW", "partitions")
+    assert load_settings(**given).redis_servers == [("a", 1), ("::1", 2)]
+    assert load_settings(**given).partitions.number == 2
+    assert load_settings(REDIS_HOST="single").redis_servers == [("single", 6379)]
+    assert load_settings(REDIS_CLUSTER="a:1").partitions.number == 16
+    assert load_settings(REDIS_CLUSTER="a:1", CRAWLSTREAM_PARTITIONS=3).partitions.number == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"REDIS_HOSTS": "a"}, "REDIS_HOSTS: 'a' is not host:port"),
+        ({"REDIS_CLUSTER": "a:0"}, "REDIS_CLUSTER: 'a:0' is not host:port"),
+        ({"REDIS_HOSTS": "a:1,a:1"}, "REDIS_HOSTS: a server is listed twice"),
+        ({"REDIS_HOSTS": "a:1", "REDIS_CLUSTER": "b:1"}, "set one of them"),
+        ({"REDIS_CLUSTER": "a:1", "REDIS_DB": 1}, "REDIS_DB: a Redis Cluster has"),
+        ({"REDIS_HOSTS": "a:1,b:1", "CRAWLSTREAM_PARTITIONS": 1}, "must be at least 2"),
+        ({"CRAWLSTREAM_PARTITIONS": 257}, "CRAWLSTREAM_PARTITIONS"),
+    ],
+)
+def test_servers_that_cannot_be_are_named(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, object], said: str
+) -> None:
+    """Before any of them is asked."""
+    monkeypatch.setenv("CRAWLSTREAM_PREVIEW", "partitions")
+    with pytest.raises(ConfigError, match=said):
+        load_settings(**given)

@@ -70,10 +70,16 @@ async def shelf_of(settings: Settings) -> AsyncIterator[Shelf | None]:
 
 
 def _client(settings: Settings, *, timeout_s: float | None) -> Redis:
+    ((host, port),) = settings.redis_servers
+    return redis_at(settings, host, port, timeout_s=timeout_s)
+
+
+def redis_at(settings: Settings, host: str, port: int, *, timeout_s: float | None) -> Redis:
+    """A client of one server; ``timeout_s`` None: a call waits as long as it says itself."""
     return Redis(
-        **_security(settings),
-        host=settings.redis_host,
-        port=settings.redis_port,
+        **redis_security(settings),
+        host=host,
+        port=port,
         db=settings.redis_db,
         username=settings.redis_username,
         password=revealed(settings.redis_password),
@@ -85,7 +91,7 @@ def _client(settings: Settings, *, timeout_s: float | None) -> Redis:
     )
 
 
-def _security(settings: Settings) -> dict[str, Any]:
+def redis_security(settings: Settings) -> dict[str, Any]:
     """What redis-py is told of TLS; nothing where there is none."""
     if not settings.redis_tls:
         return {}

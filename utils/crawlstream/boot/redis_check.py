@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 from redis.asyncio import Redis
 
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.layout import LAYOUT, create_partitions
+from crawlstream.frontier.layout import LAYOUT, Layout, create_partitions
 from crawlstream.keys import Partitions
 
 KEEPS_ALL = "noeviction"
@@ -23,16 +24,25 @@ async def check_redis(redis: Redis, partitions: Partitions) -> None:
     where Redis does not answer is passed on.
     """
     memory = await redis.info("memory")
-    if memory["maxmemory"] and memory["maxmemory_policy"] != KEEPS_ALL:
-        raise ConfigError(_evicts(memory["maxmemory_policy"]))
+    refuse_eviction(memory)
     for warning in await redis_warnings(redis):
         log.warning("check", service="redis", error=warning)
     await agree_on_layout(redis, partitions)
 
 
+def refuse_eviction(memory: Mapping[str, Any]) -> None:
+    """ConfigError if a Redis drops what waits in it once its memory is full; ``INFO memory``."""
+    if memory["maxmemory"] and memory["maxmemory_policy"] != KEEPS_ALL:
+        raise ConfigError(_evicts(memory["maxmemory_policy"]))
+
+
 async def redis_warnings(redis: Redis) -> Sequence[str]:
     """One sentence for each of its settings that may cost work."""
-    memory, persistence = await redis.info("memory"), await redis.info("persistence")
+    return warnings_of(await redis.info("memory"), await redis.info("persistence"))
+
+
+def warnings_of(memory: Mapping[str, Any], persistence: Mapping[str, Any]) -> Sequence[str]:
+    """The same by what a Redis has told of itself."""
     warnings = []
     if memory["maxmemory_policy"] != KEEPS_ALL:
         warnings.append(_evicts(memory["maxmemory_policy"]))
@@ -52,7 +62,11 @@ async def agree_on_layout(redis: Redis, partitions: Partitions) -> None:
 
     ConfigError: it is not. RedisUnavailable: Redis does not answer.
     """
-    layout = await create_partitions(redis, partitions)
+    refuse_layout(await create_partitions(redis, partitions), partitions)
+
+
+def refuse_layout(layout: Layout, partitions: Partitions) -> None:
+    """ConfigError if what Redis holds is laid out otherwise than this process would have it."""
     if layout.version != LAYOUT:
         raise ConfigError(
             f"Redis stores data of layout {layout.version}, but this version uses layout {LAYOUT}:"

@@ -12,7 +12,7 @@ from typing import Self, cast
 
 from redis.asyncio import Redis
 
-from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import Partitions
 
 LAYOUT = 1
@@ -25,17 +25,21 @@ class Layout:
 
     version: int = LAYOUT
     partitions: int = 1
+    share: str = ""
+    """First and last of the partitions that this server has, ``4-7``; nothing: all of them."""
 
     @classmethod
     def read(cls, text: bytes) -> Self:
-        """As Redis has it: ``1``, or ``1/16`` for 16 partitions."""
-        version, _, partitions = text.partition(b"/")
-        return cls(int(version), int(partitions or 1))
+        """As Redis has it: ``1``, ``1/16`` for 16 partitions, ``1/16:4-7`` where it has four."""
+        version, _, rest = text.decode().partition("/")
+        partitions, _, share = rest.partition(":")
+        return cls(int(version), int(partitions or 1), share)
 
     @property
     def text(self) -> str:
         """As ``read`` takes it."""
-        return f"{self.version}/{self.partitions}" if self.partitions > 1 else f"{self.version}"
+        parts = f"/{self.partitions}" if self.partitions > 1 else ""
+        return f"{self.version}{parts}{self.share and ':' + self.share}"
 
 
 async def create_frontier(scripts: Scripts, layout: Layout | None = None) -> Layout:
@@ -57,12 +61,30 @@ async def create_partitions(redis: Redis, partitions: Partitions) -> Layout:
     root = Scripts(redis, partitions.root)
     if partitions.number == 1:
         return await create_frontier(root, wanted)
-    found = await _noted(root, "divide", wanted)
+    found = await divide(root, wanted)
     for partition in range(partitions.number):
         if found == wanted:
             scripts = Scripts(redis, partitions.keys(partition))
             found = await create_frontier(scripts, wanted)
     return found
+
+
+async def divide(root: Scripts, layout: Layout) -> Layout:
+    """Note that the frontier of this name has several partitions, unless another layout is noted.
+
+    Answers the layout that is there. RedisUnavailable: no answer; repeating it is safe.
+    """
+    return await _noted(root, "divide", layout)
+
+
+async def known_layout(scripts: Scripts) -> Layout | None:
+    """The layout that a frontier or partition was created with; None: there is none here.
+
+    RedisUnavailable: no answer.
+    """
+    with our_errors():
+        text = await scripts.redis.hget(scripts.keys.meta(), "layout")
+    return Layout.read(text) if text else None
 
 
 async def _noted(scripts: Scripts, operation: str, layout: Layout) -> Layout:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import (
     MasterDownError,
@@ -99,5 +100,8 @@ class Scripts:
             try:
                 return await self.redis.evalsha(digest, 1, self.keys.tag, *args)
             except NoScriptError:
+                if isinstance(self.redis, RedisCluster):
+                    # By its key it goes to the right node, also if another one does not answer.
+                    return await self.redis.eval(source_of(operation), 1, self.keys.tag, *args)
                 await self.redis.script_load(source_of(operation))
                 return await self.redis.evalsha(digest, 1, self.keys.tag, *args)

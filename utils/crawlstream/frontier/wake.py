@@ -1,4 +1,8 @@
-"""Sleep until there is work: the frontier wakes a worker by name, nobody polls."""
+"""Sleep until there is work: the frontier wakes a worker by name, nobody polls.
+
+A partition among several says it on a channel of its slot (sharded pub/sub): only the node that has
+this slot hears of it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from crawlstream.tasks import end
 
 RECONNECT_S = 1.0
 """Pause before the subscription is made anew after Redis went away."""
+LISTEN_S = 30.0
+"""How long one call waits for a message of a slot."""
 
 
 class Sleeper:
@@ -26,6 +32,7 @@ class Sleeper:
     def __init__(self, redis: Redis, keys: FrontierKeys, name: str) -> None:
         self._redis: Any = redis
         self._channel = keys.wake_channel(name)
+        self._is_sharded = keys.is_sharded
         self._woken = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
@@ -53,7 +60,19 @@ class Sleeper:
         while True:
             with contextlib.suppress(RedisError, OSError):
                 async with self._redis.pubsub(ignore_subscribe_messages=False) as pubsub:
-                    await pubsub.subscribe(self._channel)
-                    async for _message in pubsub.listen():
-                        self._woken.set()
+                    await (self._hear_slot(pubsub) if self._is_sharded else self._hear(pubsub))
             await asyncio.sleep(RECONNECT_S)
+
+    async def _hear(self, pubsub: Any) -> None:
+        await pubsub.subscribe(self._channel)
+        async for _message in pubsub.listen():
+            self._woken.set()
+
+    async def _hear_slot(self, pubsub: Any) -> None:
+        # Commands, not subscriptions, tell a client of a cluster which node has the slot now.
+        await self._redis.exists(self._channel)
+        await pubsub.ssubscribe(self._channel)
+        next_message = getattr(pubsub, "get_sharded_message", pubsub.get_message)
+        while True:
+            if await next_message(timeout=LISTEN_S):
+                self._woken.set()

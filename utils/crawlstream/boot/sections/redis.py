@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -53,6 +54,16 @@ class RedisSettings(Section):
             return ""
         url = urlsplit(self.shelf.get_secret_value())
         return f"{url.hostname}:{url.port or 6379}/{url.path.strip('/') or 0}"
+
+    @property
+    def redis_servers(self) -> Sequence[tuple[str, int]]:
+        """Host and port of each server; it is one."""
+        return [(self.redis_host, self.redis_port)]
+
+    @property
+    def is_redis_cluster(self) -> bool:
+        """Whether the servers are nodes of one cluster."""
+        return False
 
     @property
     def partitions(self) -> Partitions:

@@ -114,7 +114,7 @@ local function wake(V, sleepers)
       return
     end
     for i = 1, #asleep, 2 do
-      sleepers = sleepers - math.min(redis.call('PUBLISH', K.wake_channel(asleep[i]), '1'), 1)
+      sleepers = sleepers - math.min(redis.call(PUBLISH, K.wake_channel(asleep[i]), '1'), 1)
     end
   end
 end

@@ -11,10 +11,13 @@
 -- ARGV, the last two: life and least reckoning in ms as the caller knows them; 0 0: it knows nothing.
 -- Sets: P (prefix of every key), now (frontier ms), wall (epoch ms), life, restart, turn,
 --   rules_known, sites (version of the map of sites, see `rules`; nil while domains are whole),
---   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`).
+--   scope ('type', 'group', both or nothing: what a domain's limits are kept for, see `views`),
+--   PUBLISH (the command that wakes: on a cluster, a plain one would go to every node).
 -- Cost: TIME, INFO and one HMGET; `save_clock` is one HSET and must end every script that writes.
 --- include: keys
 local NEVER, FOREVER, RUN_ID_SIZE = -1e15, 9e15, 40
+-- The prefix of one of several partitions has a dot; `FrontierKeys.is_sharded` says the same.
+local PUBLISH = string.find(K.meta, '.', 1, true) and 'SPUBLISH' or 'PUBLISH'
 local now, wall, life, restart, turn, rules_known, sites, scope
 local missed, missed_before, is_saved = 0, 0, false
 

@@ -53,7 +53,7 @@ local function wake_tend_by(at)
   local tend_at = tonumber(redis.call('HGET', K.meta, 'tend_at') or FOREVER)
   if at < tend_at then
     redis.call('HSET', K.meta, 'tend_at', int(at))
-    redis.call('PUBLISH', K.wake_tend, '1')
+    redis.call(PUBLISH, K.wake_tend, '1')
   end
 end
 

@@ -86,7 +86,7 @@ local function band_parts()
     local is_out = (shelf_notes().get(S, tag, domain) or 0) > 0
     if is_out and redis.call('LLEN', K.band(S, tag, domain)) < parts.low_water
       and redis.call('ZADD', K.restock, 'NX', int(now), S .. ' ' .. tag .. ' ' .. domain) == 1 then
-      redis.call('PUBLISH', K.wake_shelf, '1')
+      redis.call(PUBLISH, K.wake_shelf, '1')
     end
     return is_out
   end

@@ -9,7 +9,7 @@
 --   the longest time in which nothing has happened in one of these crawls, though pages of it wait and
 --   nobody has paused it.
 -- Cost: one HMGET a crawl; in the first step of a round two commands a worker.
---- include: keys
+--- include: present
 local COUNTERS = { 'admitted', 'done', 'failed', 'redirected', 'stopped', 'expired', 'queued',
   'delayed', 'held', 'spilled' }
 local FIELDS = { unpack(COUNTERS) }

@@ -6,7 +6,7 @@
 -- ARGV: 1 name of the stream, below the prefix, 2 name of the group.
 -- Returns: 1 if it was made now, 0 if it was there.
 -- Cost: one command.
---- include: keys
+--- include: present
 local STREAMS = { outbox = K.outbox, actions = K.actions }
 local made = redis.pcall('XGROUP', 'CREATE', STREAMS[ARGV[1]], ARGV[2], '0', 'MKSTREAM')
 if made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then

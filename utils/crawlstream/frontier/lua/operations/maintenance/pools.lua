@@ -8,7 +8,7 @@
 --   proxies, packed.
 -- Returns: 1 copied, 0 refused, 2 known already.
 -- Cost: one HSET, and O(proxies).
---- include: keys
+--- include: present
 local DROPPED_AT_ONCE = 1000
 
 local czxid, mzxid, blob, adopt = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'

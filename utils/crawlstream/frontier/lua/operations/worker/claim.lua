@@ -6,7 +6,7 @@
 -- ARGV: 1 origin, 2 the note that was seen, '' for none, 3 ms until the fetch is taken for lost.
 -- Returns: 1 if it is claimed now, else 0.
 -- Cost: two commands.
---- include: keys
+--- include: present
 local key = K.robots(ARGV[1])
 if (redis.call('GET', key) or '') ~= ARGV[2] then
   return 0

@@ -9,7 +9,7 @@
 --   `maxmemory` nothing is counted. A copy that was replaced, or is over, counts until its turn comes.
 -- Returns: 1.
 -- Cost: INFO and about six commands, two more a copy that goes: one, or some 2 000 small for a large one.
---- include: keys
+--- include: present
 --- include: memory
 local COPIES_SHARE, OVERHEAD = 0.05, 150
 local origin, note, ttl = ARGV[1], ARGV[2], ARGV[3]

@@ -7,7 +7,7 @@
 --   for which it is remembered.
 -- Returns: packed {profile, moved}: the profile from now on; 1 if it has moved on, else 0.
 -- Cost: two commands.
---- include: keys
+--- include: present
 local key, failed, profiles = K.tls(ARGV[1], ARGV[2]), ARGV[3], cmsgpack.unpack(ARGV[4])
 local noted, place = redis.call('GET', key), 1
 for i, name in ipairs(profiles) do

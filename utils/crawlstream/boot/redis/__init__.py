@@ -1,0 +1,1 @@
+"""The Redis servers of a process that works with a frontier of several partitions."""

@@ -1,0 +1,74 @@
+"""A client of a Redis Cluster that fails as one of a single Redis does.
+
+redis-py has errors of its own for a cluster, which are no ``RedisError``: no node answers, nobody
+has the slot, the cluster is down. To whoever asks they are one thing: the connection is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+from redis.asyncio.cluster import ClusterPipeline, RedisCluster
+from redis.exceptions import (
+    ClusterDownError,
+    ClusterError,
+    CrossSlotTransactionError,
+    MasterDownError,
+    RedisClusterException,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.scripts import our_errors
+
+
+@contextmanager
+def _one_connection() -> Iterator[None]:
+    """Say of a cluster that cannot be asked what is said of a server that cannot be."""
+    try:
+        yield
+    except (CrossSlotTransactionError, MasterDownError):
+        raise
+    except (RedisClusterException, ClusterDownError, ClusterError, TryAgainError) as error:
+        raise RedisConnectionError(f"Redis Cluster: {error}") from error
+
+
+class ClusterClient(RedisCluster):
+    """As redis-py's, with the errors of ``Redis``."""
+
+    async def initialize(self, *args: Any, **options: Any) -> Self:
+        """Ask the nodes who has which slots, if that is not known."""
+        with _one_connection():
+            await super().initialize(*args, **options)
+            return self
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command on the node that it is for."""
+        with _one_connection():
+            return await super().execute_command(*args, **options)
+
+    def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> ClusterPipeline:
+        """Gather commands; all of them must be for one node if ``transaction`` is true."""
+        return _Pipeline(self, transaction)  # type: ignore[abstract]  # As redis-py's own is typed.
+
+
+class _Pipeline(ClusterPipeline):
+    async def execute(self, *args: Any, **options: Any) -> list[Any]:
+        with _one_connection():
+            return await super().execute(*args, **options)
+
+
+async def node_of(frontier: Frontier) -> Mapping[str, Any]:
+    """Which node a command without a key is for, as an option of it; nothing for a single Redis.
+
+    RedisUnavailable: no node answers, or none has the partition.
+    """
+    redis = frontier.scripts.redis
+    if not isinstance(redis, RedisCluster):
+        return {}
+    with our_errors(), _one_connection():
+        await redis.initialize()
+        return {"target_nodes": redis.get_node_from_key(frontier.scripts.keys.tag)}
