@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import structlog
 from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.model.partitions import LinkOrigin
+from crawlstream.model.partitions.messages import LinkOrigin
 
 from crawling.background import Tasks
 from crawling.lease.holds import Holds

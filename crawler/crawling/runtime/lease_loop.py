@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
-from crawlstream.model.partitions import Question
+from crawlstream.model.partitions.messages import Question
 
 from crawling.lease.holds import Holds
 from crawling.lease.pace import STARVING_S, Pace

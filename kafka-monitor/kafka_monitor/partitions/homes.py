@@ -16,7 +16,7 @@ from typing import TypeVar
 import structlog
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
-from crawlstream.model.partitions import HomeMark, StopToNote, survivors
+from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka

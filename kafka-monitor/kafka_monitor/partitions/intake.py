@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.model.partitions import Stamp, Taken
+from crawlstream.model.partitions.messages import Stamp, Taken
 
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.labelling import Labelling

@@ -14,7 +14,7 @@ import structlog
 from crawlstream.frontier.codec.link_records import LinkRecord, read_links
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.reading import LinkBatch
-from crawlstream.model.partitions import Question
+from crawlstream.model.partitions.messages import Question
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlstream.frontier.partitions.home import Home
-from crawlstream.model.partitions import HomeMark
+from crawlstream.model.partitions.messages import HomeMark
 
 from crawlstream.bus.records import Out
 from crawlstream.keys import Topics

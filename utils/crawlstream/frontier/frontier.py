@@ -11,6 +11,9 @@ from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.intake import FrontierIntake
 from crawlstream.frontier.maintenance import FrontierLimits, FrontierMaintenance
 from crawlstream.frontier.overflow import Overflow
+from crawlstream.frontier.partitions.contexts import Contexts
+from crawlstream.frontier.partitions.home import Home
+from crawlstream.frontier.partitions.reading import Reading
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.schedules import Schedules
@@ -50,6 +53,9 @@ class Frontier:
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)
         self.schedules = Schedules(self.scripts)
+        self.home = Home(self.scripts)
+        self.reading = Reading(self.scripts)
+        self.contexts = Contexts(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:
         """What a worker of this name uses; ``group`` is its egress group."""

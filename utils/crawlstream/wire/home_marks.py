@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions import HomeMark
+from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.wire import jsontext
 
 

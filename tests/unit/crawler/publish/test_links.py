@@ -22,7 +22,7 @@ from crawlstream.frontier.codec.link_records import read_links
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Links, Outcome, Settle
-from crawlstream.model.partitions import ContextKey, LinkOrigin, Version
+from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from support.crawler.holds import hold
 
 PARTITIONS = Partitions("cs", 3)

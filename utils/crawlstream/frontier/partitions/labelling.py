@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import structlog
 from crawlstream.frontier.partitions.confirm import confirm
 from crawlstream.frontier.partitions.frontiers import Frontiers
-from crawlstream.model.partitions import Question
+from crawlstream.model.partitions.messages import Question
 
 from crawlstream.errors import CrawlstreamError
 from crawlstream.tasks import end
