@@ -56,7 +56,8 @@ class Clients:
         return cls(
             frontiers=frontiers,
             sessions=[
-                each.session(worker, spiderid, group=settings.egress_group) for each in frontiers
+                frontiers.session(p, worker, spiderid, group=settings.egress_group)
+                for p in range(len(frontiers))
             ],
             sleepers=[frontiers.sleeper(p, worker) for p in range(len(frontiers))],
             labelling=Labelling(frontiers) if len(frontiers) > 1 else None,

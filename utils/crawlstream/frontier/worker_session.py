@@ -46,9 +46,17 @@ class WorkerSession:
     effect, and repeating it with the same arguments is safe.
     """
 
-    def __init__(self, scripts: Scripts, worker: str, spiderid: str, *, group: str = "") -> None:
+    def __init__(
+        self,
+        scripts: Scripts,
+        worker: str,
+        spiderid: str,
+        *,
+        group: str = "",
+        partition: int = 0,
+    ) -> None:
         """``group`` is the worker's egress group."""
-        self.partition = 0
+        self.partition = partition
         """Which one of the frontier it speaks to."""
         self._scripts = scripts
         self._worker = worker
@@ -86,7 +94,9 @@ class WorkerSession:
         ]
         issued_at = time.monotonic()
         answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
-        new, inheritances = unpack_holds(answer, call=self._call, issued_at=issued_at)
+        new, inheritances = unpack_holds(
+            answer, call=self._call, issued_at=issued_at, partition=self.partition
+        )
         holds = [*self._unheard, *await self._at_home(answer.sites_version, new)]
         self._call += 1
         self._unheard = ()

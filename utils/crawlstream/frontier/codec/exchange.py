@@ -69,7 +69,9 @@ def pack_ends(settles: Iterable[Settle]) -> list[object]:
     return [[*kind, *columns] for kind, columns in groups.items()]
 
 
-def unpack_holds(answer: ExchangeAnswer, *, call: int, issued_at: float) -> LeaseResult:
+def unpack_holds(
+    answer: ExchangeAnswer, *, call: int, issued_at: float, partition: int = 0
+) -> LeaseResult:
     """The holds that a call was granted, and what their children inherit.
 
     An entry that cannot be read (another version wrote it) is left out and said aloud: as nobody
@@ -106,6 +108,7 @@ def unpack_holds(answer: ExchangeAnswer, *, call: int, issued_at: float) -> Leas
                 profile=profile,
                 retries=retries,
                 issued_at=issued_at,
+                partition=partition,
                 recovered=recovered,
                 firing=firing,
             )

@@ -19,6 +19,7 @@ from crawlstream.frontier.scripts import our_errors
 from crawlstream.frontier.shelves.shelf import Shelf
 from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.wake import Sleeper
+from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.url import domain_key
@@ -120,6 +121,13 @@ class Frontiers:
     def streams(self, partition: int, consumer: str) -> Streams:
         """The streams of one partition, as one consumer reads them."""
         return Streams(self._servers[partition].waiting, self.partitions.keys(partition), consumer)
+
+    def session(
+        self, partition: int, worker: str, spiderid: str, *, group: str = ""
+    ) -> WorkerSession:
+        """What a worker of this name uses of one partition; ``group`` is its egress group."""
+        scripts = self._frontiers[partition].scripts
+        return WorkerSession(scripts, worker, spiderid, group=group, partition=partition)
 
     def sleeper(self, partition: int, name: str) -> Sleeper:
         """Hears of one partition that there is work for ``name``."""
