@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crawlstream.frontier.partitions.frontiers import Frontiers
-
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_source
 from crawlstream.bus.protocols import Sink, Source
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.plugins.requests import Router
 from crawlstream.stats.tally import Tally

@@ -9,15 +9,14 @@ from functools import partial
 from typing import Any
 
 import structlog
-from crawlstream.boot.redis.check import agree_later, check_frontiers
-from crawlstream.boot.redis.servers import open_frontiers
-from crawlstream.frontier.partitions.frontiers import Frontiers
 
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.metrics import total_of
+from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -26,6 +25,7 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.process import Process
 from crawlstream.plugins.requests import Router, installed
 from crawlstream.stats.heartbeat import Heartbeat, Work

@@ -10,9 +10,6 @@ from functools import partial
 from typing import Any
 
 import structlog
-from crawlstream.boot.redis.check import agree_later, check_frontiers
-from crawlstream.boot.redis.servers import open_frontiers
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -20,6 +17,8 @@ from crawlstream.boot.clients import kafka_of, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
+from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -32,6 +31,7 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.maintenance import FrontierLimits
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process

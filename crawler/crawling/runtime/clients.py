@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-from crawlstream.boot.redis.check import check_frontiers
-from crawlstream.boot.redis.servers import redis_servers
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from redis.asyncio import Redis
 
 from crawlstream.boot.clients import kafka_of
+from crawlstream.boot.redis.check import check_frontiers
+from crawlstream.boot.redis.servers import redis_servers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.startup import until_ready
 from crawlstream.bus.connect import Kafka
@@ -21,6 +20,7 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.frontier.egress.book import BookSession
 from crawlstream.frontier.egress.handshakes import Handshakes
 from crawlstream.frontier.egress.pools import ProxyPools
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.wake import Sleeper

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TypeVar
 
 import structlog
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
 from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
 
@@ -24,6 +23,7 @@ from crawlstream.bus.history import read_all
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
 from crawlstream.errors import NotRestored, Unavailable
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import Topics
 from crawlstream.wire import home_marks
 

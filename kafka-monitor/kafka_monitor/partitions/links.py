@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import structlog
 from crawlstream.frontier.codec.link_records import LinkRecord, read_links
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.model.partitions.messages import Question
 
@@ -23,6 +22,7 @@ from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.keys import Topics
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher

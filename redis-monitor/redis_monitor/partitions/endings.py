@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell
 
 from crawlstream.errors import Unavailable
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.tasks import together
 

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import structlog
+
+from crawlstream.errors import CrawlstreamError
 from crawlstream.frontier.partitions.confirm import confirm
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.partitions.messages import Question
-
-from crawlstream.errors import CrawlstreamError
 from crawlstream.tasks import end
 
 log = structlog.get_logger()
