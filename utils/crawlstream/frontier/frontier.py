@@ -1,4 +1,4 @@
-"""The frontier in one Redis: a part for each of its callers."""
+"""The frontier in one Redis, or one partition of it: a part for each of its callers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.intake import FrontierIntake
 from crawlstream.frontier.maintenance import FrontierLimits, FrontierMaintenance
 from crawlstream.frontier.overflow import Overflow
+from crawlstream.frontier.partitions.contexts import Contexts
+from crawlstream.frontier.partitions.home import Home
+from crawlstream.frontier.partitions.reading import Reading
 from crawlstream.frontier.positions import Positions
 from crawlstream.frontier.queries import FrontierQueries
 from crawlstream.frontier.schedules import Schedules
@@ -41,6 +44,9 @@ class Frontier:
         self.intake = FrontierIntake(self.scripts)
         self.positions = Positions(self.scripts)
         self.overflow = Overflow(self.scripts)
+        self.home = Home(self.scripts)
+        self.reading = Reading(self.scripts)
+        self.contexts = Contexts(self.scripts)
         self.maintenance = FrontierMaintenance(self.scripts, limits)
         self.rules = ThrottleRules(self.scripts)
         self.pools = ProxyPools(self.scripts)
