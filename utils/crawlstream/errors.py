@@ -6,7 +6,8 @@ CrawlstreamError
 ├── BadTable              keep the last good table, raise an alarm
 ├── Unavailable           back off and try again in place; never drop, never skip
 │   ├── RedisUnavailable
-│   │   └── NoFrontier       Redis was emptied: kafka-monitor founds it anew
+│   │   ├── NoFrontier       Redis was emptied: kafka-monitor founds it anew
+│   │   └── NotRestored      a home went back: restore it from ``<prefix>.runs``, then repeat
 │   ├── KafkaUnavailable
 │   │   ├── NotAcknowledged  (bus.records) repeat exactly the records that it names
 │   │   └── NotReached       (bus.connect)
@@ -68,6 +69,17 @@ class RedisUnavailable(Unavailable):
 
 class NoFrontier(RedisUnavailable):
     """Redis holds no frontier; the work waits until kafka-monitor has restored it."""
+
+
+class NotRestored(RedisUnavailable):
+    """A partition has to be told first what it may have forgotten of its crawls.
+
+    ``redis_epoch`` is the epoch of Redis in which it has to be.
+    """
+
+    def __init__(self, redis_epoch: int) -> None:
+        super().__init__(f"the registry is not restored yet in epoch {redis_epoch} of Redis")
+        self.redis_epoch = redis_epoch
 
 
 class KafkaUnavailable(Unavailable):

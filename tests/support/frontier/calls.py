@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,10 +29,13 @@ from crawlstream.model.runs import RunMark
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
+from support.partitions.traces import replay_walk
 
 AT = 2_000_000_000
 LIVES = 8
 """Together they make every call of a worker, an intake and a monitor."""
+WALKS = (0, 3, 4)
+"""Together they make every call of several partitions."""
 CLOCK = 2
 """Arguments that tell what the caller knows of the frontier clock, behind all others."""
 
@@ -63,6 +67,8 @@ async def note_calls(port: int) -> Sequence[Call]:
             for seed in range(LIVES):
                 await run_machine(redis, seed, 20)
             await _ask(redis)
+            for seed in WALKS:
+                await replay_walk(redis, Random(seed), f"{seed}")
     return seen
 
 

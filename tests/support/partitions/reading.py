@@ -38,6 +38,8 @@ def _take(cluster: Cluster, state: State, place: int, stamp: Stamp) -> Step[Stat
         context = context.admit(frozenset(), _hint(cluster, stamp.version))
         queue, seen = context.queue | {url}, context.seen | {url}
         partition = partition.with_context(generation, context._replace(queue=queue, seen=seen))
+        if cluster.follows:
+            partition = partition.without_earlier(generation)
     after = state.with_partition(place, partition)
     return Step("take", after._replace(stamps=state.stamps - {stamp}))
 
@@ -49,6 +51,8 @@ def _applied(cluster: Cluster, state: State, place: int) -> State:
     context = partition.contexts[generation]
     if not context.is_dead and cluster.bug is not Bug.POSITION_FIRST:
         partition = partition.with_context(generation, context.admit(urls, _hint(cluster, version)))
+        if cluster.follows:
+            partition = partition.without_earlier(generation)
     return state.with_partition(place, partition)
 
 

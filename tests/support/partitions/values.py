@@ -71,6 +71,11 @@ class Partition(NamedTuple):
         before, after = self.contexts[:generation], self.contexts[generation + 1 :]
         return self._replace(contexts=(*before, context, *after))
 
+    def without_earlier(self, generation: int) -> Partition:
+        """The same, where what came before a generation is over."""
+        ended = [c._replace(is_dead=True, queue=frozenset(), label=0) for c in self.contexts]
+        return self._replace(contexts=(*ended[:generation], *self.contexts[generation:]))
+
     def may_lease(self, generation: int) -> bool:
         """Whether the home has confirmed, in this life, a run that is recent enough."""
         context = self.contexts[generation]
@@ -284,6 +289,9 @@ class Cluster(NamedTuple):
     crashing: tuple[int, ...] | None = None
     """Partitions that may crash; None: all."""
     bug: Bug | None = None
+    follows: bool = False
+    """Whether what comes of a later generation ends the earlier ones, as in the scripts; else only
+    the home does."""
 
     def next_seed(self, partition: int, offset: int) -> int:
         """Where a partition's next seed is; other records do not concern it."""

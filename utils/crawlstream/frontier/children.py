@@ -100,7 +100,7 @@ class Children:
         refused: list[str] = []
         room, domains = LINKS_PER_CALL, set[tuple[bytes, str]]()
         for settle in settles:
-            if not (settle.links or settle.filtered or settle.spilled):
+            if not (settle.links or settle.filtered or settle.spilled or settle.need):
                 plain.append(settle)
                 continue
             links, known = self._leave_out_known(settle)
@@ -172,4 +172,5 @@ class Children:
             [part for pair in filtered.items() for part in pair],
             none_as(epoch),
             [part for pair in settle.spilled.items() for part in pair],
+            *([[part for pair in settle.need.items() for part in pair]] if settle.need else ()),
         ]

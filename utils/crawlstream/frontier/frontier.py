@@ -1,4 +1,4 @@
-"""The frontier in one Redis: a part for each of its callers."""
+"""The frontier in one Redis, or one partition of it: a part for each of its callers."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ class Frontier:
         self.intake = FrontierIntake(self.scripts)
         self.positions = Positions(self.scripts)
         self.overflow = Overflow(self.scripts)
+        self.home = Home(self.scripts)
+        self.reading = Reading(self.scripts)
+        self.contexts = Contexts(self.scripts)
         self.maintenance = FrontierMaintenance(self.scripts, limits)
         self.rules = ThrottleRules(self.scripts)
         self.pools = ProxyPools(self.scripts)
@@ -53,9 +56,6 @@ class Frontier:
         self.stocking = Stocking(self.scripts, shelf, shelve_from=limits.shelve_from)
         self.inspector = Inspector(self.scripts, self.stocking)
         self.schedules = Schedules(self.scripts)
-        self.home = Home(self.scripts)
-        self.reading = Reading(self.scripts)
-        self.contexts = Contexts(self.scripts)
 
     def session(self, worker: str, spiderid: str, *, group: str = "") -> WorkerSession:
         """What a worker of this name uses; ``group`` is its egress group."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from crawlstream.errors import PositionGap
 from crawlstream.frontier.codec.spill import SpillRecord
@@ -30,7 +31,7 @@ class SpillBatch:
     next: int
     records: Sequence[SpillRecord]
 
-    def parts(self) -> Iterator[SpillBatch]:
+    def parts(self) -> Iterator[Self]:
         """Cut into batches that a script takes at once; they leave no offset uncovered."""
         start, part, weight = self.start, list[SpillRecord](), 0.0
         for record in self.records:
@@ -41,8 +42,8 @@ class SpillBatch:
             part.append(record)
         yield self._part(start, self.next, part)
 
-    def _part(self, start: int, end: int, records: Sequence[SpillRecord]) -> SpillBatch:
-        return SpillBatch(
+    def _part(self, start: int, end: int, records: Sequence[SpillRecord]) -> Self:
+        return type(self)(
             topic_id=self.topic_id,
             kafka_partition=self.kafka_partition,
             start=start,

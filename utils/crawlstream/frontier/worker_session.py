@@ -15,6 +15,7 @@ from crawlstream.frontier.codec.exchange import (
     pack_sent,
     unpack_holds,
 )
+from crawlstream.frontier.codec.partitions import unpack_questions
 from crawlstream.frontier.codec.spill import pack_spills
 from crawlstream.frontier.codec.values import pack, texts
 from crawlstream.frontier.host_sites import HostSites
@@ -32,6 +33,7 @@ from crawlstream.model.effects import (
     Settle,
     Spill,
 )
+from crawlstream.model.partitions.messages import LinkOrigin
 
 DEADLINE_MS = 30_000
 """A worker that was not heard of for so long is dead; its holds return."""
@@ -95,7 +97,11 @@ class WorkerSession:
         issued_at = time.monotonic()
         answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
         new, inheritances = unpack_holds(
-            answer, call=self._call, issued_at=issued_at, partition=self.partition
+            answer,
+            self._spiderid,
+            call=self._call,
+            issued_at=issued_at,
+            partition=self.partition,
         )
         holds = [*self._unheard, *await self._at_home(answer.sites_version, new)]
         self._call += 1
@@ -120,6 +126,7 @@ class WorkerSession:
             rules_known=answer.rules_known,
             refused=no_room,
             is_crowded=True if full else None if answer.crowded < 0 else bool(answer.crowded),
+            unconfirmed=unpack_questions(answer.unconfirmed),
         )
 
     async def _at_home(self, sites_version: bytes, holds: Sequence[Hold]) -> Sequence[Hold]:
@@ -154,6 +161,11 @@ class WorkerSession:
             links=settle.links,
             inherited=inherited,
         )
+
+    def origin(self, token: str) -> LinkOrigin | None:
+        """What the links of a held page carry to other partitions; None where there are none."""
+        inherited = self._children.inherited(token)
+        return inherited.origin if inherited else None
 
     async def put_links(self, token: str, links: Sequence[Links]) -> None:
         """Put links below a held page ahead of its settle, however many they are.

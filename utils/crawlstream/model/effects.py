@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from crawlstream.model.crawl import CrawlKey, FiringKey, Hold, Profile
+from crawlstream.model.partitions.messages import Question
 from crawlstream.model.recurring.schedule import (
     Do,
     Occasion,
@@ -72,6 +73,9 @@ class Settle:
     body_bytes: int = 0
     spilled: Mapping[int, int] = field(default_factory=dict)
     """Children that are in Kafka already: how many, by the ``chunk`` of each Spill."""
+    need: Mapping[int, int] = field(default_factory=dict)
+    """Children that are in Kafka for other partitions: the offset behind the last of their records,
+    or a later one, by partition. The run is not over before these have read so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,8 @@ class ExchangeResult:
     then settle again."""
     is_crowded: bool | None = None
     """Whether children should be spilled at once; None: nobody looked."""
+    unconfirmed: Sequence[Question] = ()
+    """What homes of crawls are to be asked before there are leases; with one partition nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

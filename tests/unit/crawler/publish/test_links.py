@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from crawlstream.frontier.codec.link_records import read_links
@@ -48,7 +48,7 @@ class Sending:
         self.may_answer = asyncio.Event()
         self.records: list[Out] = []
         self.refused: Sequence[bytes] = ()
-        self.offset_of = lambda number: 100 + number
+        self.offset_of: Callable[[int], int] = lambda number: 100 + number
         self.origin: LinkOrigin | None = ORIGIN
         self.tasks = Tasks(lambda: None)
         self.holds = Holds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 
 from crawlstream.frontier.codec.decode_cache import DecodeCache
 from crawlstream.model.crawl import Profile
@@ -20,6 +21,11 @@ times as much."""
 def profile_from(packed: bytes) -> Profile:
     """The profile stored under a number; an empty one where it is gone."""
     return _PROFILES(packed) if packed else Profile()
+
+
+def hash_of_profile(packed: bytes) -> str:
+    """The name of a profile: 64 bits of a hash of its text, as hexadecimal digits."""
+    return blake2b(packed, digest_size=8).hexdigest()
 
 
 def header_of(entry: bytes) -> bytes:

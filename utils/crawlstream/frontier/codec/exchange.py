@@ -7,14 +7,17 @@ from typing import Any, NamedTuple, Self
 
 import structlog
 
-from crawlstream.frontier.codec.entries import profile_from, split_entry
+from crawlstream.frontier.codec.entries import hash_of_profile, profile_from, split_entry
 from crawlstream.frontier.codec.links import Inheritance
 from crawlstream.frontier.codec.schedules import firing_from
 from crawlstream.frontier.codec.values import crawl_from, mapping, none_as, unpack
-from crawlstream.model.crawl import Hold, Profile
+from crawlstream.model.crawl import CrawlKey, Hold, Profile
 from crawlstream.model.effects import Release, Requeue, SentRequest, Settle
+from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire import stored
 
+_WITH_CONTEXT = 5
+"""Least fields of a crawl that is a context of several partitions."""
 RETRY_PRIORITY_STEP = -10
 """What one retry costs in priority."""
 
@@ -42,6 +45,8 @@ class ExchangeAnswer(NamedTuple):
     """Tokens of settles of which a page limit kept links out."""
     sites_version: bytes
     """Of the map of sites, if hosts are parted by it."""
+    unconfirmed: Sequence[Any]
+    """As ``unpack_questions`` takes them."""
 
     @classmethod
     def unpack(cls, packed: object) -> Self:
@@ -70,7 +75,7 @@ def pack_ends(settles: Iterable[Settle]) -> list[object]:
 
 
 def unpack_holds(
-    answer: ExchangeAnswer, *, call: int, issued_at: float, partition: int = 0
+    answer: ExchangeAnswer, spiderid: str, *, call: int, issued_at: float, partition: int = 0
 ) -> LeaseResult:
     """The holds that a call was granted, and what their children inherit.
 
@@ -80,9 +85,10 @@ def unpack_holds(
     lots = list(zip(answer.lots[::2], answer.lots[1::2], strict=True))
     runs = {
         c: (crawl_from(name), run, bool(recovered), firing_from(occasion))
-        for c, (name, run, recovered, occasion) in mapping(answer.crawls).items()
+        for c, (name, run, recovered, occasion, *_) in mapping(answer.crawls).items()
     }
     packed, known = mapping(answer.profiles), dict[bytes, Profile]()
+    origins = _Origins(answer, spiderid)
     holds, inherited = [], {}
     for place, lot, domain, entry in zip(*[iter(answer.granted)] * 4, strict=True):
         c, priority = lots[lot - 1]
@@ -96,7 +102,10 @@ def unpack_holds(
         except ValueError:
             log.exception("lease", outcome="unreadable", token=token)
             continue
-        inherited[token] = Inheritance(c, run, number, profile.domain_max_pages, profile.max_pages)
+        inherited[token] = Inheritance(
+            *(c, run, number, profile.domain_max_pages, profile.max_pages),
+            origins.of(c, where, crawl, profile),
+        )
         holds.append(
             Hold(
                 token=token,
@@ -114,6 +123,32 @@ def unpack_holds(
             )
         )
     return LeaseResult(holds, inherited)
+
+
+class _Origins:
+    """What children in other partitions inherit; with one partition there are none."""
+
+    def __init__(self, answer: ExchangeAnswer, spiderid: str) -> None:
+        self._crawls = mapping(answer.crawls)
+        self._profiles = mapping(answer.profiles)
+        self._spiderid = spiderid
+        self._known: dict[bytes, LinkOrigin] = {}
+
+    def of(self, c: bytes, where: bytes, crawl: CrawlKey, profile: Profile) -> LinkOrigin | None:
+        if len(self._crawls[c]) < _WITH_CONTEXT:
+            return None
+        known = self._known.get(where)
+        if known is None:
+            *_, generation, redis_epoch, number = self._crawls[c]
+            known = self._known[where] = LinkOrigin(
+                context=ContextKey(crawl, generation),
+                version=Version(redis_epoch, number),
+                spiderid=self._spiderid,
+                profile=hash_of_profile(self._profiles[where]),
+                domain_max_pages=profile.domain_max_pages,
+                max_pages=profile.max_pages,
+            )
+        return known
 
 
 def pack_sent(sent: SentRequest) -> list[object]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from crawlstream.frontier.codec.entries import hash_of_profile
 from crawlstream.frontier.codec.values import none_as, pack
 from crawlstream.keys import FrontierKeys, encode_id
 from crawlstream.model.crawl import Profile
@@ -25,7 +25,7 @@ from crawlstream.wire import schedules, stored
 SiteOf = Callable[[Seed], str | None]
 """Tells the site of a seed; None if that is its domain."""
 
-_LATEST_S = 2**40
+LATEST_S = 2**40
 """Times of clients are cut here, in the year 36 812: Lua counts in doubles."""
 
 
@@ -36,17 +36,16 @@ def pack_stop_ahead(topic_id: str, kafka_partition: int, stop: Command) -> bytes
 
 def pack_intake(batch: IntakeBatch, site_of: SiteOf) -> bytes:
     """A batch of records; equal profiles travel once."""
-    profiles = _Profiles()
+    profiles = Profiles()
     records = [
         _pack_seed(record, profiles, site_of) if isinstance(record, Seed) else _pack_other(record)
         for record in batch.records
     ]
-    numbered = [[blake2b(packed, digest_size=8).hexdigest(), packed] for packed in profiles.packed]
     place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
-    return pack([*place, numbered, records, False, batch.leader_epoch])
+    return pack([*place, profiles.numbered(), records, False, batch.leader_epoch])
 
 
-class _Profiles:
+class Profiles:
     """The profiles of one batch, numbered from 1; seeds of one crawl mostly share the very object.
 
     Objects are told apart by their identity: all of them live as long as the batch.
@@ -67,8 +66,12 @@ class _Profiles:
             self._numbers[id(profile)] = number
         return number
 
+    def numbered(self) -> list[list[object]]:
+        """Hash and text of each, in the order of their numbers."""
+        return [[hash_of_profile(packed), packed] for packed in self.packed]
 
-def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]:
+
+def _pack_seed(seed: Seed, profiles: Profiles, site_of: SiteOf) -> list[object]:
     site = site_of(seed)
     if seed.occasion or seed.remember is not None:
         occasion = _pack_occasion(seed.crawl.appid, seed.occasion) if seed.occasion else ["", 0]
@@ -88,8 +91,8 @@ def _pack_seed(seed: Seed, profiles: _Profiles, site_of: SiteOf) -> list[object]
         profiles.number(seed.profile),
         none_as(seed.profile.domain_max_pages),
         none_as(seed.profile.max_pages),
-        min(seed.expires, _LATEST_S),
-        int(min(seed.not_before, _LATEST_S) * 1000),
+        min(seed.expires, LATEST_S),
+        int(min(seed.not_before, LATEST_S) * 1000),
         seed.profile.uuid or "",
         *more,
     ]
@@ -128,7 +131,7 @@ def _pack_command(command: Command) -> list[object]:
         command.name,
         command.request,
         name,
-        command.priority or min(command.until, _LATEST_S),
+        command.priority or min(command.until, LATEST_S),
         *(_pack_occasion(command.appid, command.occasion) if command.occasion else []),
     ]
 

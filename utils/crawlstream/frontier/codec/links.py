@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from crawlstream.keys import encode_id
 from crawlstream.model.effects import Links
+from crawlstream.model.partitions.messages import LinkOrigin
 
 LINKS_PER_CALL = 1_000
 """Links in one script: keeps the longest call near 5 ms."""
@@ -32,6 +33,8 @@ class Inheritance:
     number: int
     domain_max_pages: int | None
     max_pages: int | None
+    origin: LinkOrigin | None = None
+    """What children in other partitions inherit; None where there are none."""
 
     def with_headers(self, links: Iterable[Links], own_spider: str) -> Iterator[Group]:
         """Groups of children, each entry with its header."""

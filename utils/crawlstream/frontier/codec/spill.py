@@ -32,7 +32,7 @@ def pack_spills(
     """The children of a held page as records for Kafka."""
     spills = []
     encoded = [replace(group, entries=[*group.entries]) for group in links]
-    for chunk, groups in enumerate(_parts(encoded, LINKS_PER_RECORD)):
+    for chunk, groups in enumerate(parts_of(encoded, LINKS_PER_RECORD)):
         record = [
             _VERSION,
             worker,
@@ -53,12 +53,12 @@ def _group(lot: Lot, domain: object, fingerprints: object, entries: object) -> l
     return [domain, priority, spider, counts, fingerprints, entries]
 
 
-def _parts(links: Sequence[Links], most: int) -> Iterator[list[Links]]:
+def parts_of(links: Sequence[Links], most: int) -> Iterator[list[Links]]:
     """The same links in lists of at most ``most``, and of a bounded size."""
     for groups in split_links(links, most):
         size = sum(len(entry) for group in groups for entry in group.entries)
         if size > BYTES_PER_RECORD and _size(groups) > 1:
-            yield from _parts(groups, (_size(groups) + 1) // 2)
+            yield from parts_of(groups, (_size(groups) + 1) // 2)
         else:
             yield groups
 

@@ -84,6 +84,7 @@ local function may_lease(c)
   local crawl = crawl_of(c)
   if is_open(c) then
     return not crawl.paused
+      and (not crawl.context or standings().may_lease(crawl))
   end
   if crawl.state == 'running' and not crawl.is_late then
     crawl.is_late = true
@@ -91,6 +92,12 @@ local function may_lease(c)
     wake_tend_by(now)
   end
   return false
+end
+
+-- Whether crawl c may be leased from as soon as its home has been asked: its bands stay in the index.
+local function is_waiting(c)
+  local crawl = crawl_of(c)
+  return crawl.context and is_open(c) and not crawl.paused and standings().is_unconfirmed(crawl.context)
 end
 
 -- The state of a domain in a view, which is loaded.
@@ -363,7 +370,8 @@ end
 local function prune(V, domain, o)
   for _ = 1, DROPS_A_DOMAIN do
     local tag = o and first_tag(V, domain, o)
-    if not o or may_lease(split_tag(tag)) and band_parts().has_entries(spider_of(V), tag, domain) then
+    local c = tag and split_tag(tag)
+    if not o or (may_lease(c) or is_waiting(c)) and band_parts().has_entries(spider_of(V), tag, domain) then
       break
     end
     o = drop_tag(V, domain, o, tag)

@@ -14,7 +14,9 @@ local amount, weight, new_holds = 0, 0, {}
 -- lot begin with the same: its number.
 local function meet_lot(lot)
   local crawl, n = crawl_of(lot.c), #known_lots
-  crawls[lot.c] = { crawl.name, tonumber(crawl.run), crawl.recovered or false, crawl.occasion or '' }
+  local context = crawl.context or {}
+  crawls[lot.c] = { crawl.name, tonumber(crawl.run), crawl.recovered or false, crawl.occasion or '',
+    context.generation, context.known_life, context.known_number }
   known_lots[n + 1], known_lots[n + 2] = lot.c, lot.priority
   lot.number = n / 2 + 1
 end

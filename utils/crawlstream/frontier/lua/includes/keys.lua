@@ -49,6 +49,15 @@ function K.own_set(c, domain, i) return P .. 'e:' .. c .. ':' .. domain .. ':' .
 function K.spills(c) return P .. 'spills:' .. c end
 function K.stop(name) return P .. 'stop:' .. name end
 
+-- Partitions: the registry at the home of crawls, and what a context has beside a crawl's keys.
+K.registry = P .. 'reg'
+K.open = P .. 'open'
+K.tell = P .. 'tell'
+K.enrolled = P .. 'enrolled'
+function K.home_profiles(name) return P .. 'profiles:' .. name end
+function K.need(c) return P .. 'need:' .. c end
+function K.wanted(c) return P .. 'wanted:' .. c end
+
 -- Schedules.
 K.schedules = P .. 'schedules'
 K.skipping = P .. 'skipping'

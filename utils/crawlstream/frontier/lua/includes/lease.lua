@@ -6,6 +6,7 @@
 --   16 entries beyond.
 -- Needs: clock, ledger, views, throttle, bands, holds, grants. Cost: O(log D) a granted entry.
 local lease
+local unconfirmed = {}  -- Contexts that have entries, and whose home is to be asked.
 
 -- What follows is nobody else's: a function in Lua has 200 names at most.
 do
@@ -24,6 +25,8 @@ local function offer_of(V, tag)
     lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
     lot.band, lot.has_parts = K.band(lot.spider, tag, ''), crawl_of(lot.c).parts
+    lot.waits = not lot.is_open and is_waiting(lot.c)
+    unconfirmed[lot.c] = lot.waits or nil
     offers[tag] = lot
   end
   return lot
@@ -212,6 +215,9 @@ local function pop_several(V, domain, top, limit)
     local found, may_have_more = pop_band(lot, domain, share)
     popped = popped + found
     if not may_have_more then
+      if lot.waits then
+        standings().note_dropped(lot.c)
+      end
       o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then
       redis.call('ZADD', K.several(spider_of(V), domain), rank(lot.standing), lot.tag)
@@ -225,6 +231,9 @@ local function serve(V, round, i, lot, limit)
   local domain, o, state = round.domains[i], round.o[i], round.states[i]
   if state.rule.hits == 0 then
     park(V, round, domain, o)
+    return 0
+  elseif lot.waits and o ~= SEVERAL then
+    wait_until(round, domain, standings().ask_again_at(lot.c))
     return 0
   end
   -- One more than the limit: whether it may go on at once.

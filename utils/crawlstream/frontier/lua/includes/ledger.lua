@@ -17,17 +17,20 @@ local function count(c, field, amount)
   of[field] = (of[field] or 0) + amount
 end
 
-local crawl_cache = {}
+local crawl_cache, crawl_of = {}, nil
 
--- {state, run, name, expires, paused, recovered, occasion, parts} of crawl c; state is nil for a crawl that is gone.
-local function crawl_of(c)
+--- include: standings
+
+-- {state, run, name, expires, paused, recovered, occasion, parts, context} of crawl c; state is nil for a crawl that
+-- is gone.
+function crawl_of(c)
   local record = crawl_cache[c]
   if not record then
     local x = redis.call('HMGET', K.ledger(c), 'state', 'run', 'name', 'expires', 'paused',
-      'recovered', 'occasion', 'parts')
+      'recovered', 'occasion', 'parts', 'label')
     record = { state = x[1] or nil, run = x[2], name = x[3], expires = tonumber(x[4] or 0),
       paused = x[5] and true or nil, recovered = x[6] and true or nil, occasion = x[7] or nil,
-      parts = x[8] and true or nil }
+      parts = x[8] and true or nil, context = x[9] and standings().read(x[9]) or nil }
     crawl_cache[c] = record
   end
   return record
@@ -39,9 +42,10 @@ local function is_open(c)
   return crawl.state == 'running' and (crawl.expires == 0 or crawl.expires * 1000 > wall)
 end
 
--- Owe the world a record; redis-monitor publishes it.
+-- Owe the world a record of crawl c, or without one of the crawl and run that the details name;
+-- redis-monitor publishes it.
 local function owe(kind, c, details)
-  local crawl = crawl_of(c)
+  local crawl = c and crawl_of(c) or details
   details.kind, details.name, details.run = kind, crawl.name, tonumber(crawl.run)
   details.occasion = crawl.occasion
   details.time = math.floor(wall / 1000)

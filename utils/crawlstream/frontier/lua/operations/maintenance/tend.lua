@@ -3,7 +3,7 @@
 -- Guarantee: a run ends once, decided here: only while nothing of it is queued, delayed or held, and
 --   a running one only after `grace_ms` of idleness by the frontier clock, and if it came back with
 --   a Redis that was lost, not before all seeds are read again, or an hour has passed; a paused one does not, it
---   becomes idle anew when it is resumed. Work that is due while
+--   becomes idle anew when it is resumed. Of several partitions none ends a run: the home does. Work that is due while
 --   workers sleep (a wake-up got lost) wakes one.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 grace_ms, 2 dedupe_ms (how long dedupe outlives a finished run, unless its seeds said), 3 limit of each kind,
@@ -75,7 +75,7 @@ for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
   local state = crawl.state
   if state == 'running' and crawl.recovered and recovering then
     redis.call('ZADD', K.idle, int(now), c)
-  elseif ENDINGS[state] and not crawl.paused then
+  elseif ENDINGS[state] and not crawl.paused and not (crawl.context and state == 'running') then
     end_run(c, state == 'running' and remember_ms(c) or REMEMBER_ENDED_MS)
     ended = ended + 1
   end

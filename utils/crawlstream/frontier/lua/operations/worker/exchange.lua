@@ -10,20 +10,23 @@
 --           site did something: see `heed`
 --   end     {outcome, reason, tokens, sent_ms|-1 of each, bytes of each}: pages that found nothing
 --   settle  {token, outcome, reason, sent_ms|-1, bytes, domain_cap|-1, crawl_cap|-1,
---            links as in `admit`, filtered {reason, n …}, put in life|-1, spilled {chunk, links …}};
---            the life is that in which links were put ahead, or left out as known
+--            links as in `admit`, filtered {reason, n …}, put in life|-1, spilled {chunk, links …}
+--            [, need {partition, offset …}]}; the life is that in which links were put ahead, or left out
+--            as known; need: up to which offsets other partitions must read their links
 --   requeue {token, delay_ms, sent_ms|-1, priority_step}
 --   release {token, delay_ms, sent_ms|-1, is robots, Crawl-delay in ms [, site]}; the site where it
 --           belongs if it was granted under another: it goes to the back of its band there
 -- Returns: packed {holds, lots, crawls, profiles, stale, life, next_due_ms|-1, rules_known, repeat,
---   refused, is Redis crowded|-1, capped, version of the sites|''}; crowded is 1 or 0, -1 if nobody looked
+--   refused, is Redis crowded|-1, capped, version of the sites|'', unconfirmed}; crowded is 1 or 0, -1 if nobody looked
 --   holds    {place, number of the lot, domain, entry …}; the token is "<call>-<place>"
 --   lots     {crawl number, priority …}
---   crawls   crawl number -> {name, run, recovered, occasion|''}
+--   crawls   crawl number -> {name, run, recovered, occasion|'' [, generation, life and number of the
+--            state of the registry that its label is from]}
 --   profiles "crawl number/profile number" -> bytes
 --   repeat   tokens whose puts may have been lost by a restart: put again, then settle
 --   refused  tokens whose children have no room: spill them, then settle; nothing was done
 --   capped   tokens that have ended, though not all of their children entered or were known
+--   unconfirmed  as `label` answers them: contexts that have work, whose homes are to be asked
 -- Cost: per page about 12 commands' work; no round trip but its own.
 --- include: clock
 --- include: views
@@ -126,7 +129,7 @@ if #settles > 0 then
 end
 for _, settle in ipairs(settles) do
   local token, outcome, reason, sent_ms, bytes, domain_cap, crawl_cap, links, filtered, put_in_life,
-    spilled = unpack(settle)
+    spilled, need = unpack(settle)
   local hold = holds[token]
   if not hold then
     drop_spills(worker, token, spilled)
@@ -141,6 +144,9 @@ for _, settle in ipairs(settles) do
       capped[#capped + 1] = token
     end
     register_spills(worker, hold, spilled)
+    if need and is_open(c) then
+      standings().raise_need(c, need)
+    end
     for i = 1, #filtered, 2 do
       count(c, 'z:' .. filtered[i], filtered[i + 1])
     end
@@ -184,4 +190,4 @@ local next_due = lease(view_of(S, egress_group or ''), worker, call, want)
 finish()
 local granted_holds, granted_lots, crawls, profiles = answer_of_grants()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat, refused, crowded, capped, sites or '' })
+  to_repeat, refused, crowded, capped, sites or '', next(unconfirmed) and standings().questions(unconfirmed) or {} })

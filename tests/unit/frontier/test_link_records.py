@@ -1,0 +1,161 @@
+"""Records of links between partitions: the same bytes for good, and nothing hostile is believed."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+
+from crawlstream.frontier.codec.link_records import pack_links, read_links
+from crawlstream.frontier.codec.links import LINKS_PER_CALL
+from crawlstream.frontier.codec.spill import BYTES_PER_RECORD, LINKS_PER_RECORD
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Links
+from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
+
+ORIGIN = LinkOrigin(
+    context=ContextKey(CrawlKey("link", "app", "a crawl"), 2),
+    version=Version(1_700_000_000, 7),
+    spiderid="link",
+    profile="0123456789abcdef",
+    domain_max_pages=None,
+    max_pages=10,
+)
+LINKS = [
+    Links(domain="a.example", priority=40, fingerprints=["11", "-12"], entries=[b"k", b"l"]),
+    Links(
+        domain="ü.example",
+        priority=-5,
+        spiderid="wan der",
+        counts=False,
+        fingerprints=["5"],
+        entries=[b"\x00m"],
+    ),
+]
+GOLDEN = (
+    b"\x99\x04\xb2link:app:a%20crawl\x02\xceeS\xf1\x00\x07\xb00123456789abcdef\xff\n\xdc\x00\x14"
+    b"(\xa4link\xc3\xa0\x01\xa9a.example\x02\xa211\xa3-12\xa1k\xa1l"
+    b"\xfb\xa9wan%20der\xc2\xa0\x01\xaa\xc3\xbc.example\x01\xa15\xa2\x00m"
+)
+"""What other versions have written, and will read."""
+
+
+def test_a_record_has_these_bytes() -> None:
+    """Another version must be able to read what this one writes."""
+    assert pack_links(ORIGIN, LINKS) == [GOLDEN]
+
+
+def test_a_record_says_what_was_packed() -> None:
+    """As `apply.lua` takes it, with its size for those who cut batches."""
+    record = read_links(3, GOLDEN)
+    assert (record.offset, record.size, record.links, record.groups) == (3, len(GOLDEN), 3, 2)
+    name, *numbers, flat = record.fields
+    assert name == b"link:app:a%20crawl"
+    assert numbers == [2, 1_700_000_000, 7, b"0123456789abcdef", -1, 10]
+    assert flat == [
+        *(40, b"link", True, b"", 1, b"a.example", 2, b"11", b"-12", b"k", b"l"),
+        *(-5, b"wan%20der", False, b"", 1, "ü.example".encode(), 1, b"5", b"\x00m"),
+    ]
+
+
+@pytest.mark.parametrize("size", [10, 2_000])
+def test_records_have_a_bounded_size(size: int) -> None:
+    """Many links make several records, none of them larger than a script takes."""
+    many = Links(
+        domain="a.example",
+        priority=1,
+        fingerprints=[str(n + 1) for n in range(1_200)],
+        entries=[b"e" * size] * 1_200,
+    )
+    records = [read_links(n, value) for n, value in enumerate(pack_links(ORIGIN, [many]))]
+    assert sum(record.links for record in records) == 1_200
+    assert all(record.links <= LINKS_PER_RECORD for record in records)
+    assert all(record.size < BYTES_PER_RECORD + 30_000 for record in records)
+
+
+def test_no_links_are_no_record() -> None:
+    """Nothing is sent to a partition that a page does not lead to."""
+    assert pack_links(ORIGIN, []) == []
+
+
+def _fields(**changed: Any) -> list[Any]:
+    names = (
+        "version",
+        "name",
+        "generation",
+        "life",
+        "number",
+        "profile",
+        "domain",
+        "crawl",
+        "flat",
+    )
+    fields = dict(zip(names, msgpack.unpackb(GOLDEN, raw=True), strict=True))
+    return [*(fields | changed).values()]
+
+
+_LOT = [1, b"link", True, b"", 1]
+HOSTILE: dict[str, Any] = {
+    "nothing": None,
+    "no fields": [],
+    "a number": 7,
+    "a map": {},
+    "a later version": _fields(version=5),
+    "a field too many": [*_fields(), 1],
+    "a name with a blank": _fields(name=b"link:app:a crawl"),
+    "a name of two parts": _fields(name=b"link:app"),
+    "a name of four parts": _fields(name=b"a:b:c:d"),
+    "a name of no text": _fields(name=b"\xff:a:b"),
+    "a generation below 0": _fields(generation=-1),
+    "a truth for a number": _fields(generation=True),
+    "a number beyond doubles": _fields(number=2**53),
+    "a broken number": _fields(life=1.5),
+    "a hash of other letters": _fields(profile=b"?" * 16),
+    "a long hash": _fields(profile=b"0" * 17),
+    "a cap below none": _fields(crawl=-2),
+    "no links": _fields(flat=[]),
+    "half a lot": _fields(flat=[1, b"link"]),
+    "a lot without groups": _fields(flat=[1, b"link", True, b"", 0]),
+    "more groups than there are": _fields(flat=[1, b"link", True, b"", 2, b"a", 1, b"5", b"e"]),
+    "a priority beyond all": _fields(flat=[10**9, *_LOT[1:], b"a", 1, b"5", b"e"]),
+    "a spider with a slash": _fields(flat=[1, b"li/nk", True, b"", 1, b"a", 1, b"5", b"e"]),
+    "a site with a blank": _fields(flat=[1, b"link", True, b"a b", 1, b"a", 1, b"5", b"e"]),
+    "counts that is no truth": _fields(flat=[1, b"link", 1, b"", 1, b"a", 1, b"5", b"e"]),
+    "a domain with a blank": _fields(flat=[*_LOT, b"a b", 1, b"5", b"e"]),
+    "no domain": _fields(flat=[*_LOT, b"", 1, b"5", b"e"]),
+    "a size below 1": _fields(flat=[*_LOT, b"a", 0]),
+    "a size beyond all": _fields(flat=[*_LOT, b"a", 10**12, b"5", b"e"]),
+    "more links than there are": _fields(flat=[*_LOT, b"a", 2, b"5", b"6", b"e"]),
+    "a fingerprint that is none": _fields(flat=[*_LOT, b"a", 1, b"5x", b"e"]),
+    "a fingerprint with a zero": _fields(flat=[*_LOT, b"a", 1, b"05", b"e"]),
+    "an entry that is none": _fields(flat=[*_LOT, b"a", 1, b"5", 7]),
+    "an empty entry": _fields(flat=[*_LOT, b"a", 1, b"5", b""]),
+    "something behind": _fields(flat=[*_LOT, b"a", 1, b"5", b"e", b"?"]),
+    "too many links": _fields(
+        flat=[*_LOT[:4], 2, *2 * [b"a", LINKS_PER_CALL, *2 * LINKS_PER_CALL * [b"5"]]]
+    ),
+}
+
+
+@pytest.mark.parametrize("fields", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_record_is_refused(fields: object) -> None:
+    """With a reason, before the frontier has seen any of it."""
+    value = None if fields is None else msgpack.packb(fields, use_bin_type=False)
+    with pytest.raises(ValueError, match=r"\w"):
+        read_links(0, value)
+
+
+def test_broken_bytes_are_refused_or_harmless() -> None:
+    """Whatever bit is wrong, no other error comes of it."""
+    random = Random(1)
+    for _ in range(2_000):
+        value = bytearray(GOLDEN)
+        for _ in range(random.choice((1, 1, 3))):
+            value[random.randrange(len(value))] = random.randrange(256)
+        try:
+            record = read_links(0, bytes(value[: random.choice((None, len(value) // 2))]))
+        except ValueError:
+            continue
+        assert record.links >= 1

@@ -1,0 +1,258 @@
+"""What partitions and homes are told and answer, in the shapes of ``lua/operations/partitions``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from crawlstream.frontier.codec.intake import LATEST_S, Profiles, SiteOf
+from crawlstream.frontier.codec.values import crawl_from, none_as, pack, pairs
+from crawlstream.keys import FrontierKeys, encode_id
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Command, IntakeBatch, Seed
+from crawlstream.model.egress.render import lane_of
+from crawlstream.model.partitions.messages import (
+    ContextKey,
+    HomeMark,
+    Label,
+    OpenRun,
+    Question,
+    Report,
+    Stamp,
+    StopToNote,
+    Tell,
+    Version,
+)
+
+
+def pack_enroll(batch: IntakeBatch, noted: Mapping[int, int]) -> bytes:
+    """Records for the home of their crawls. ValueError: one that homes do not know yet."""
+    profiles = Profiles()
+    records = [_record(record, profiles, noted) for record in batch.records]
+    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+    return pack([*place, profiles.numbered(), records])
+
+
+def _record(record: object, profiles: Profiles, noted: Mapping[int, int]) -> list[object]:
+    if isinstance(record, Seed) and not (record.occasion or record.expires):
+        name = FrontierKeys.crawl_field(record.crawl)
+        number = profiles.number(record.profile)
+        return ["seed", record.offset, record.timestamp_ms, name, number, record.priority]
+    if isinstance(record, Command) and not record.occasion:
+        return [
+            "command",
+            record.offset,
+            record.timestamp_ms,
+            record.name,
+            record.request,
+            FrontierKeys.crawl_field(record.crawl) if record.crawl else "",
+            record.priority or min(record.until, LATEST_S),
+            noted.get(record.offset, -1),
+        ]
+    raise ValueError("schedules and expiry need a frontier of one partition")
+
+
+def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
+    """Stamps by offset."""
+    return {
+        offset: Stamp(None if generation < 0 else generation, Version(redis_epoch, number), run)
+        for offset, generation, number, run in zip(*[iter(flat)] * 4, strict=True)
+    }
+
+
+def unpack_note(note: Sequence[Any]) -> StopToNote | None:
+    """A stop that is to be noted; of nothing None."""
+    return StopToNote(note[0], crawl_from(note[1]), note[2]) if note else None
+
+
+def pack_take(batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf) -> bytes:
+    """Seeds for the partition of their domains; those of runs that are over are left out."""
+    profiles = Profiles()
+    seeds = [
+        _stamped(record, stamps[record.offset], profiles, site_of)
+        for record in batch.records
+        if isinstance(record, Seed) and stamps[record.offset].generation is not None
+    ]
+    place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+    return pack([*place, profiles.numbered(), seeds])
+
+
+def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> list[object]:
+    return [
+        seed.offset,
+        FrontierKeys.crawl_field(seed.crawl),
+        stamp.generation,
+        *stamp.version,
+        stamp.run,
+        seed.domain,
+        seed.priority,
+        encode_id(lane_of(seed.crawl.spiderid, renders=seed.profile.render is not None)),
+        seed.fingerprint,
+        seed.entry,
+        profiles.number(seed.profile),
+        none_as(seed.profile.domain_max_pages),
+        none_as(seed.profile.max_pages),
+        int(min(seed.not_before, LATEST_S) * 1000),
+        seed.profile.uuid or "",
+        site_of(seed) or "",
+    ]
+
+
+def unpack_questions(packed: Sequence[Any]) -> list[Question]:
+    """What homes are to be asked."""
+    return [
+        Question(ContextKey(crawl_from(name), generation), frozenset(map(bytes.decode, hashes)))
+        for name, generation, hashes in packed
+    ]
+
+
+def pack_questions(questions: Iterable[Question]) -> bytes:
+    """What a home is asked."""
+    return pack([[[*_context(asked.context), [*asked.profiles]] for asked in questions]])
+
+
+def unpack_labels(
+    redis_epoch: int, questions: Sequence[Question], packed: Sequence[Any]
+) -> list[Label]:
+    """What a home says, in the order of the questions."""
+    return [
+        Label(
+            context=asked.context,
+            version=Version(redis_epoch, number),
+            run=run,
+            state=state.decode(),
+            paused_until=None if paused_until < 0 else paused_until,
+            shift=shift,
+            profiles=dict(zip(profiles[::2], profiles[1::2], strict=True)),
+        )
+        for asked, (number, run, state, paused_until, shift, profiles) in zip(
+            questions, packed, strict=True
+        )
+    ]
+
+
+def pack_labels(redis_epoch: int, labels: Iterable[Label]) -> bytes:
+    """What a partition hears that had its homes asked in an epoch."""
+    return pack(
+        [
+            redis_epoch,
+            [
+                [
+                    *_context(label.context),
+                    *label.version,
+                    label.run,
+                    label.state,
+                    none_as(label.paused_until),
+                    label.shift,
+                    [part for pair in label.profiles.items() for part in pair],
+                ]
+                for label in labels
+            ],
+        ]
+    )
+
+
+def pack_tells(tells: Iterable[Tell]) -> bytes:
+    """What a partition hears of homes that were not asked."""
+    labels: list[list[object]] = [
+        [
+            *_context(told.context),
+            *told.version,
+            0,
+            "dead" if told.is_dead else told.what,
+            -1,
+            0,
+            [],
+        ]
+        for told in tells
+    ]
+    return pack([0, labels])
+
+
+def unpack_tells(flat: Sequence[Any]) -> list[Tell]:
+    """What partitions are to hear."""
+    pairs_of = zip(*[iter(flat)] * 2, strict=True)
+    return [_tell(name.decode(), is_dead=bool(is_dead)) for name, is_dead in pairs_of]
+
+
+def _tell(name: str, *, is_dead: bool) -> Tell:
+    crawl, generation, redis_epoch, number, partition, what = name.split(" ")
+    return Tell(
+        context=ContextKey(crawl_from(crawl.encode()), int(generation)),
+        version=Version(int(redis_epoch), int(number)),
+        partition=int(partition),
+        what="ended" if what == "ended" else "changed",
+        is_dead=is_dead,
+        name=name,
+    )
+
+
+def unpack_runs(redis_epoch: int, runs: Sequence[Any]) -> list[OpenRun]:
+    """Runs that may be over."""
+    return [
+        OpenRun(
+            ContextKey(crawl_from(name), generation),
+            Version(redis_epoch, number),
+            run,
+            offsets_in(seeds),
+        )
+        for name, generation, number, run, seeds in runs
+    ]
+
+
+def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
+    """Offsets by topic UUID and Kafka partition, from a flat list of places and offsets."""
+    found = {}
+    for place, offset in zip(flat[::2], flat[1::2], strict=True):
+        topic_id, _, partition = place.decode().rpartition(":")
+        found[topic_id, int(partition)] = int(offset)
+    return found
+
+
+def unpack_report(packed: Sequence[Any]) -> Report:
+    """What a partition says of one context."""
+    is_idle, is_leasable, need, ledger = packed
+    counters = {
+        name: int(value)
+        for name, value in pairs(ledger).items()
+        if name in _COUNTERS or name[:2] in {"n:", "f:", "z:"}
+    }
+    needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
+    return Report(bool(is_idle), bool(is_leasable), needed, counters)
+
+
+_COUNTERS = frozenset(
+    {"admitted", "done", "failed", "redirected", "stopped", "expired", "bytes"}
+    | {"queued", "delayed", "held"}
+)
+
+
+def pack_finish(run: OpenRun, ledger: Mapping[str, int]) -> bytes:
+    """That a run is over, with the counters of all partitions."""
+    fields = [str(part) for pair in ledger.items() for part in pair]
+    return pack([*_context(run.context), *run.version, fields])
+
+
+def pack_fates(redis_epoch: int, marks: Sequence[HomeMark], *, is_last: bool) -> bytes:
+    """What a home is told in a new life."""
+    fates = [
+        [
+            mark.kind,
+            _name(mark.crawl),
+            mark.generation,
+            mark.run,
+            [part for pair in mark.positions.items() for part in pair],
+            mark.at_ms,
+        ]
+        for mark in marks
+        if mark.crawl is not None
+    ]
+    return pack([redis_epoch, fates, is_last])
+
+
+def _name(crawl: CrawlKey) -> str:
+    return FrontierKeys.crawl_field(crawl)
+
+
+def _context(context: ContextKey) -> tuple[str, int]:
+    return _name(context.crawl), context.generation

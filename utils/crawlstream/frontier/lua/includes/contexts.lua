@@ -1,0 +1,87 @@
+-- Contexts of a partition: made, told what their home says, closed.
+-- Guarantee: of a crawl, a partition has the context of one generation that takes anything; a page of a later
+--   one ends it, for generations only follow each other, and what is late of an earlier one is ignored.
+-- `names` has "<c> <generation> <does it take anything>" here: a run is a matter of the home.
+-- Needs: clock, ledger, crawls, steer. Cost: three commands for a new context.
+-- Close the context of a name: what waits is gone from the ledger at once, and swept in steps. Its ending
+-- is told by the home.
+local function close_context(name)
+  redis.call('HSET', K.ledger(load_name(name).c), 'told', '1')
+  close_run(name, 'stopping')
+end
+
+-- The context of a generation, made if there is none; nil where that is over.
+local function context_for(name, generation)
+  local record = load_name(name) or { run = -1 }
+  if record.run > generation or record.run == generation and not record.live then
+    return nil
+  elseif record.run == generation then
+    return record.c
+  elseif record.live then
+    close_context(name)
+  end
+  record.c, record.run, record.live = int(redis.call('HINCRBY', K.meta, 'crawls', 1)), generation, true
+  save_name(name, record)
+  redis.call('HSET', K.ledger(record.c), 'name', name, 'run', '0', 'state', 'running', 'started', int(wall),
+    'active', int(wall), 'label', int(generation) .. ' 0 0 0 0 0 ' .. int(now) .. ' 0 0')
+  redis.call('HINCRBY', K.totals, 'running', 1)
+  return record.c
+end
+
+-- A page, or the home, tells of a version of the registry: a label that is from an earlier one does not count.
+local function raise_hint(c, version_life, version_number)
+  local context = crawl_of(c).context
+  if standings().is_before(context.hint_life, context.hint_number, version_life, version_number) then
+    if not standings().is_unconfirmed(context) then
+      context.since = now
+    end
+    context.hint_life, context.hint_number = version_life, version_number
+    standings().save(c)
+  end
+end
+
+-- Those of some contexts whose homes are to be asked.
+local function unconfirmed_of(contexts)
+  local found = {}
+  for c in pairs(contexts) do
+    local context = crawl_of(c).context
+    found[c] = context and standings().is_unconfirmed(context) or nil
+  end
+  return standings().questions(found)
+end
+
+-- A run of a context is over: what it has left behind waits for the next one, and is counted there.
+local function drop_counters(c)
+  local key = K.ledger(c)
+  for _, field in ipairs(redis.call('HKEYS', key)) do
+    if string.find(field, '^[nfz]:') then
+      redis.call('HDEL', key, field)
+    end
+  end
+  local left = redis.call('HMGET', key, 'queued', 'delayed', 'held')
+  redis.call('HDEL', key, 'done', 'failed', 'redirected', 'stopped', 'expired', 'bytes', 'top', 'occasion')
+  redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
+end
+
+-- The home has said, in some version, for which run a context works (0: none is open). `is_sure`: that
+-- counts until something newer is heard of.
+local function relabel(c, version_life, version_number, run, is_sure)
+  local crawl = crawl_of(c)
+  local context, former = crawl.context, tonumber(crawl.run)
+  if former ~= run and former > 0 then
+    drop_counters(c)
+    forget_steering(c)
+  end
+  local must_revisit = run > 0 and (former == 0 or context.dropped)
+  crawl.run = int(run)
+  redis.call('HSET', K.ledger(c), 'run', crawl.run)
+  context.known_life, context.known_number = version_life, version_number
+  context.confirmed = is_sure and life or 0
+  if run > 0 then
+    context.dropped = false
+  end
+  standings().save(c)
+  if must_revisit and tonumber(redis.call('HGET', K.ledger(c), 'queued') or 0) > 0 then
+    revisit_soon(c)
+  end
+end

@@ -1,0 +1,39 @@
+-- Profiles of contexts, by their hashes: pages of other partitions name them, and their home has them.
+-- Guarantee: an entry that names a profile which is missing here is admitted; its context leases nothing
+--   until the profile is there.
+-- Needs: clock, ledger. Cost: one command a profile and call where it is known.
+local profile_numbers = {}
+
+local function provide(c, hash, bytes)
+  if redis.call('SREM', K.wanted(c), hash) == 1 then
+    redis.call('HSET', K.profiles(c), redis.call('HGET', K.profiles(c), '#' .. hash), bytes)
+    crawl_of(c).context.wants = redis.call('EXISTS', K.wanted(c)) == 1
+    standings().save(c)
+  end
+end
+
+-- Number of a profile within crawl c, stored once; `bytes` nil: whoever names it does not have it.
+local function profile_number(c, hash, bytes)
+  local known_as = c .. '/' .. hash
+  local number = profile_numbers[known_as]
+  if number then
+    return number
+  end
+  local key, field = K.profiles(c), '#' .. hash
+  number = redis.call('HGET', key, field)
+  if not number then
+    number = int(redis.call('HINCRBY', key, '#', 1))
+    redis.call('HSET', key, field, number)
+    if bytes then
+      redis.call('HSET', key, number, bytes)
+    else
+      redis.call('SADD', K.wanted(c), hash)
+      crawl_of(c).context.wants = true
+      standings().save(c)
+    end
+  elseif bytes and crawl_of(c).context.wants then
+    provide(c, hash, bytes)
+  end
+  profile_numbers[known_as] = number
+  return number
+end

@@ -1,0 +1,92 @@
+-- Contexts as leasing sees them: what a partition has of one generation of a crawl, where the frontier has
+-- several partitions. The home of the crawl says which run it works for.
+-- Guarantee: pages of a context are leased only for a run that the home has confirmed in this life of the
+--   partition, in a state of its registry that is no older than the latest with which a page has come.
+-- `x:<c>` has `label`, "<generation> <known life> <known number> <hint life> <hint number> <confirmed>
+--   <since> <wants> <dropped>": the version of the registry that the label is from; the latest with which a
+--   page came; the life of this partition in which it was confirmed; frontier ms since when it is not;
+--   whether a profile is missing (`wanted:<c>` SET of hashes); whether bands have left the index meanwhile.
+--   `run` is the label: 0 where no run is open. Its links and seeds are admitted all the same.
+-- `need:<c>` HASH partition -> offset up to which its links must be read before the run is over.
+-- Needs: clock, and of `ledger` crawl_of. Cost: nothing in a frontier of one partition: its functions are
+--   made when they are needed, for to define one takes time in every call.
+local made_standings
+
+local function standings()
+  if made_standings then
+    return made_standings
+  end
+  local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
+  local FIELDS = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%d)$'
+  local of = {}
+  made_standings = of
+
+  function of.read(text)
+    local g, known_life, known_number, hint_life, hint_number, confirmed, since, wants, dropped =
+      string.match(text, FIELDS)
+    return { generation = tonumber(g), known_life = tonumber(known_life), known_number = tonumber(known_number),
+      hint_life = tonumber(hint_life), hint_number = tonumber(hint_number), confirmed = tonumber(confirmed),
+      since = tonumber(since), wants = wants == '1', dropped = dropped == '1' }
+  end
+
+  function of.save(c)
+    local context = crawl_of(c).context
+    redis.call('HSET', K.ledger(c), 'label', string.format('%d %d %d %d %d %d %d %d %d', context.generation,
+      context.known_life, context.known_number, context.hint_life, context.hint_number, context.confirmed,
+      context.since, context.wants and 1 or 0, context.dropped and 1 or 0))
+  end
+
+  -- Whether version (life, number) of a registry is earlier than another.
+  function of.is_before(a_life, a_number, b_life, b_number)
+    return a_life < b_life or a_life == b_life and a_number < b_number
+  end
+
+  -- Whether the home is to be asked before anything of a context is leased.
+  function of.is_unconfirmed(context)
+    return context.confirmed ~= life or context.wants
+      or of.is_before(context.known_life, context.known_number, context.hint_life, context.hint_number)
+  end
+
+  function of.may_lease(crawl)
+    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)
+  end
+
+  -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
+  -- allowance is untouched.
+  function of.ask_again_at(c)
+    local waited = now - math.max(crawl_of(c).context.since, restart)
+    return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
+  end
+
+  -- A band leaves the index though its crawl only waits for its home: others have the domain meanwhile.
+  function of.note_dropped(c)
+    local context = crawl_of(c).context
+    if not context.dropped then
+      context.dropped = true
+      of.save(c)
+    end
+  end
+
+  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} each.
+  function of.questions(crawls)
+    local questions = {}
+    for c in pairs(crawls) do
+      local crawl = crawl_of(c)
+      local wanted = crawl.context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
+      questions[#questions + 1] = { crawl.name, crawl.context.generation, wanted }
+    end
+    return questions
+  end
+
+  -- Up to which offsets other partitions must have read their links: {partition, offset …}.
+  function of.raise_need(c, need)
+    for i = 1, #need, 2 do
+      local q = int(need[i])
+      if need[i + 1] > tonumber(redis.call('HGET', K.need(c), q) or 0) then
+        redis.call('HSET', K.need(c), q, int(need[i + 1]))
+      end
+    end
+  end
+
+  return of
+end

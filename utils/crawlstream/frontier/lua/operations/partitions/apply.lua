@@ -1,0 +1,81 @@
+#!lua flags=allow-oom
+-- apply: links that pages in other partitions led to enter, with the position of this partition in its topic.
+-- Guarantee: each record takes effect once, whoever brings it and how often: records below the position are
+--   skipped, a gap writes nothing. A dead generation takes nothing; one that is unknown gets a context, which
+--   leases nothing before its home was asked. While Redis is crowded nothing enters.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, {offset, record …}}
+--   record  {name, generation, life of its version, number of its version, hash of the profile, domain_cap|-1,
+--            crawl_cap|-1, links as in `admit`, their entries without headers}
+-- Returns: packed {'OK', records applied, records ignored, links admitted, unconfirmed as of `take`},
+--   {'FULL', used, limit in bytes} or {'GAP', position}: -1 where none is known
+-- Cost: as the children of a settle.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: dedupe
+--- include: admit
+--- include: crawls
+--- include: steer
+--- include: memory
+--- include: contexts
+--- include: profiles
+
+local topic, kafka_partition, start, next_offset, records = unpack(cmsgpack.unpack(ARGV[1]))
+local place = topic .. ':' .. int(kafka_partition)
+local position = tonumber(redis.call('HGET', K.positions, place) or -1)
+if position < 0 or start > position then
+  return cmsgpack.pack({ 'GAP', position })
+end
+local used, limit = memory()
+if is_crowded(used, limit) and next_offset > position then
+  return cmsgpack.pack({ 'FULL', used, limit })
+end
+
+local applied, ignored, admitted, contexts = 0, 0, 0, {}
+
+-- Give the entries of a list of links their headers.
+local function with_headers(links, header)
+  local at = 1
+  while links[at] do
+    local groups = links[at + 4]
+    at = at + 5
+    for _ = 1, groups do
+      local amount = links[at + 1]
+      for entry = at + 2 + amount, at + 1 + 2 * amount do
+        links[entry] = header .. links[entry]
+      end
+      at = at + 2 + 2 * amount
+    end
+  end
+  return links
+end
+
+local function apply(record)
+  local name, generation, version_life, version_number, profile, domain_cap, crawl_cap, links = unpack(record)
+  local c = context_for(name, generation)
+  if not c then
+    ignored = ignored + 1
+    return
+  end
+  applied, contexts[c] = applied + 1, true
+  raise_hint(c, version_life, version_number)
+  load_domain_records(c, add_domains(links, {}))
+  admitted = admitted
+    + admit_children(c, with_headers(links, profile_number(c, profile) .. ','), caps_of(domain_cap, crawl_cap))
+  touched[c] = true
+end
+
+for i = 1, #records, 2 do
+  if records[i] >= position then
+    apply(records[i + 1])
+  end
+end
+redis.call('HSET', K.positions, place, int(math.max(position, next_offset)))
+save_domain_records()
+local unconfirmed = unconfirmed_of(contexts)
+finish()
+return cmsgpack.pack({ 'OK', applied, ignored, admitted, unconfirmed })

@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- finish: a look at all partitions has found a run to be over.
+-- Guarantee: compare and set: where the registry of the crawl has changed since the look began, or the home
+--   has another life, nothing is done. The ending is owed to the world, and all partitions are to be told, in
+--   the same script. Its seeds belong to what is over from now on.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {name, generation, life of its version, number of its version, ledger {field, value …} of all
+--   partitions together}
+-- Returns: 1 if the run is over now, else 0.
+-- Cost: five commands, and one a partition.
+--- include: clock
+--- include: ledger
+--- include: registry
+
+local name, generation, version_life, version_number, fields = unpack(cmsgpack.unpack(ARGV[1]))
+local crawl = registered(name)
+local is_same = crawl.is_open and crawl.g == generation and crawl.number == version_number
+  and version_life == life and is_restored()
+if is_same then
+  local covered = {}
+  for place, offset in pairs(crawl.seeds) do
+    cover(crawl, place, offset)
+    covered[#covered + 1], covered[#covered + 2] = place, int(offset)
+  end
+  close(name, crawl)
+  crawl.is_published, crawl.owed = false, crawl.run
+  tell_all(name, crawl, generation, 'ended')
+  owe('crawl_finished', nil, { name = name, run = crawl.run, generation = generation, life = life,
+    fields = fields, positions = covered })
+  save_registry()
+end
+save_clock()
+return is_same and 1 or 0

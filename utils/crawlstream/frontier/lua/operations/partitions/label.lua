@@ -1,0 +1,70 @@
+#!lua flags=allow-oom
+-- label: contexts of a partition hear what their homes say: which run they work for, or that they are over.
+-- Guarantee: safe to repeat, in any order: what is older than what is known changes nothing, nor does what was
+--   asked for in another life of the partition. Where nothing of a generation is, nothing is made.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {life in which the homes were asked|0, labels}; 0: the homes say so by themselves, and only
+--   that something has ended or changed
+--   label   {name, generation, life of its version, number of its version, run or 0, state, paused until|-1,
+--            shift, {hash, bytes …}}; state as of `labels`, or changed: the home is to be asked
+-- Returns: how many took effect.
+-- Cost: about four commands a label.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: crawls
+--- include: steer
+--- include: contexts
+--- include: profiles
+
+local asked_in, labels = unpack(cmsgpack.unpack(ARGV[1]))
+local applied = 0
+
+-- A run may be paused, and its priorities raised, since before this partition heard of it.
+local function steer_context(c, paused_until, shift)
+  local is_paused = crawl_of(c).paused
+  if paused_until >= 0 then
+    steer.pause(c, paused_until)
+  elseif is_paused then
+    steer.resume(c)
+  end
+  if shift ~= shift_of(c) then
+    redis.call('HSET', K.shifts, c, int(shift))
+    shifts = nil
+    revisit_soon(c)
+  end
+end
+
+local function hear(c, label)
+  local _, _, version_life, version_number, run, state, paused_until, shift, profiles = unpack(label)
+  local context = crawl_of(c).context
+  for i = 1, #profiles, 2 do
+    provide(c, profiles[i], profiles[i + 1])
+  end
+  if state == 'changed' then
+    return raise_hint(c, version_life, version_number)
+  elseif standings().is_before(version_life, version_number, context.known_life, context.known_number) then
+    return
+  end
+  relabel(c, version_life, version_number, run, state ~= 'pending')
+  if run > 0 then
+    steer_context(c, paused_until, shift)
+  end
+end
+
+for _, label in ipairs(labels) do
+  local name, generation, state = label[1], label[2], label[6]
+  local record = load_name(name)
+  if record and record.live and state == 'dead' and record.run <= generation then
+    close_context(name)
+    applied = applied + 1
+  elseif record and record.live and record.run == generation and (asked_in == life or asked_in == 0) then
+    hear(record.c, label)
+    applied = applied + 1
+  end
+end
+finish()
+return applied

@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- look: what a partition says of contexts, at one moment, to whoever wants to know whether their runs are over.
+-- Guarantee: nothing is changed, and all of it is true at the same time.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {{name, generation …}}
+-- Returns: packed {life, positions {place, offset …}, reports}
+--   report  {is it idle, may it be leased from, need {partition, offset …}, ledger {field, value …}}
+-- Cost: three commands a context.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: crawls
+
+local contexts = unpack(cmsgpack.unpack(ARGV[1]))
+
+local function report_of(name, generation)
+  local record = load_name(name)
+  if not record or record.run ~= generation then
+    return { true, false, {}, {} }
+  end
+  local ledger, left = redis.call('HGETALL', K.ledger(record.c)), 0
+  for i = 1, #ledger, 2 do
+    if ledger[i] == 'queued' or ledger[i] == 'delayed' or ledger[i] == 'held' then
+      left = left + ledger[i + 1]
+    end
+  end
+  return { left == 0, record.live and may_lease(record.c), redis.call('HGETALL', K.need(record.c)), ledger }
+end
+
+local reports = {}
+for i = 1, #contexts, 2 do
+  reports[#reports + 1] = report_of(contexts[i], contexts[i + 1])
+end
+save_clock()
+return cmsgpack.pack({ life, redis.call('HGETALL', K.positions), reports })

@@ -1,0 +1,94 @@
+#!lua flags=allow-oom
+-- take: seeds of consecutive records of one Kafka partition enter, each in the partition of its domain, with
+--   the position of that partition.
+-- Guarantee: each enters once, whoever brings it and how often: records below the position are skipped, a gap
+--   writes nothing. One of a generation that is over only moves the position. Seeds wait while Redis is full.
+-- KEYS: 1 prefix of all keys.
+-- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds}
+--   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
+--            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|''}
+-- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed}, {'FULL', used, limit in
+--   bytes} where a seed must wait, or {'GAP', position}: -1 where none is known
+--   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
+--               asked, for `label`
+-- Cost: about two commands' work a seed, eight where caps or times apply.
+--- include: clock
+--- include: views
+--- include: ledger
+--- include: throttle
+--- include: bands
+--- include: finish
+--- include: dedupe
+--- include: admit
+--- include: seeds
+--- include: crawls
+--- include: steer
+--- include: memory
+--- include: contexts
+--- include: profiles
+
+local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
+local OFFSET = 1
+local place = topic .. ':' .. int(kafka_partition)
+local position = tonumber(redis.call('HGET', K.positions, place) or -1)
+if position < 0 or start > position then
+  return cmsgpack.pack({ 'GAP', position })
+end
+
+local applied, refused, contexts = 0, {}, {}
+
+-- Admit a seed that a cap may refuse, or that is to wait; answers whether it entered, else why not.
+local function admit_alone(c, domain, links, caps, not_before)
+  flush_seeds()
+  local due = not_before > wall and now + not_before - wall or nil
+  load_domain_records(c, { domain })
+  local entered, reason = admit(c, links, caps, { due = due })
+  save_domain_records()
+  return entered > 0, reason
+end
+
+local function seed(record)
+  local offset, name, generation, version_life, version_number, run, domain, priority, S, fingerprint, body,
+    profile, domain_cap, crawl_cap, not_before, uuid, site = unpack(record)
+  applied = applied + 1
+  local c = context_for(name, generation)
+  if not c then
+    return
+  end
+  contexts[c] = true
+  raise_hint(c, version_life, version_number)
+  local entry = profile_number(c, unpack(profiles[profile])) .. ',' .. body
+  local caps, is_refused, reason = caps_of(domain_cap, crawl_cap), false, nil
+  if not caps and not_before <= wall then
+    gather_seed(c, kind_of(c, S, priority), domain, site ~= '' and site or nil, fingerprint, entry)
+  else
+    local links = { priority, S, true, site, 1, domain, 1, fingerprint, entry }
+    is_refused, reason = admit_alone(c, domain, links, caps, not_before)
+    is_refused = not is_refused
+  end
+  if is_refused then
+    refused[#refused + 1], refused[#refused + 2] = offset, reason
+  elseif uuid ~= '' then
+    owe('accepted', nil, { name = name, run = run, uuid = uuid })
+  end
+end
+
+local used, limit = memory()
+local reached = next_offset
+for _, record in ipairs(records) do
+  if record[OFFSET] >= position then
+    if is_full(used, limit) then
+      reached = record[OFFSET]
+      break
+    end
+    seed(record)
+  end
+end
+flush_seeds()
+redis.call('HSET', K.positions, place, int(math.max(position, reached)))
+local unconfirmed = unconfirmed_of(contexts)
+finish()
+if reached < next_offset then
+  return cmsgpack.pack({ 'FULL', used, limit })
+end
+return cmsgpack.pack({ 'OK', applied, refused, unconfirmed })

@@ -1,0 +1,54 @@
+"""What a partition has of crawls: told for which run it works, and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from crawlstream.frontier.codec.partitions import (
+    offsets_in,
+    pack_labels,
+    pack_tells,
+    unpack_report,
+)
+from crawlstream.frontier.codec.values import pack, unpack
+from crawlstream.frontier.scripts import Scripts
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.partitions.messages import ContextKey, Label, Look, Tell
+
+
+class Contexts:
+    """The contexts of one partition.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+
+    async def epoch(self) -> int:
+        """The epoch of Redis: labels that are asked for from now on are for it."""
+        return (await self.look([])).redis_epoch
+
+    async def label(self, redis_epoch: int, labels: Sequence[Label]) -> int:
+        """Tell what homes have said since Redis was in this epoch; in any other nothing is done.
+
+        Answers how many took effect: what is not there, or knows something newer, does not.
+        """
+        packed = pack_labels(redis_epoch, labels)
+        return int(cast(int, await self._scripts.run("label", packed))) if labels else 0
+
+    async def tell(self, tells: Sequence[Tell]) -> None:
+        """Tell what homes want this partition to hear."""
+        if tells:
+            await self._scripts.run("label", pack_tells(tells))
+
+    async def look(self, contexts: Iterable[ContextKey]) -> Look:
+        """What is true of contexts, and of the partition, at one moment; in their order."""
+        asked = [
+            part
+            for crawl, generation in contexts
+            for part in (FrontierKeys.crawl_field(crawl), generation)
+        ]
+        redis_epoch, positions, reports = unpack(await self._scripts.run("look", pack([asked])))
+        return Look(redis_epoch, offsets_in(positions), [*map(unpack_report, reports)])

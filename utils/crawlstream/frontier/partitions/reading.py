@@ -1,0 +1,83 @@
+"""A partition reads Kafka: seeds of its domains, and links that other partitions found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from crawlstream.errors import FrontierFull, NoFrontier, PositionGap
+from crawlstream.frontier.codec.intake import why_full
+from crawlstream.frontier.codec.partitions import pack_take, unpack_questions
+from crawlstream.frontier.codec.values import pack, unpack
+from crawlstream.frontier.host_sites import HostSites
+from crawlstream.frontier.overflow import SpillBatch
+from crawlstream.frontier.scripts import Scripts, our_errors
+from crawlstream.frontier.throttle_rules import ThrottleRules
+from crawlstream.model.effects import IntakeBatch
+from crawlstream.model.partitions.messages import Applied, Stamp, Taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkBatch(SpillBatch):
+    """Consecutive records of links to one partition: offsets from ``start`` up to ``next``."""
+
+
+class Reading:
+    """Lets records take effect in one partition, each exactly once, with its position.
+
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._redis = scripts.redis
+        self._keys = scripts.keys
+        self._sites = HostSites(ThrottleRules(scripts))
+
+    async def begin(self, topic_id: str, kafka_partition: int, offset: int) -> int:
+        """Let a Kafka partition be read from ``offset`` on, unless it is; answers where."""
+        key, field = self._keys.positions(), f"{topic_id}:{kafka_partition}"
+        with our_errors():
+            await self._redis.hsetnx(key, field, offset)
+            return int(await self._redis.hget(key, field))
+
+    async def take(self, batch: IntakeBatch, stamps: Mapping[int, Stamp]) -> Taken:
+        """Let seeds enter, with what their homes have said of each.
+
+        Of the records of ``batch``, seeds of this partition's domains are left; its ``next`` covers
+        the others. PositionGap: records before it are missing. FrontierFull: seeds wait.
+        """
+        packed = pack_take(batch, stamps, self._sites.of_seed)
+        applied, refused, unconfirmed = await self._run("take", packed)
+        return Taken(
+            applied=applied,
+            refused={n: why.decode() for n, why in zip(refused[::2], refused[1::2], strict=True)},
+            unconfirmed=unpack_questions(unconfirmed),
+        )
+
+    async def apply(self, batch: LinkBatch) -> Applied:
+        """Let links enter, as many as one of ``batch.parts()`` has.
+
+        PositionGap: records before it are missing. FrontierFull: Redis has no room for links.
+        """
+        records = [part for one in batch.records for part in (one.offset, one.fields)]
+        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+        applied, ignored, admitted, unconfirmed = await self._run("apply", pack([*place, records]))
+        return Applied(
+            applied=applied,
+            ignored=ignored,
+            admitted=admitted,
+            unconfirmed=unpack_questions(unconfirmed),
+        )
+
+    async def _run(self, operation: str, packed: bytes) -> Sequence[Any]:
+        try:
+            answer = unpack(await self._scripts.run(operation, packed))
+        except NoFrontier:
+            raise PositionGap(-1) from None
+        if answer[0] == b"GAP":
+            raise PositionGap(answer[1])
+        if answer[0] == b"FULL":
+            raise FrontierFull(why_full(*answer[1:]))
+        return cast(Sequence[Any], answer[1:])
