@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from crawlstream.chaos.scripted_site import CrawlerSite, page, serving
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
 from support.monitors import MonitorCluster
+from support.waiting import wait_until
 
 APP = "divided"
 HOSTS = [f"127.0.0.{n}" for n in range(2, 14)]
@@ -75,3 +77,40 @@ async def test_each_page_of_all_partitions_comes_once(
     counters = ending["counters"]
     assert counters["admitted"] == counters["done"] == len(urls)
     assert len(witness.events("all", "crawl_finished")) == 1
+
+
+async def test_a_crawl_that_is_fed_again_has_another_run(
+    cluster: MonitorCluster, witness: Witness, site: CrawlerSite
+) -> None:
+    """Its seed is fetched again, and what it led to is known."""
+    with running(cluster):
+        witness.feed(request(site, "again"))
+        first = await witness.ended("again")
+        witness.feed(request(site, "again"))
+        await wait_until(lambda: len(witness.events("again", "crawl_finished")) == 2)
+    second = witness.events("again", "crawl_finished")[1]
+    assert second["run"] == first["run"] + 1
+    assert second["counters"]["admitted"] == second["counters"]["done"] == 1
+
+
+async def test_a_stop_reaches_all_partitions(
+    cluster: MonitorCluster, witness: Witness, site: CrawlerSite
+) -> None:
+    """Nothing is leased of what waited, and the crawl can be fed again."""
+    endless = [site.url(f"/{n}", host) for n in range(50) for host in HOSTS]
+    site.pages[HOSTS[0] + "/0"] = page(*endless)
+    for host in HOSTS:
+        for n in range(50):
+            site.pages[f"{host}/{n}"] = Answer(b"<p>", after_s=0.2)
+    site.pages[HOSTS[0] + "/0"] = page(*endless)
+    with running(cluster):
+        witness.feed(request(site, "stopped"))
+        await wait_until(lambda: len(witness.results("stopped")) > 20)
+        stop = {"appid": APP, "crawlid": "stopped", "spiderid": "link", "action": "stop"}
+        witness.feed({**stop, "uuid": "stop"})
+        reply = await witness.answered("stop")
+        await wait_until(lambda: witness.ending("stopped"))
+        seen = len(site.visits)
+        await asyncio.sleep(2)
+        assert len(site.visits) == seen
+    print(reply, witness.ending("stopped"))
