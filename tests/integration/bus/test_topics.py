@@ -14,6 +14,7 @@ from crawlstream.bus import connect
 from crawlstream.bus import shape as shape_module
 from crawlstream.bus import topics as topics_module
 from crawlstream.bus.connect import Kafka
+from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import Out
 from crawlstream.bus.shape import ENVELOPE_BYTES, INCOMING_RETENTION_MS, TopicShape
 from crawlstream.bus.sink import KafkaSink
@@ -27,7 +28,7 @@ from crawlstream.bus.topics import (
     retention_ms,
     topic_problems,
 )
-from crawlstream.errors import KafkaUnavailable
+from crawlstream.errors import ConfigError, KafkaUnavailable
 from crawlstream.keys import Topics
 from support.bus.pipe import LEAVES_SOCKETS, MIB
 from support.waiting import WaitUntil
@@ -246,3 +247,22 @@ async def test_who_hears_of_metadata_may_become_more_meanwhile(
         await wait_until(lambda: network.cluster.request_update() and heard.is_set())
     finally:
         await asyncio.to_thread(client.close, timeout_ms=1_000)
+
+
+async def test_links_have_a_kafka_partition_for_each_of_the_frontier(
+    hosts: list[str], fresh_name: str
+) -> None:
+    """However many the other topics have; a topic with another number is refused."""
+    kafka, topics = Kafka(hosts, shape=TopicShape(partitions=1)), Topics(fresh_name)
+    await ensure_topics(kafka, topics, 3)
+    assert [*await partition_offsets(kafka, topics.links, group="g")] == [0, 1, 2]
+    await ensure_topics(kafka, topics, 3)
+    with pytest.raises(ConfigError, match="has 3 partitions, but the frontier has 4"):
+        await ensure_topics(kafka, topics, 4)
+
+
+async def test_a_frontier_of_one_partition_has_no_links(hosts: list[str], fresh_name: str) -> None:
+    """Its links stay in it."""
+    kafka, topics = Kafka(hosts, shape=TopicShape(partitions=1)), Topics(fresh_name)
+    await ensure_topics(kafka, topics)
+    assert topics.links not in await list_topics(kafka)

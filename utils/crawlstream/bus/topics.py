@@ -57,8 +57,12 @@ async def ensure_topics(kafka: Kafka, topics: Topics, partitions: int = 1) -> No
         for name in topics.all()
     }
     if partitions > 1:
-        wanted[topics.links] = {**kafka.shape.options(is_kept=True), "num_partitions": partitions}
+        # They are kept as long as seeds: a partition that was lost reads both again.
+        links = kafka.shape.options(is_undelivered=True)
+        wanted[topics.links] = {**links, "num_partitions": partitions}
     await asyncio.to_thread(create_missing, kafka, wanted)
+    if partitions > 1:
+        await asyncio.to_thread(_require_partitions, kafka, topics.links, partitions)
     for problem in await topic_problems(kafka, topics):
         log.error("create_topic", outcome="misfit", error=problem)
 
@@ -267,6 +271,18 @@ def _replicas(kafka: Kafka, names: Sequence[str]) -> dict[str, int]:
         for topic in described
         if topic["partitions"]
     }
+
+
+def _require_partitions(kafka: Kafka, topic: str, wanted: int) -> None:
+    """ConfigError if a topic has another number of partitions."""
+    with admin(kafka, _CLIENT_ID) as client:
+        (described,) = client.describe_topics([topic])
+    found = len(described["partitions"])
+    if found != wanted:
+        raise ConfigError(
+            f"topic {topic} has {found} partitions, but the frontier has {wanted}: a frontier of"
+            " another number of partitions needs another KAFKA_TOPIC_PREFIX"
+        )
 
 
 def _list_topics(kafka: Kafka) -> Sequence[str]:

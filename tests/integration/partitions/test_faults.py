@@ -1,0 +1,127 @@
+"""A crawl over three partitions, each on a Redis of its own, that is killed, or loses its data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
+from crawlstream.chaos.witness import Witness
+from crawlstream.keys import Partitions
+from support import servers as real
+from support.monitors import MonitorCluster, Servers
+from support.waiting import wait_until
+
+APP = "faults"
+PATHS = [f"/{n}" for n in range(40)]
+WIDE_OPEN = {
+    "QUEUE_HITS": "100000",
+    "QUEUE_WINDOW": "1",
+    "QUEUE_MODERATED": "false",
+    "CRAWLSTREAM_FINISH_GRACE": "0.5",
+}
+
+
+@dataclass
+class Divided:
+    """Three Redis, what works with them, and a web whose hosts are spread over them."""
+
+    cluster: MonitorCluster
+    redis: list[RunningServer]
+    witness: Witness
+    site: CrawlerSite
+
+    def hosts(self, partition: int, count: int = 3) -> list[str]:
+        """Some hosts whose pages lie in a partition."""
+        partitions = Partitions(self.cluster.prefix, 3)
+        every = (f"127.0.1.{n}" for n in range(2, 250))
+        return [host for host in every if partitions.of(host) == partition][:count]
+
+    def spread(self, after_s: float = 0.05) -> list[str]:
+        """Give each of nine hosts a chain of pages, each of which leads on, there and elsewhere.
+
+        All URLs; the first nine lead to all others.
+        """
+        hosts = [host for p in range(3) for host in self.hosts(p)]
+        for n, host in enumerate(hosts):
+            for m, path in enumerate(PATHS[:-1]):
+                links = [self.site.url(PATHS[m + 1], hosts[(n + step) % 9]) for step in (0, 4)]
+                self.site.pages[host + path] = _slow(page(*links), after_s)
+            self.site.pages[host + PATHS[-1]] = Answer(b"<p>")
+        return [self.site.url(path, host) for path in PATHS for host in hosts]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Both monitors and a crawler, for the length of the block."""
+        with ExitStack() as stack:
+            stack.enter_context(self.cluster.kafka_monitor())
+            stack.enter_context(self.cluster.redis_monitor(**WIDE_OPEN))
+            stack.enter_context(self.cluster.crawler("link"))
+            yield
+
+    def feed(self, crawlid: str, urls: list[str]) -> None:
+        """Feed a seed to each of these."""
+        crawl = {"appid": APP, "crawlid": crawlid, "maxdepth": 60}
+        self.witness.feed(*({"url": url, **crawl} for url in urls))
+
+
+def _slow(answer: Answer, after_s: float) -> Answer:
+    return Answer(answer.body, after_s=after_s)
+
+
+@pytest.fixture
+def divided(
+    kafka_server: RunningServer,
+    zookeeper_server: RunningServer,
+    fresh_name: str,
+    tmp_path: Path,
+) -> Iterator[Divided]:
+    """A cluster of this test's own."""
+    with ExitStack() as stack:
+        redis = [stack.enter_context(real.redis(tmp_path / f"redis{n}")) for n in range(3)]
+        told = {
+            "CRAWLSTREAM_PREVIEW": "partitions",
+            "REDIS_HOSTS": ",".join(f"127.0.0.1:{server.port}" for server in redis),
+        }
+        home = tmp_path / "home"
+        home.mkdir()
+        servers = Servers(redis[0], kafka_server, zookeeper_server)
+        cluster = MonitorCluster(servers, name=fresh_name, home=home, more=told)
+        witness = Witness(cluster.kafka_hosts, cluster.prefix)
+        stack.callback(witness.close)
+        site = stack.enter_context(serving({}))
+        yield Divided(cluster, redis, witness, site)
+
+
+@pytest.mark.parametrize("partition", [0, 2])
+async def test_while_one_partition_is_down_the_others_go_on(
+    divided: Divided, partition: int
+) -> None:
+    """When it comes back nothing is lost, and the run ends once, with every page accounted for."""
+    urls = divided.spread()
+    others = {host for p in range(3) if p != partition for host in divided.hosts(p)}
+    with divided.running():
+        divided.feed("down", urls[:9])
+        await wait_until(lambda: len(divided.site.visits) > 30)
+        divided.redis[partition].kill()
+        # What had been granted may still leave.
+        await asyncio.sleep(2)
+        before = Counter(visit.host in others for visit in divided.site.visits)
+        await wait_until(
+            lambda: sum(v.host in others for v in divided.site.visits) > before[True] + 10
+        )
+        assert divided.witness.ending("down") is None
+        divided.redis[partition].start()
+        ending = await divided.witness.ended("down", timeout_s=150)
+    results = Counter(result["url"] for result in divided.witness.results("down"))
+    assert set(results) == set(urls)
+    counters = ending["counters"]
+    assert counters["admitted"] == counters["done"] == len(urls)
+    assert len(divided.witness.events("down", "crawl_finished")) == 1
