@@ -1,39 +1,38 @@
-"""The servers that a frontier of three partitions works with, and what a client sees of it."""
+"""Servers with the partitions of a frontier, for the tests of this folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
+from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.witness import Witness
-from support.monitors import MonitorCluster, Servers
-
-PARTITIONS = 3
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from support.partitions.divided import addresses, divided, divided_settings, three_redis
 
 
 @pytest.fixture(scope="session")
-def servers(
-    redis_server: RunningServer, kafka_server: RunningServer, zookeeper_server: RunningServer
-) -> Servers:
-    """What monitors work with."""
-    return Servers(redis_server, kafka_server, zookeeper_server)
+def running_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[RunningServer]]:
+    """Three Redis."""
+    with three_redis(tmp_path_factory.mktemp("three")) as running:
+        yield running
 
 
-@pytest.fixture(scope="module")
-def cluster(
-    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> MonitorCluster:
-    """The servers, with topics, keys and a node of this module's own."""
-    home = tmp_path_factory.mktemp("partitions")
-    divided = {"CRAWLSTREAM_PREVIEW": "partitions", "CRAWLSTREAM_PARTITIONS": str(PARTITIONS)}
-    return MonitorCluster(servers, name=request.path.stem, home=home, more=divided)
+@pytest.fixture
+async def three(running_three: Sequence[RunningServer]) -> AsyncIterator[Sequence[RunningServer]]:
+    """Three Redis, empty; those that a test has ended run again after it."""
+    for server in running_three:
+        async with Redis(port=server.port) as client:
+            await client.flushall()
+    yield running_three
+    for server in running_three:
+        if not server.is_running():
+            server.start()
 
 
-@pytest.fixture(scope="module")
-def witness(cluster: MonitorCluster) -> Iterator[Witness]:
-    """A client of the cluster."""
-    witness = Witness(cluster.kafka_hosts, cluster.prefix)
-    yield witness
-    witness.close()
+@pytest.fixture
+async def frontiers(three: Sequence[RunningServer]) -> AsyncIterator[Frontiers]:
+    """A frontier of three partitions, each on a Redis of its own."""
+    async with divided(divided_settings(REDIS_HOSTS=addresses(three))) as opened:
+        yield opened

@@ -28,8 +28,8 @@ def three_redis(folder: Path) -> Iterator[Sequence[RunningServer]]:
 
 
 def divided_settings(**given: object) -> Settings:
-    """Settings of a frontier of several partitions, quick to give up on a server."""
-    return PreviewSettings.model_validate({"REDIS_SOCKET_TIMEOUT": 2, **given})
+    """Settings of a frontier of several partitions."""
+    return PreviewSettings.model_validate(given)
 
 
 def addresses(running: Sequence[RunningServer]) -> str:

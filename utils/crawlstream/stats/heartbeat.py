@@ -17,6 +17,7 @@ from crawlstream.errors import ConfigError
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.process import Activity, LogLine, Process
 from crawlstream.stats.complaints import MOST, latest_complaints, latest_lines
+from crawlstream.stats.places import Place, of_any
 from crawlstream.stats.wishes import Wish
 from crawlstream.wire import jsontext
 
@@ -68,13 +69,15 @@ class Heartbeat:
         work: Callable[[], Work] | None = None,
         pipelines: Callable[[], Mapping[str, Mapping[str, Any]]] = dict,
         drain: Callable[[], None] | None = None,
+        also: Sequence[Place] = (),
     ) -> None:
-        """``pipelines``: what is told of each that the process runs, always of the same ones.
+        """``also``: where else it is told; see ``places``.
+
+        ``pipelines``: what is told of each that the process runs, always of the same ones.
 
         ``drain`` is called once, when somebody wishes that the process ends in good order.
         """
-        self._redis = redis
-        self._keys = keys
+        self._places = [(redis, keys), *also]
         self.process = process
         self._work = work
         self._pipelines = pipelines
@@ -91,7 +94,8 @@ class Heartbeat:
         ConfigError names both values. Equals are processes of one kind, crawlers of one spider.
         """
         before, _ = await self._say()
-        for other in (await _heard(self._redis, self._keys, before)).values():
+        heard = await of_any(self._places, lambda redis, keys: _heard(redis, keys, before))
+        for other in (other for each in heard for other in each.values()):
             if other and (disagreement := _disagreement(self.process, other)):
                 await self.retire()
                 raise ConfigError(disagreement)
@@ -109,14 +113,18 @@ class Heartbeat:
 
     async def _say(self) -> tuple[list[bytes], list[bytes]]:
         """Answers who was in the index before, and what is wished of this process."""
-        index = self._keys.processes()
         told_now = {**_fields(self.process), **self._activity()}
         fields = [part for pair in told_now.items() for part in pair]
         name = self.process.name
-        names = [self._keys.process(name), index, self._keys.wishes(name)]
-        said = self._redis.eval(_SAY, 3, *names, ALIVE_S, _INDEX_S, name, time.time(), *fields)
-        before, wishes = cast("list[list[bytes]]", await said)
-        return before, wishes
+
+        async def say(redis: Redis, keys: FrontierKeys) -> tuple[list[bytes], list[bytes]]:
+            names = [keys.process(name), keys.processes(), keys.wishes(name)]
+            said = redis.eval(_SAY, 3, *names, ALIVE_S, _INDEX_S, name, time.time(), *fields)
+            return cast("tuple[list[bytes], list[bytes]]", await said)
+
+        answers = await of_any(self._places, say)
+        before = {other for names, _ in answers for other in names}
+        return list(before), [wished for _, wishes in answers for wished in wishes]
 
     def _activity(self) -> dict[str, Any]:
         """The same fields with every beat: those that are not written keep what they were."""
@@ -142,11 +150,16 @@ class Heartbeat:
 
     async def retire(self) -> None:
         """Say goodbye, so that an orderly end is seen at once."""
-        # A full Redis takes no transactions, whatever is in them.
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.delete(self._keys.process(self.process.name))
-            pipe.zrem(self._keys.processes(), self.process.name)
-            await pipe.execute()
+        name = self.process.name
+
+        async def retire(redis: Redis, keys: FrontierKeys) -> None:
+            # A full Redis takes no transactions, whatever is in them.
+            async with redis.pipeline(transaction=False) as pipe:
+                pipe.delete(keys.process(name))
+                pipe.zrem(keys.processes(), name)
+                await pipe.execute()
+
+        await of_any(self._places, retire)
 
     async def run(self) -> None:
         """Beat until cancelled; a Redis that does not answer is only waited for."""
@@ -167,11 +180,17 @@ class Heartbeat:
                 await self.retire()
 
 
-async def living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
+async def living(redis: Redis, keys: FrontierKeys, *also: Place) -> Sequence[Process]:
     """Every process that was heard of lately; takes the silent ones out of the index.
 
-    A process is alive while its own key lives, so no clock of any machine decides.
+    A process is alive while its own key lives, so no clock of any machine decides. ``also``: where
+    else they tell it; see ``places``.
     """
+    heard = await of_any([(redis, keys), *also], _living)
+    return list({process.name: process for each in heard for process in each}.values())
+
+
+async def _living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
     indexed = cast("list[bytes]", await redis.zrange(keys.processes(), 0, -1))
     heard = await _heard(redis, keys, indexed)
     silent = [name for name, process in heard.items() if process is None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 from redis.asyncio import Redis
 
 from crawlstream.keys import FrontierKeys
+from crawlstream.stats.places import Place, of_any
 
 WISHED_S = 30
 """A wish that no heartbeat has seen by then is forgotten."""
@@ -28,7 +30,12 @@ class Wish(StrEnum):
     """To tell the latest lines of its log with its heartbeats."""
 
 
-async def wish(redis: Redis, keys: FrontierKeys, process: str, wished: Wish) -> None:
-    """Ask a process, by its name; RedisError."""
-    client: Any = redis
-    await client.eval(_WISH, 1, keys.wishes(process), wished, WISHED_S)
+async def wish(
+    redis: Redis, keys: FrontierKeys, process: str, wished: Wish, *, also: Sequence[Place] = ()
+) -> None:
+    """Ask a process, by its name, wherever it tells of itself; RedisError."""
+
+    async def ask(client: Any, keys: FrontierKeys) -> None:
+        await client.eval(_WISH, 1, keys.wishes(process), wished, WISHED_S)
+
+    await of_any([(redis, keys), *also], ask)

@@ -72,5 +72,5 @@ class RedisSettings(Section):
 
     @property
     def keys(self) -> FrontierKeys:
-        """The keys of this cluster's frontier."""
-        return self.partitions.root
+        """The keys of partition 0, which has what belongs to no domain and no crawl."""
+        return self.partitions.keys(0)

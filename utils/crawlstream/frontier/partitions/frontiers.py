@@ -20,7 +20,7 @@ from crawlstream.frontier.shelves.shelf import Shelf
 from crawlstream.frontier.streams import Streams
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.frontier.worker_session import WorkerSession
-from crawlstream.keys import Partitions
+from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.url import domain_key
 from crawlstream.tasks import together
@@ -105,9 +105,13 @@ class Frontiers:
         return self._frontiers[0]
 
     @property
-    def registers(self) -> Sequence[Frontier]:
-        """The two partitions, far from each other, that have the heartbeats of all processes."""
-        return [self._frontiers[p] for p in sorted({0, len(self) // 2})]
+    def heartbeats(self) -> Sequence[tuple[Redis, FrontierKeys]]:
+        """Where processes tell that they live: twice, in partitions that are far from each other.
+
+        One of them may be away. ``Heartbeat``, ``living`` and ``wish`` take them.
+        """
+        chosen = [self._frontiers[p].scripts for p in sorted({0, len(self) // 2})]
+        return [(scripts.redis, scripts.keys) for scripts in chosen]
 
     @property
     def servers(self) -> Sequence[Server]:
