@@ -70,7 +70,10 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
             values=told(settings, "max_depth", "max_schedules", "schedule_min_s", "max_remember"),
         )
         heartbeat = Heartbeat(
-            redis, root.scripts.keys, process, work=lambda: Work(total_of(RECORDS))
+            *frontiers.heartbeats[0],
+            process,
+            work=lambda: Work(total_of(RECORDS)),
+            also=frontiers.heartbeats[1:],
         )
         await root.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)

@@ -119,7 +119,8 @@ async def run(settings: Settings) -> None:
         values = {**told(settings, *SHARED), "CRAWLSTREAM_SHELF": settings.shelf_address}
         process = Process(kind="redis-monitor", values=values)
         resources = await _resources(settings, process.node, stop=stop, stack=stack)
-        heartbeat = Heartbeat(resources.redis, resources.keys, process)
+        first, *others = resources.frontiers.heartbeats
+        heartbeat = Heartbeat(*first, process, also=others)
         await resources.frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         pools = PoolSync(resources.frontier.pools, settings.zookeeper_hosts, settings.proxies_path)

@@ -15,20 +15,19 @@ it: where there are too many, the oldest are forgotten and fetched again.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urljoin
 
 import structlog
-from redis.asyncio import Redis
 from scrapy.http import Response
 from w3lib.url import safe_url_string
 
 from crawlstream.errors import InvalidUrl
 from crawlstream.frontier.scripts import Scripts
-from crawlstream.keys import FrontierKeys
 from crawlstream.model.url import canonical, domain_key, host_of
+from crawlstream.tasks import together
 
 MAX_BYTES = 500 * 1024
 """RFC 9309: at least so much has to be read; more is passed over."""
@@ -139,30 +138,47 @@ def _pause_s(refusals: int) -> float:
 
 
 class RobotsBook:
-    """The notes, in Redis."""
+    """The notes, each in the partition of the frontier that has its domain."""
 
-    def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
-        self._redis: Any = redis
-        self._run = Scripts(redis, keys).run
-        self._keys = keys
+    def __init__(self, place_of_host: Callable[[str], Scripts]) -> None:
+        """``place_of_host`` finds it for a host."""
+        self._place_of_host = place_of_host
+
+    def _place(self, origin: str) -> Scripts:
+        return self._place_of_host(host_of(origin))
 
     async def read(self, origins: Sequence[str]) -> list[Note]:
-        """What is known of some origins, in one round trip."""
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for origin in origins:
-                pipe.get(self._keys.robots(origin)).pttl(self._keys.robots(origin))
-            answers = await pipe.execute()
-        return [Note(raw, left / 1000) for raw, left in zip(*[iter(answers)] * 2, strict=True)]
+        """What is known of some origins, in one round trip a partition."""
+        by_place = defaultdict[Scripts, list[str]](list)
+        for origin in origins:
+            by_place[self._place(origin)].append(origin)
+        found = await together(_read(place, some) for place, some in by_place.items())
+        notes = {origin: note for some in found for origin, note in some.items()}
+        return [notes[origin] for origin in origins]
 
     async def claim(self, origin: str, seen: bytes | None) -> bool:
         """Say that this process fetches; False if something has changed since it was ``seen``."""
-        return await self._run("claim", origin, seen or b"", _FETCHING_S * 1000) == 1
+        told = origin, seen or b"", _FETCHING_S * 1000
+        return await self._place(origin).run("claim", *told) == 1
 
     async def write(self, origin: str, note: Note) -> None:
         """Let everybody know."""
         left_ms = max(int(note.left_s * 1000), 1)
-        await self._run("note", origin, note.raw or b"", left_ms, int(note.word in _COPIES))
+        told = origin, note.raw or b"", left_ms, int(note.word in _COPIES)
+        await self._place(origin).run("note", *told)
 
     async def forget(self, origin: str) -> None:
         """Nothing is known after all."""
-        await self._redis.delete(self._keys.robots(origin))
+        place = self._place(origin)
+        await place.redis.delete(place.keys.robots(origin))
+
+
+async def _read(place: Scripts, origins: Sequence[str]) -> Mapping[str, Note]:
+    async with place.redis.pipeline(transaction=False) as pipe:
+        for origin in origins:
+            pipe.get(place.keys.robots(origin)).pttl(place.keys.robots(origin))
+        answers = await pipe.execute()
+    pairs = zip(*[iter(answers)] * 2, strict=True)
+    return {
+        origin: Note(raw, left / 1000) for origin, (raw, left) in zip(origins, pairs, strict=True)
+    }

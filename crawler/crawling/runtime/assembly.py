@@ -73,7 +73,7 @@ def assemble(
     sender = _sender(clients, settings, publisher, holds, tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
-    book = RobotsBook(clients.redis, settings.keys)
+    book = RobotsBook(lambda host: clients.frontiers.of_host(host).scripts)
     agent = crawler.settings["USER_AGENT"] or ""
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting

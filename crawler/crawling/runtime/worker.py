@@ -69,11 +69,11 @@ class Worker:
         self._clients = Clients.of(settings, worker=process.name, spiderid=process.spider)
         self._tally = Tally(self._clients.redis, settings.keys)
         self._heartbeat = Heartbeat(
-            self._clients.redis,
-            settings.keys,
+            *self._clients.frontiers.heartbeats[0],
             process,
             work=lambda: Work(total_of(PAGES), int(total_of(HOLDS))),
             drain=lambda: self.leave("asked"),
+            also=self._clients.frontiers.heartbeats[1:],
         )
         self._tasks = Tasks(self._break)
         made = assemble(crawler, process, self._clients, tally=self._tally, tasks=self._tasks)

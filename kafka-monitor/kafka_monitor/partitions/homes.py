@@ -14,8 +14,6 @@ from functools import partial
 from typing import TypeVar
 
 import structlog
-from crawlstream.frontier.partitions.home import Home
-from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka
@@ -24,7 +22,9 @@ from crawlstream.bus.protocols import Sink
 from crawlstream.bus.records import Out
 from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
+from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
 from crawlstream.wire import home_marks
 
 LOOK_EVERY_S = 1.0

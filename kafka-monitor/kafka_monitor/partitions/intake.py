@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
-from crawlstream.model.partitions.messages import Stamp, Taken
 
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.model.effects import Command, Effect, IntakeBatch, IntakeResult, Seed
+from crawlstream.model.partitions.messages import Stamp, Taken
 from crawlstream.tasks import end, together
 from kafka_monitor.partitions.homes import Homes
 

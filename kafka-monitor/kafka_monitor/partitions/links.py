@@ -11,9 +11,6 @@ import time
 from collections.abc import Sequence
 
 import structlog
-from crawlstream.frontier.codec.link_records import LinkRecord, read_links
-from crawlstream.frontier.partitions.reading import LinkBatch
-from crawlstream.model.partitions.messages import Question
 
 from crawlstream.boot.liveness import Liveness
 from crawlstream.bus.connect import Kafka
@@ -22,9 +19,12 @@ from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
+from crawlstream.frontier.codec.link_records import LinkRecord, read_links
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.frontier.partitions.reading import LinkBatch
 from crawlstream.keys import Topics
+from crawlstream.model.partitions.messages import Question
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 POLL_S = 0.5

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
-from crawlstream.frontier.partitions.confirm import is_over, summed
-from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell
 
 from crawlstream.errors import Unavailable
+from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell
 from crawlstream.tasks import together
 
 IDLE_S, BUSY_S = 1.0, 0.1

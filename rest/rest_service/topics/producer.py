@@ -11,7 +11,7 @@ from crawlstream.errors import CrawlstreamError
 MAX_RECORDS = 500
 """Of one list, unless a single request has more."""
 
-Send = Callable[[Sequence[Out]], Awaitable[None]]
+Send = Callable[[Sequence[Out]], Awaitable[object]]
 _Waiting = tuple[Sequence[Out], asyncio.Future[None]]
 
 

@@ -13,7 +13,7 @@ from crawling.lease.holds import START_BY_S, GrantExpired, Holds
 from crawling.lease.pace import SLOWEST_S
 from crawling.metrics import Meter
 from crawling.page.page import Page, Phase
-from crawling.runtime.lease_loop import LeaseLoop
+from crawling.runtime.lease_loop import LeaseLoop, Shared
 from crawlstream.errors import RedisUnavailable
 from crawlstream.model.effects import Outcome
 from support.frontier.bench import Bench
@@ -38,13 +38,18 @@ class Fed:
         self.answers_lost = 0
         self.answers_take_s = 0.0
         self.holds = Holds(4, lambda: None, lambda: self.now)
+        self.ready: asyncio.Queue[Page] = asyncio.Queue()
         self.loop = LeaseLoop(
             bench.worker.session,
             self.holds,
             Screen(),  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
-            meter=Meter("link", 4),
-            may_lease=lambda: True,
+            Shared(
+                ready=self.ready,
+                meter=Meter("link", 4),
+                may_lease=lambda: True,
+                on_unconfirmed=None,
+            ),
         )
         scripts: Any = bench.worker.session._scripts
         self._run = scripts.run
@@ -61,7 +66,7 @@ class Fed:
     async def exchange(self) -> list[Page]:
         """One call; what is ready for Scrapy after it."""
         await self.loop._exchange()
-        return [self.loop.ready.get_nowait() for _ in range(self.loop.ready.qsize())]
+        return [self.ready.get_nowait() for _ in range(self.ready.qsize())]
 
 
 async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from crawling.robots.store import Note, RobotsBook, rules_note
+from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
 from support.spilling import filled
 
@@ -22,7 +23,8 @@ OPEN = Note(b"open", 3_600)
 async def book(redis: Redis) -> AsyncIterator[RobotsBook]:
     """Of a Redis with a limit of 40 MiB."""
     await redis.config_set("maxmemory", 40 << 20)
-    yield RobotsBook(redis, KEYS)
+    scripts = Scripts(redis, KEYS)
+    yield RobotsBook(lambda _: scripts)
     await redis.config_set("maxmemory", 0)
 
 

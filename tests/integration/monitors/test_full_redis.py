@@ -52,8 +52,9 @@ class Crawler:
     """What a crawler does in Redis, without the web."""
 
     def __init__(self, redis: Redis, keys: FrontierKeys) -> None:
-        self.session = Frontier(redis, keys).session("w1", "link")
-        self._book = RobotsBook(redis, keys)
+        frontier = Frontier(redis, keys)
+        self.session = frontier.session("w1", "link")
+        self._book = RobotsBook(lambda _: frontier.scripts)
         self._known: set[str] = set()
 
     async def crawl(self, want: int) -> int:

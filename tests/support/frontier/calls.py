@@ -76,7 +76,8 @@ async def _ask(redis: Redis) -> None:
     """What no random life does."""
     await redis.flushdb()
     bench = await open_bench(redis)
-    frontier, robots = bench.frontier, RobotsBook(redis, KEYS)
+    frontier = bench.frontier
+    robots = RobotsBook(lambda _: frontier.scripts)
     await bench.feed.seeds("http://a.example/", "http://a.example/1")
     (hold,) = await bench.worker.lease()
     await bench.worker.session.put_links(hold.token, [links("a.example", range(3))])
