@@ -14,11 +14,12 @@ import uvicorn
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp
 
-from crawlstream.boot.clients import kafka_of, redis_client, shelf_of
+from crawlstream.boot.clients import kafka_of, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.loopback import is_loopback
 from crawlstream.boot.metrics import total_of
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.bus.connect import Kafka
@@ -26,8 +27,9 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.tail import end_offsets
 from crawlstream.egress.edit import PoolEditor
-from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.errors import ConfigError, CrawlstreamError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat, Work
 from crawlstream.tasks import beside, end
@@ -61,9 +63,8 @@ async def run(settings: Settings) -> None:
         kafka = kafka_of(settings, "rest")
         sink = make_sink(kafka)
         stack.push_async_callback(sink.stop)
-        redis = await stack.enter_async_context(redis_client(settings))
         shelf = await stack.enter_async_context(shelf_of(settings))
-        frontier = Frontier(redis, settings.keys, shelf=shelf)
+        frontier = await stack.enter_async_context(open_frontiers(settings, shelf=shelf))
         service = _service(
             settings, process.node, kafka=kafka, frontier=frontier, feeder=Feeder(sink.send)
         )
@@ -73,6 +74,7 @@ async def run(settings: Settings) -> None:
             service.keys,
             process,
             work=lambda: Work(total_of(REQUESTS), int(total_of(WAITING))),
+            also=frontier.heartbeats[1:],
         )
         helpers = await stack.enter_async_context(
             beside(
@@ -105,9 +107,9 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _service(
-    settings: Settings, node: str, *, kafka: Kafka, frontier: Frontier, feeder: Feeder
+    settings: Settings, node: str, *, kafka: Kafka, frontier: Frontiers, feeder: Feeder
 ) -> Service:
-    keys, redis = settings.keys, frontier.scripts.redis
+    keys, redis = frontier.root.scripts.keys, frontier.root.scripts.redis
     sampler = Sampler(redis, keys, frontier.queries)
     return Service(
         settings=settings,
@@ -145,10 +147,14 @@ async def _looking(service: Service, reader: ReplyReader) -> None:
 async def _redis_answers(service: Service) -> bool:
     try:
         async with asyncio.timeout(LOOK_EVERY_S):
-            await service.redis.ping()
-    except (RedisError, OSError, TimeoutError):
+            await service.frontier.ask(_ping)
+    except (RedisUnavailable, RedisError, OSError, TimeoutError):
         return False
     return True
+
+
+async def _ping(frontier: Frontier) -> None:
+    await frontier.scripts.redis.exists(frontier.scripts.keys.meta())
 
 
 async def _kafka_answers(service: Service) -> bool:

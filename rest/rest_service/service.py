@@ -16,7 +16,7 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.records import Out
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.errors import KafkaUnavailable
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.request import RequestLimits
@@ -71,7 +71,7 @@ class Service:
     kafka: Kafka
     redis: Redis
     feeder: Feeder
-    frontier: Frontier
+    frontier: Frontiers
     sampler: Sampler
     editor: ThrottleEditor
     pools: PoolEditor

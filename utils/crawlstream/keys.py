@@ -170,6 +170,10 @@ class FrontierKeys:
         """Stream of records that the frontier owes the world."""
         return self.tag + "outbox"
 
+    def workers(self) -> str:
+        """Workers by their deadline."""
+        return self.tag + "workers"
+
     def wake_channel(self, worker: str) -> str:
         """Channel on which a sleeping worker hears that there is work."""
         return f"{self.tag}wake:{worker}"

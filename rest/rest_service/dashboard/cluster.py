@@ -124,7 +124,8 @@ async def process(
         one = next((one for one in found or () if one.name == name), None)
         if one:
             with suppress(RedisError):
-                await wish(service.redis, service.keys, name, Wish.TAIL)
+                first, *also = service.frontier.heartbeats
+                await wish(*first, name, Wish.TAIL, also=also)
         is_known = found is not None
         return {"name": name, "one": one, "problems": [] if is_known else [REDIS_AWAY]}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from redis.exceptions import RedisError
 
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 from rest_service.service import Service
 
 PATIENCE_S = 3.0
@@ -20,7 +20,7 @@ async def living_processes(service: Service) -> Sequence[Process] | None:
     try:
         async with asyncio.timeout(PATIENCE_S):
             found: Sequence[Process] = await service.sampler.shared(
-                "processes", lambda: living(service.redis, service.keys)
+                "processes", lambda: living_in(service.frontier.heartbeats)
             )
     except (RedisError, TimeoutError):
         return None

@@ -17,7 +17,7 @@ from crawlstream.model.rule_field import RuleField
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.model.url import domain_key
 from crawlstream.stats.domains import read_domains
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 from crawlstream.stats.rule_history import note_author
 from crawlstream.stats.wishes import Wish, wish
 from crawlstream.wire import views
@@ -55,13 +55,13 @@ class Rule(_RuleFields):  # type: ignore[misc]  # made from a rule's fields
 @router.get("/state", summary="Counters of the frontier")
 async def state(service: TheService) -> Response:
     """Numbers of running crawls, of queued, delayed and in-flight pages, and of workers."""
-    return success(asdict(await service.frontier.queries.state()))
+    return success(views.frontier(await service.frontier.queries.state()))
 
 
 @router.get("/processes", summary="Running processes")
 async def processes(service: TheService) -> Response:
     """Every process with a heartbeat in the last 20 s."""
-    found = await living(service.redis, service.keys)
+    found = await living_in(service.frontier.heartbeats)
     return success([views.process(one) for one in sorted(found, key=lambda p: p.name)])
 
 
@@ -72,14 +72,15 @@ async def drain(name: ProcessName, service: TheService, client: TheClient) -> Re
     It begins within 5 s. A supervisor starts another one in its place.
     """
     with audited(client, "drain", process=name):
-        found = {one.name: one for one in await living(service.redis, service.keys)}.get(name)
+        found = {one.name: one for one in await living_in(service.frontier.heartbeats)}.get(name)
         if found is None:
             raise RequestRefused(404, "No such process is running.", code="unknown_process")
         if not found.activity.can_drain:
             raise RequestRefused(
                 422, "Only crawlers can be drained, each of them once.", code="not_possible"
             )
-        await wish(service.redis, service.keys, name, Wish.DRAIN)
+        first, *also = service.frontier.heartbeats
+        await wish(*first, name, Wish.DRAIN, also=also)
     return success({"draining": name}, status=202)
 
 

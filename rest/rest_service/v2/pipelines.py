@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.runs.deliveries import Deliveries, read_deliveries
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 from crawlstream.stats.pipelines import states_of
 from rest_service.http.access import Client
 from rest_service.http.envelope import RequestRefused, success
@@ -23,7 +23,7 @@ Name = Annotated[str, Path(min_length=1, max_length=40, examples=["archive"])]
 @router.get("/pipelines", summary="List pipelines")
 async def pipelines(service: TheService) -> Response:
     """Pipelines of which a process lives: state, lag, positions and account, by name."""
-    found = states_of(await living(service.redis, service.keys))
+    found = states_of(await living_in(service.frontier.heartbeats))
     return success([asdict(one) for one in found])
 
 
@@ -38,7 +38,7 @@ async def report(
     """
     found = await deliveries(service, client, name, crawlid)
     if not found.runs:
-        known = states_of(await living(service.redis, service.keys))
+        known = states_of(await living_in(service.frontier.heartbeats))
         if name not in {one.name for one in known}:
             raise RequestRefused(404, f"No pipeline {name} found.", code="unknown_pipeline")
     return success({"runs": found.runs, "is_complete": found.is_complete})

@@ -11,7 +11,7 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import Heartbeat, living
+from crawlstream.stats.heartbeat import Heartbeat, living_in
 from crawlstream.stats.wishes import Wish, wish
 
 
@@ -25,8 +25,7 @@ def _heartbeat(frontiers: Frontiers, process: Process, drained: list[str]) -> He
 
 
 async def _heard(frontiers: Frontiers) -> list[str]:
-    first, *also = frontiers.heartbeats
-    return sorted(process.node for process in await living(*first, *also))
+    return sorted(process.node for process in await living_in(frontiers.heartbeats))
 
 
 async def test_the_loss_of_either_partition_hides_no_process(

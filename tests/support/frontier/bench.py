@@ -298,7 +298,8 @@ class Bench:
 
     def another_worker(self, name: str, spiderid: str = "link") -> Worker:
         """A second process."""
-        return Worker(open_session(self.redis, name, spiderid), name, spiderid)
+        session = Frontier(self.redis, self.frontier.scripts.keys).session(name, spiderid)
+        return Worker(session, name, spiderid)
 
     async def blame(self, dead: str, token: str = "") -> int:
         """The successor of a dead worker tells what that one was handling."""
@@ -333,11 +334,11 @@ class Bench:
 
     async def clock(self) -> int:
         """The frontier clock as the last call left it."""
-        return int(await self.redis.hget(KEYS.meta(), "clock") or 0)
+        return int(await self.redis.hget(self.frontier.scripts.keys.meta(), "clock") or 0)
 
     async def pretend_restart(self) -> None:
         """Let the next call find that Redis was restarted."""
-        await self.redis.hset(KEYS.meta(), "run_id", "another")
+        await self.redis.hset(self.frontier.scripts.keys.meta(), "run_id", "another")
 
     async def state(self, crawl: CrawlKey = CRAWL) -> CrawlState:
         """The ledger of a crawl that is known."""

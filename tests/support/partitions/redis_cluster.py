@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.keys import SLOTS
 from crawlstream.local.ports import free_block
 from crawlstream.local.servers import Server
+from crawlstream.tasks import run_to_end
 from support.servers import running
 from support.waiting import wait_until
 
@@ -69,10 +70,8 @@ class RunningCluster:
                 await self.ask(node, "CLUSTER", "SETSLOT", slot, "STABLE")
 
 
-@asynccontextmanager
-async def redis_cluster(
-    folder: Path, nodes: int = NODES, **options: str
-) -> AsyncIterator[RunningCluster]:
+@contextmanager
+def running_cluster(folder: Path, nodes: int = NODES, **options: str) -> Iterator[RunningCluster]:
     """Run one whose data lives in ``folder``, of nodes with further options."""
     first = free_block(2 * nodes)
     with ExitStack() as stack:
@@ -80,15 +79,30 @@ async def redis_cluster(
             _node(folder / f"{n}", first + n, first + nodes + n, options) for n in range(nodes)
         ]
         cluster = RunningCluster([stack.enter_context(running(each)) for each in servers])
-        for n in range(nodes):
-            begin, end = (-(-each * SLOTS // nodes) for each in (n, n + 1))
-            await cluster.ask(n, "CLUSTER", "SET-CONFIG-EPOCH", n + 1)
-            await cluster.ask(n, "CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
-            if n:
-                await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", first + n, first + nodes + n)
-        for n in range(nodes):
-            await wait_until(partial(_is_whole, cluster, n))
+        run_to_end(_join(cluster))
         yield cluster
+
+
+@asynccontextmanager
+async def redis_cluster(
+    folder: Path, nodes: int = NODES, **options: str
+) -> AsyncIterator[RunningCluster]:
+    """The same, in a test that is a coroutine."""
+    with running_cluster(folder, nodes, **options) as cluster:
+        yield cluster
+
+
+async def _join(cluster: RunningCluster) -> None:
+    """Deal out the slots, and let the nodes know each other."""
+    nodes = len(cluster.nodes)
+    for n, node in enumerate(cluster.nodes):
+        begin, end = (-(-each * SLOTS // nodes) for each in (n, n + 1))
+        await cluster.ask(n, "CLUSTER", "SET-CONFIG-EPOCH", n + 1)
+        await cluster.ask(n, "CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
+        if n:
+            await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", node.port, node.port + nodes)
+    for n in range(nodes):
+        await wait_until(partial(_is_whole, cluster, n))
 
 
 def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> Server:

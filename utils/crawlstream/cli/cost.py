@@ -17,11 +17,10 @@ from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.ask import APPID, ask, refusal
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.prices import EXAMPLE, Prices, read_prices
 from crawlstream.errors import ConfigError, CrawlstreamError
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.egress.pools import PoolTable
 from crawlstream.stats.proxies import bytes_over
 
@@ -131,9 +130,10 @@ def cost(
 async def _proxies(over_s: int, pages_per_hour: float) -> Mapping[str, float]:
     """What the traffic of each pool with a price costs, for a million pages of all."""
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        table = await Frontier(redis, settings.keys).pools.table() or PoolTable()
-        sizes = await bytes_over(redis, settings.keys, over_s)
+    async with cluster_frontier(settings) as frontier:
+        table = await frontier.pools.table() or PoolTable()
+        scripts = frontier.root.scripts
+        sizes = await bytes_over(scripts.redis, scripts.keys, over_s)
     pages = pages_per_hour * over_s / 3600
     return {
         f"proxies: {name}": sizes.get(name, 0) / 1e9 * pool.price_per_gb / pages * 1e6

@@ -12,12 +12,11 @@ import typer
 from rich.text import Text
 
 from crawlstream.boot.settings import Settings, load_settings
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.columns import Column, cell, print_columns
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.times import moment, until
 from crawlstream.cli.common.which import waiting_for, with_crawlers
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.state import CrawlState
 from crawlstream.wire import views
 
@@ -60,9 +59,8 @@ async def read_crawls(
     settings: Settings, *, appid: str | None = None, spiderid: str | None = None
 ) -> Sequence[CrawlState]:
     """All crawls of an application and spider, the latest activity first."""
-    async with cluster_redis(settings) as redis:
-        queries = Frontier(redis, settings.keys).queries
-        found = await queries.crawls(appid=appid, spiderid=spiderid)
+    async with cluster_frontier(settings) as frontier:
+        found = await frontier.queries.crawls(appid=appid, spiderid=spiderid)
     return sorted(found, key=lambda crawl: -crawl.last_activity)
 
 

@@ -14,10 +14,9 @@ from rich.table import Table
 
 from crawlstream.boot.clients import shelf_of
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.which import unknown_crawl, which_crawl
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.inspection import MOST_CRAWLS
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport, UrlReport
@@ -105,8 +104,8 @@ def kind_of(what: str) -> Kind:
 async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
     """What one crawl, or each that is remembered, knows of a page."""
     settings = load_settings()
-    async with cluster_redis(settings) as redis, shelf_of(settings) as shelf:
-        inspector = Frontier(redis, settings.keys, shelf=shelf).inspector
+    async with shelf_of(settings) as shelf, cluster_frontier(settings, shelf) as frontier:
+        inspector = frontier.inspector
         crawls = [crawl] if crawl else await inspector.crawls(MOST_CRAWLS + 1)
         report = await inspector.url(url, crawls, with_never=crawl is not None)
     if crawl and not report.crawls:
@@ -119,16 +118,15 @@ async def _url(url: str, crawl: CrawlKey | None) -> UrlReport:
 async def _domain(host: str) -> DomainReport:
     """What is known of the site that a host is counted under."""
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        frontier = Frontier(redis, settings.keys)
+    async with cluster_frontier(settings) as frontier:
         table = await frontier.rules.table()
         return await frontier.inspector.domain(table.site_of(host) if table else domain_key(host))
 
 
 async def _crawl(crawl: CrawlKey) -> CrawlState:
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        state = await Frontier(redis, settings.keys).queries.crawl_state(crawl)
+    async with cluster_frontier(settings) as frontier:
+        state = await frontier.queries.crawl_state(crawl)
     if state is None:
         raise unknown_crawl(crawl.crawlid, crawl.appid, crawl.spiderid)
     return state

@@ -19,12 +19,11 @@ from rich.table import Table
 
 from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.common.ask import APPID, ask, refusal
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.times import moment
 from crawlstream.cli.common.words import counted, in_words
 from crawlstream.errors import ConfigError, CrawlstreamError, InvalidRequest
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.recurring.schedule import Do, Schedule, ScheduleState
 from crawlstream.model.recurring.times import due_at, times_of
 from crawlstream.model.request import ScheduleRequest
@@ -231,13 +230,13 @@ def _show_times(told: Schedule, *, count: int, as_json: bool) -> None:
 
 
 async def _all(settings: Settings, appid: str | None) -> Sequence[ScheduleState]:
-    async with cluster_redis(settings) as redis:
-        return await Frontier(redis, settings.keys).schedules.all(appid)
+    async with cluster_frontier(settings) as frontier:
+        return await frontier.schedules.all(appid)
 
 
 async def _one(settings: Settings, name: str, appid: str) -> ScheduleState:
-    async with cluster_redis(settings) as redis:
-        found = await Frontier(redis, settings.keys).schedules.one(appid, name)
+    async with cluster_frontier(settings) as frontier:
+        found = await frontier.schedules.one(appid, name)
     if found is None:
         raise CrawlstreamError(
             f"no schedule {name} of application {appid} found: `crawlstream schedule list` lists"

@@ -14,11 +14,10 @@ import typer
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.console import say, stdout_console
 from crawlstream.cli.common.times import seconds_of
 from crawlstream.errors import ConfigError, ZooKeeperUnavailable
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.throttle_rules import SCOPES
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.rule_field import RuleField
@@ -200,15 +199,14 @@ def rescope() -> None:
 
 async def _rescope(scope: str) -> None:
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        await Frontier(redis, settings.keys).rules.agree(scope, by_force=True)
+    async with cluster_frontier(settings) as frontier:
+        await frontier.rules.agree(scope, by_force=True)
 
 
 async def _standing(host: str, view: str) -> tuple[ThrottleTable | None, DomainReport]:
     """The rules, and what the frontier has of the site that a host is counted under."""
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        frontier = Frontier(redis, settings.keys)
+    async with cluster_frontier(settings) as frontier:
         table = await frontier.rules.table()
         site = table.site_of(host) if table else domain_key(host)
         return table, await frontier.inspector.domain(site, view)
@@ -216,8 +214,8 @@ async def _standing(host: str, view: str) -> tuple[ThrottleTable | None, DomainR
 
 async def _copy(table: ThrottleTable) -> None:
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        await Frontier(redis, settings.keys).rules.copy(table, adopt=True)
+    async with cluster_frontier(settings) as frontier:
+        await frontier.rules.copy(table, adopt=True)
 
 
 def why(table: ThrottleTable | None, host: str) -> str:

@@ -28,7 +28,7 @@ from crawlstream.model.inspection import (
     UrlReport,
     Where,
 )
-from crawlstream.model.throttle import ThrottleRule
+from crawlstream.model.throttle import ThrottleRule, ThrottleTable
 from crawlstream.model.url import domain_key, fingerprint, host_of
 from crawlstream.wire import stored
 
@@ -111,8 +111,8 @@ class Inspector:
         """
         asked = crawls[:MOST_CRAWLS]
         found = [await self.page(crawl, url) for crawl in asked]
-        table = await self._rules.table() if with_domain else None
         host = host_of(url)
+        table = await self._table(host) if with_domain else None
         site = table.site_of(host) if table else domain_key(host)
         return UrlReport(
             url=url,
@@ -121,6 +121,10 @@ class Inspector:
             asked=len(asked),
             is_cut=len(crawls) > len(asked),
         )
+
+    async def _table(self, _host: str) -> ThrottleTable | None:
+        """The rules that a host goes by; None: there are none."""
+        return await self._rules.table()
 
     async def domain(self, domain: str, view: str = "") -> DomainReport:
         """A domain's rule and state, and what waits in it.

@@ -66,6 +66,8 @@ class CrawlState:
     lanes: Sequence[str] = ()
     """Spiders whose crawlers its queued pages wait for, ``+render`` behind those with a browser, as
     far as its domains were listed."""
+    missing_partitions: Sequence[int] = ()
+    """Partitions that did not answer: what they have is not counted."""
 
     @property
     def is_under_way(self) -> bool:
@@ -113,7 +115,7 @@ class FrontierState:
     clock_ms: int
     rules_known: bool
     crawls: int
-    """Crawls with a run under way."""
+    """Crawls with a run under way; of several partitions, the number in the one that has most."""
     queued: int
     delayed: int
     held: int
@@ -137,3 +139,5 @@ class FrontierState:
     defect."""
     backlog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Spider name -> ``domains`` ready or waiting."""
+    missing_partitions: Sequence[int] = ()
+    """Partitions that did not answer: what they have is not counted."""

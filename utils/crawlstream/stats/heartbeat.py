@@ -180,17 +180,17 @@ class Heartbeat:
                 await self.retire()
 
 
-async def living(redis: Redis, keys: FrontierKeys, *also: Place) -> Sequence[Process]:
-    """Every process that was heard of lately; takes the silent ones out of the index.
-
-    A process is alive while its own key lives, so no clock of any machine decides. ``also``: where
-    else they tell it; see ``places``.
-    """
-    heard = await of_any([(redis, keys), *also], _living)
+async def living_in(places: Sequence[Place]) -> Sequence[Process]:
+    """Every process that was heard of lately in any of these places; see ``living``."""
+    heard = await of_any(places, living)
     return list({process.name: process for each in heard for process in each}.values())
 
 
-async def _living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
+async def living(redis: Redis, keys: FrontierKeys) -> Sequence[Process]:
+    """Every process that was heard of lately; takes the silent ones out of the index.
+
+    A process is alive while its own key lives, so no clock of any machine decides.
+    """
     indexed = cast("list[bytes]", await redis.zrange(keys.processes(), 0, -1))
     heard = await _heard(redis, keys, indexed)
     silent = [name for name, process in heard.items() if process is None]

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.keys import FrontierKeys
 
-ANSWER_S = 5.0
+ANSWER_S = 2.0
 """How long one of several places may take: heartbeats in the other one must not become rare."""
 
 Place = tuple[Redis, FrontierKeys]

@@ -29,6 +29,7 @@ _Record = dict[str, Any]
 
 def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_time: int) -> bytes:
     """What all crawls of an application have waiting; crawls without anything are left out."""
+    crawls = list(crawls)
     waiting = [state for state in crawls if state.pending]
     domains = {domain.domain for state in waiting for domain in state.domains if domain.total}
     record: _Record = {
@@ -41,7 +42,7 @@ def info_app(request: ActionRequest, crawls: Iterable[CrawlState], *, server_tim
         "crawlids": {state.crawl.crawlid: _summary(state) for state in waiting},
         "server_time": server_time,
     }
-    return jsontext.dumps(record | _cut(*waiting))
+    return jsontext.dumps(record | _cut(*waiting) | _missing(*crawls))
 
 
 def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time: int) -> bytes:
@@ -65,7 +66,7 @@ def info_crawl(request: ActionRequest, state: CrawlState | None, *, server_time:
         "total_domains": len(domains),
         "domains": domains,
     } | _ledger(state)
-    record |= _cut(state)
+    record |= _cut(state) | _missing(state)
     if state.expires:
         record["expires"] = str(state.expires)
     if state.paused_until:
@@ -224,6 +225,12 @@ def _summary(state: CrawlState) -> _Record:
 def _cut(*states: CrawlState) -> _Record:
     """Where more domains wait than could be listed, and so be counted as domains."""
     return {"domains_truncated": True} if any(state.is_cut for state in states) else {}
+
+
+def _missing(*states: CrawlState) -> _Record:
+    """The partitions that did not answer: what they have is in none of the figures."""
+    missing = sorted({p for state in states for p in state.missing_partitions})
+    return {"missing_partitions": missing} if missing else {}
 
 
 def _domains(domains: Sequence[DomainBacklog]) -> _Record:

@@ -3,6 +3,9 @@
 ``crawl``
     The three ids, the ledger of the latest run, what follows from it (``pending``, ``residual``,
     ``held_back``), and ``domains`` where they were asked for.
+``frontier``
+    Counters of the frontier. As in ``crawl``, ``missing_partitions`` has the numbers of those that
+    did not answer, if any: what they have is not counted.
 ``throttle_table``
     ``default``, ``domains`` by name, ``blacklist``; a rule has the fields of ZooKeeper's table.
 ``domain``
@@ -21,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from crawlstream.model.inspection import DomainReport, PageReport, Sighting, UrlReport, Where
 from crawlstream.model.process import Process
 from crawlstream.model.recurring.schedule import ScheduleState
 from crawlstream.model.recurring.times import next_due
 from crawlstream.model.run_history import Comparison, CrawlRun
-from crawlstream.model.state import CrawlState
+from crawlstream.model.state import CrawlState, FrontierState
 from crawlstream.model.throttle import RULE_FIELDS, ThrottleTable
 from crawlstream.wire import schedules
 
@@ -60,7 +64,7 @@ def schedule(state: ScheduleState, now: int) -> View:
 
 def crawl(state: CrawlState) -> View:
     """A crawl, how far it is, and what waits in its domains."""
-    fields = asdict(state)
+    fields = _told(asdict(state))
     return {
         **fields.pop("crawl"),
         **fields,
@@ -69,6 +73,18 @@ def crawl(state: CrawlState) -> View:
         "domains": [domain._asdict() for domain in state.domains],
         "residual": state.residual,
     }
+
+
+def frontier(state: FrontierState) -> View:
+    """Counters of the frontier."""
+    return _told(asdict(state))
+
+
+def _told(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without what is only said of several partitions, if all have answered."""
+    if not fields["missing_partitions"]:
+        del fields["missing_partitions"]
+    return fields
 
 
 def throttle_table(table: ThrottleTable) -> View:

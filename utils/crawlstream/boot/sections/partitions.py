@@ -41,8 +41,8 @@ class PartitionSettings(RedisSettings):
         self._check_each()
         if self.partitions.number < len(self.redis_hosts):
             raise ValueError(
-                f"CRAWLSTREAM_PARTITIONS: must be at least {len(self.redis_hosts)}, as REDIS_HOSTS"
-                " has so many servers"
+                f"CRAWLSTREAM_PARTITIONS: must be at least {len(self.redis_hosts)}, the number of"
+                " servers in REDIS_HOSTS"
             )
         return self
 

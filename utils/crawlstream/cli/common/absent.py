@@ -6,10 +6,10 @@ import asyncio
 
 from redis.exceptions import RedisError
 
-from crawlstream.boot.clients import redis_client
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import CrawlstreamError
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 
 _PATIENCE_S = 2.0
 
@@ -19,14 +19,11 @@ async def absence(settings: Settings, spiderid: str, *, with_intake: bool = Fals
 
     ``with_intake``: also if no kafka-monitor runs, which a request needs to be taken.
     """
-    redis = redis_client(settings)
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            heard = await living(redis, settings.keys)
+        async with open_frontiers(settings) as frontier, asyncio.timeout(_PATIENCE_S):
+            heard = await living_in(frontier.heartbeats)
     except (CrawlstreamError, RedisError, TimeoutError):
         return ""
-    finally:
-        await redis.aclose()
     if with_intake and not any(process.kind == "kafka-monitor" for process in heard):
         return "No kafka-monitor is running, so the request waits: see `./crawlstream status`"
     spiders = {process.spider for process in heard if process.kind == "crawler"}

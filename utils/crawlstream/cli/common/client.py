@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
-from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
-from crawlstream.boot.clients import redis_client
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import NoFrontier, RedisUnavailable
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.shelves.shelf import Shelf
 
 
 @asynccontextmanager
-async def cluster_redis(settings: Settings) -> AsyncIterator[Redis]:
-    """A client of the cluster's Redis; RedisUnavailable tells a person what to do."""
-    redis = redis_client(settings)
-    at = f"{settings.redis_host}:{settings.redis_port}"
+async def cluster_frontier(
+    settings: Settings, shelf: Shelf | None = None
+) -> AsyncIterator[Frontiers]:
+    """The cluster's frontier; RedisUnavailable tells a person what to do."""
+    async with open_frontiers(settings, shelf=shelf) as frontiers:
+        with _explained(settings):
+            yield frontiers
+
+
+@contextmanager
+def _explained(settings: Settings) -> Iterator[None]:
+    at = ",".join(f"{host}:{port}" for host, port in settings.redis_servers)
     try:
-        yield redis
+        yield
     except NoFrontier as error:
         raise NoFrontier(
             f"Redis at {at} stores no crawls: it is new, or was emptied. A running kafka-monitor"
@@ -27,8 +36,6 @@ async def cluster_redis(settings: Settings) -> AsyncIterator[Redis]:
         ) from error
     except (RedisError, RedisUnavailable) as error:
         raise RedisUnavailable(_why(error, at)) from error
-    finally:
-        await redis.aclose()
 
 
 def _why(error: Exception, at: str) -> str:

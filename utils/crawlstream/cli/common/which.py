@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.common.ask import APPID
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.errors import CrawlstreamError, RedisUnavailable
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.state import CrawlState
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 
 SPIDER = "link"
 """The spider that is meant unless another one is named."""
@@ -28,9 +27,9 @@ async def which_crawl(
     if appid and spider:
         return named
     try:
-        async with cluster_redis(settings) as redis:
-            queries = Frontier(redis, settings.keys).queries
-            known = [state.crawl for state in await queries.crawls(appid=appid, spiderid=spider)]
+        async with cluster_frontier(settings) as frontier:
+            crawls = await frontier.queries.crawls(appid=appid, spiderid=spider)
+            known = [state.crawl for state in crawls]
     except RedisUnavailable:
         return named
     found = [crawl for crawl in known if crawl.crawlid == crawlid]
@@ -53,8 +52,8 @@ def unknown_crawl(crawlid: str, appid: str | None, spider: str | None) -> Crawls
 async def crawled_spiders(settings: Settings) -> Collection[str] | None:
     """The spiders of the crawlers that are running; None if Redis does not answer."""
     try:
-        async with cluster_redis(settings) as redis:
-            heard = await living(redis, settings.keys)
+        async with cluster_frontier(settings) as frontier:
+            heard = await living_in(frontier.heartbeats)
     except RedisUnavailable:
         return None
     return {process.spider for process in heard if process.kind == "crawler"}
@@ -67,16 +66,15 @@ async def with_crawlers(
     told, spiders = [*crawls], await crawled_spiders(settings)
     if spiders is None:
         return told, None
-    async with cluster_redis(settings) as redis:
-        queries = Frontier(redis, settings.keys).queries
-        return await queries.with_lanes(told, spiders), spiders
+    async with cluster_frontier(settings) as frontier:
+        return await frontier.queries.with_lanes(told, spiders), spiders
 
 
 async def waiting_of(settings: Settings, crawl: CrawlKey) -> str:
     """The badge of a crawl by its name, '' if Redis does not answer; see ``waiting_for``."""
     try:
-        async with cluster_redis(settings) as redis:
-            states = await Frontier(redis, settings.keys).queries.states([crawl])
+        async with cluster_frontier(settings) as frontier:
+            states = await frontier.queries.states([crawl])
         told, spiders = await with_crawlers(settings, states.values())
     except RedisUnavailable:
         return ""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from redis.exceptions import RedisError
 
-from crawlstream.boot.clients import redis_client
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.cli.common.absent import absence
 from crawlstream.cli.common.follow import Progress
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.inspection import DomainReport
 from crawlstream.model.state import CrawlState
@@ -81,10 +81,8 @@ class Watch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        redis = redis_client(self._settings)
-        frontier = Frontier(redis, self._settings.keys)
         self._note_absence(await self._missing())
-        try:
+        async with open_frontiers(self._settings) as frontier:
             while True:
                 try:
                     async with asyncio.timeout(_PATIENCE_S):
@@ -93,10 +91,8 @@ class Watch:
                     self.state = self.site = None
                 await self._listen()
                 await asyncio.sleep(_EVERY_S)
-        finally:
-            await redis.aclose()
 
-    async def _look(self, frontier: Frontier) -> None:
+    async def _look(self, frontier: Frontiers) -> None:
         self.state = await frontier.queries.crawl_state(self.crawl, with_domains=False)
         sites = sites_of(self._hosts, await frontier.rules.table())
         self.site = await frontier.inspector.domain(sites[0]) if len(sites) == 1 else None
@@ -132,14 +128,11 @@ def sites_of(hosts: Sequence[str], table: ThrottleTable | None) -> list[str]:
 
 async def rules_told(settings: Settings, hosts: Sequence[str]) -> Sequence[str]:
     """Lines about the rule of each of the first sites; none where Redis does not answer."""
-    redis = redis_client(settings)
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            table = await Frontier(redis, settings.keys).rules.table()
+        async with open_frontiers(settings) as frontier, asyncio.timeout(_PATIENCE_S):
+            table = await frontier.rules.table()
     except (CrawlstreamError, RedisError, TimeoutError, OSError):
         return ()
-    finally:
-        await redis.aclose()
     if table is None:
         return ("No throttle rules are known yet, so nothing is fetched: ./crawlstream status",)
     sites = sites_of(hosts, table)

@@ -7,7 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from crawlstream.boot.clients import redis_client
 from crawlstream.boot.printable import printable
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.redis_check import redis_warnings
 from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.console import say, stdout_console
@@ -27,12 +27,12 @@ from crawlstream.cli.common.times import duration
 from crawlstream.cli.common.which import no_crawler_of
 from crawlstream.cli.common.words import counted
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.supervisor import ProcessInfo
 from crawlstream.model.process import Process
 from crawlstream.model.state import FrontierState
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 from crawlstream.wire import views
 
 _NOT_RUNNING = 3
@@ -118,18 +118,32 @@ async def _warnings(asked: Awaitable[Sequence[str]]) -> Sequence[str]:
 
 async def _ask() -> _Told | None:
     """What Redis tells, None if it does not answer in time."""
-    settings = load_settings()
-    redis = redis_client(settings)
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            keys = settings.keys
-            heard = sorted(await living(redis, keys), key=lambda process: process.name)
-            state = await Frontier(redis, keys).queries.state()
-            return _Told(state, heard, await redis_warnings(redis))
+        async with open_frontiers(load_settings()) as frontiers, asyncio.timeout(_PATIENCE_S):
+            state, heard = await asyncio.gather(frontiers.queries.state(), _heard(frontiers))
+            by_name = sorted(heard, key=lambda process: process.name)
+            return _Told(state, by_name, await _warnings_of(frontiers, state))
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
-    finally:
-        await redis.aclose()
+
+
+async def _heard(frontiers: Frontiers) -> Sequence[Process]:
+    """Nobody, where partitions answer but not those with the heartbeats."""
+    try:
+        return await living_in(frontiers.heartbeats)
+    except RedisError:
+        if len(frontiers) == 1:
+            raise
+        return ()
+
+
+async def _warnings_of(frontiers: Frontiers, state: FrontierState) -> Sequence[str]:
+    if len(frontiers) == 1:
+        return await redis_warnings(frontiers.root.scripts.redis)
+    return [
+        f"{frontiers.name(p)} does not answer: its domains rest, and are in none of the figures"
+        for p in state.missing_partitions
+    ]
 
 
 def _as_json(
@@ -155,7 +169,7 @@ def _as_json(
         ],
         "heard": [views.process(process) for process in told.heard] if told else [],
         "lacking": list(told.lacking) if told else [],
-        "counters": asdict(told.counters) if told else None,
+        "counters": views.frontier(told.counters) if told else None,
     }
 
 

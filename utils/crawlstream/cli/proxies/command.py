@@ -15,7 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from crawlstream.boot.settings import load_settings
-from crawlstream.cli.common.client import cluster_redis
+from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.console import say, stderr_console, stdout_console
 from crawlstream.cli.common.option_sets import has_options_of
 from crawlstream.cli.common.proxy_check import check_all
@@ -25,7 +25,6 @@ from crawlstream.cli.proxies.tables import pool_of, show_pool, show_states, show
 from crawlstream.egress.edit import PoolEditor
 from crawlstream.egress.url import read_line
 from crawlstream.errors import BadTable, ConfigError, ZooKeeperUnavailable
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.model.egress.book import ALL_SITES, ProxyBan
 from crawlstream.model.egress.pools import DIRECT, Pool, PoolTable
 from crawlstream.model.egress.report import PoolState, pool_named, why
@@ -356,8 +355,8 @@ def _editor() -> PoolEditor:
 
 async def _copy(table: PoolTable) -> None:
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        await Frontier(redis, settings.keys).pools.copy(table, adopt=True)
+    async with cluster_frontier(settings) as frontier:
+        await frontier.pools.copy(table, adopt=True)
 
 
 def _run(edit: Coroutine[Any, Any, PoolTable]) -> PoolTable:
@@ -371,15 +370,14 @@ def _run(edit: Coroutine[Any, Any, PoolTable]) -> PoolTable:
 
 async def _ban(ban: ProxyBan) -> None:
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        await Frontier(redis, settings.keys).book.ban(ban)
+    async with cluster_frontier(settings) as frontier:
+        await frontier.book.ban(ban)
 
 
 async def _states() -> Sequence[PoolState]:
     """As the crawlers know them."""
     settings = load_settings()
-    async with cluster_redis(settings) as redis:
-        frontier = Frontier(redis, settings.keys)
+    async with cluster_frontier(settings) as frontier:
         return await frontier.book.states(await frontier.pools.table() or PoolTable())
 
 

@@ -5,30 +5,32 @@ With one partition it holds one ``Frontier``, and asking it costs what asking th
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+from redis.exceptions import RedisClusterException
 
-from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier.egress.book import ProxyBook
+from crawlstream.frontier.egress.pools import ProxyPools
 from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.inspection import Inspector
 from crawlstream.frontier.maintenance import FrontierLimits
-from crawlstream.frontier.scripts import our_errors
+from crawlstream.frontier.partitions.asking import ANSWER_S, Answers, Question, T, ask_all
+from crawlstream.frontier.partitions.inspection import DividedInspector
+from crawlstream.frontier.partitions.queries import DividedQueries
+from crawlstream.frontier.partitions.tables import DividedPools, DividedRules
+from crawlstream.frontier.queries import FrontierQueries
+from crawlstream.frontier.schedules import Schedules
 from crawlstream.frontier.shelves.shelf import Shelf
 from crawlstream.frontier.streams import Streams
+from crawlstream.frontier.throttle_rules import ThrottleRules
 from crawlstream.frontier.wake import Sleeper
 from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import FrontierKeys, Partitions
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.url import domain_key
-from crawlstream.tasks import together
-
-ANSWER_S = 5.0
-"""How long one of several partitions may take to answer before the others go on without it."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +43,6 @@ class Server:
     """For commands."""
     waiting: Redis
     """For calls that wait inside Redis: blocking reads, subscriptions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[T]):
-    """What partitions answered; those that did not are named, and nothing is guessed of them."""
-
-    by_partition: Mapping[int, T]
-    missing: Mapping[int, str]
-    """Why, by partition."""
-
-    @property
-    def values(self) -> Sequence[T]:
-        """In the order of the partitions."""
-        return [self.by_partition[p] for p in sorted(self.by_partition)]
 
 
 class Frontiers:
@@ -120,7 +108,20 @@ class Frontiers:
 
     def name(self, partition: int) -> str:
         """What people call a partition: its number, and where it is."""
-        return f"partition {partition} ({self._servers[partition].name})"
+        return f"partition {partition} ({self.machine(partition)})"
+
+    def machine(self, partition: int) -> str:
+        """The server that a partition is on now: of a cluster, the node with its slot."""
+        server = self._servers[partition]
+        client: object = server.redis
+        if not isinstance(client, RedisCluster):
+            return server.name
+        tag = self._frontiers[partition].scripts.keys.tag
+        try:
+            node = client.get_node_from_key(tag)
+        except RedisClusterException:
+            node = None
+        return str(node.name) if node else server.name
 
     def streams(self, partition: int, consumer: str) -> Streams:
         """The streams of one partition, as one consumer reads them."""
@@ -137,44 +138,41 @@ class Frontiers:
         """Hears of one partition that there is work for ``name``."""
         return Sleeper(self._servers[partition].waiting, self.partitions.keys(partition), name)
 
-    async def ask(self, question: Callable[[Frontier], Awaitable[T]]) -> Answers[T]:
-        """Ask all partitions at once.
+    @property
+    def queries(self) -> FrontierQueries:
+        """Questions to the whole frontier."""
+        return self.root.queries if len(self) == 1 else DividedQueries(self)
+
+    @property
+    def inspector(self) -> Inspector:
+        """Questions about single pages and domains."""
+        return self.root.inspector if len(self) == 1 else DividedInspector(self)
+
+    @property
+    def rules(self) -> ThrottleRules:
+        """The throttle rules of all partitions."""
+        return self.root.rules if len(self) == 1 else DividedRules(self)
+
+    @property
+    def pools(self) -> ProxyPools:
+        """The proxy pools of all partitions."""
+        return self.root.pools if len(self) == 1 else DividedPools(self)
+
+    @property
+    def book(self) -> ProxyBook:
+        """How proxies do."""
+        return self.root.book
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of all applications."""
+        return self.root.schedules
+
+    async def ask(self, question: Question[T], *, within_s: float = ANSWER_S) -> Answers[T]:
+        """Ask all partitions at once; one alone takes the time that it needs.
 
         RedisUnavailable: none answered. Any other error of one of them is raised.
         """
-        return await self.ask_some(range(len(self)), question)
-
-    async def ask_some(
-        self, partitions: Sequence[int], question: Callable[[Frontier], Awaitable[T]]
-    ) -> Answers[T]:
-        """Ask some partitions at once; see ``ask``."""
         if len(self) == 1:
-            return Answers({0: await question(self._frontiers[0])} if partitions else {}, {})
-        asked = [_in_time(question(self._frontiers[p])) for p in partitions]
-        answers: dict[int, T] = {}
-        missing: dict[int, str] = {}
-        for p, answer in zip(partitions, await together(asked), strict=True):
-            if isinstance(answer, _Missing):
-                missing[p] = answer.reason
-            else:
-                answers[p] = answer
-        if missing and not answers:
-            raise RedisUnavailable("; ".join(sorted(set(missing.values()))))
-        return Answers(answers, missing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    reason: str
-
-
-async def _in_time(answer: Awaitable[T]) -> T | _Missing:
-    """What is answered, or why nothing is."""
-    try:
-        with our_errors():
-            async with asyncio.timeout(ANSWER_S):
-                return await answer
-    except TimeoutError:
-        return _Missing(f"Redis does not answer within {ANSWER_S:g} s")
-    except RedisUnavailable as error:
-        return _Missing(str(error) or "Redis holds no frontier")
+            return Answers({0: await question(self.root)}, {})
+        return await ask_all(dict(enumerate(self._frontiers)), question, within_s=within_s)

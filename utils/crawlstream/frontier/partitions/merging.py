@@ -1,0 +1,119 @@
+"""One figure of those of several partitions: sums, maxima, unions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from crawlstream.model.state import UNDER_WAY, CrawlState, DomainBacklog, FrontierState
+
+_BESIDE_NAME = 60
+"""Bytes of a listed domain beside its name."""
+_LEDGER = (
+    *("admitted", "queued", "delayed", "held", "spilled", "shelved"),
+    *("done", "failed", "redirected", "stopped", "expired", "body_bytes"),
+)
+_COUNTS = (
+    *("queued", "delayed", "held", "spilled", "shelved", "shelf_chunks"),
+    *("outbox", "actions", "residual"),
+)
+
+
+def merge_crawl(
+    parts: Sequence[CrawlState], missing: Collection[int], *, listed_bytes: int
+) -> CrawlState:
+    """One crawl by what the partitions that have it tell; the first of ``parts`` is its home's.
+
+    Its latest run is the largest number that any of them knows; a partition that has an earlier one
+    has nothing of it yet. ``listed_bytes``: what its domains may take in an answer.
+    """
+    run = max(part.run for part in parts)
+    now = [part for part in parts if part.run == run]
+    head = now[0]
+    domains, is_cut = _listed([each for part in parts for each in part.domains], listed_bytes)
+    return replace(
+        head,
+        state=_state([part.state for part in now]),
+        started_at=min(part.started_at for part in now),
+        last_activity=max(part.last_activity for part in now),
+        expires=max(part.expires for part in now),
+        paused_until=max(part.paused_until for part in now),
+        **{name: sum(getattr(part, name) for part in now) for name in _LEDGER},
+        counted=sum(part.counted for part in parts),
+        done_by_status=_sum(part.done_by_status for part in now),
+        failed_by_reason=_sum(part.failed_by_reason for part in now),
+        filtered_by_reason=_sum(part.filtered_by_reason for part in now),
+        domains=domains,
+        is_cut=is_cut or any(part.is_cut for part in parts),
+        lanes=tuple(sorted({lane for part in parts for lane in part.lanes})),
+        missing_partitions=tuple(sorted(missing)),
+    )
+
+
+def merge_frontier(
+    parts: Mapping[int, FrontierState],
+    missing: Collection[int],
+    *,
+    workers: int,
+    servers: Sequence[str],
+) -> FrontierState:
+    """The counters of all partitions that answered.
+
+    ``workers`` is how many are registered in any; ``servers`` has the server of each partition: the
+    memory of one counts once.
+    """
+    states = [parts[p] for p in sorted(parts)]
+    by_server = {servers[p]: parts[p] for p in sorted(parts)}.values()
+    limits = [state.memory_limit for state in by_server]
+    return replace(
+        states[0],
+        life=max(state.life for state in states),
+        clock_ms=max(state.clock_ms for state in states),
+        rules_known=all(state.rules_known for state in states),
+        crawls=max(state.crawls for state in states),
+        workers=workers,
+        memory_used=sum(state.memory_used for state in by_server),
+        memory_limit=sum(limits) if all(limits) else 0,
+        is_full=any(state.is_full for state in states),
+        **{name: sum(getattr(state, name) for state in states) for name in _COUNTS},
+        backlog=_backlog(state.backlog for state in states),
+        missing_partitions=tuple(sorted(missing)),
+    )
+
+
+def _state(states: Sequence[str]) -> str:
+    """The state of a run of which each partition may have heard something else yet.
+
+    What a person said counts as soon as any has heard it; a run is over when it is everywhere.
+    """
+    for state in ("paused", *reversed(UNDER_WAY), "running"):
+        if state in states:
+            return state
+    return states[0]
+
+
+def _sum(counters: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    total: Counter[str] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return dict(total)
+
+
+def _backlog(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Mapping[str, Mapping[str, int]]:
+    total: dict[str, Counter[str]] = {}
+    for part in parts:
+        for spider, counts in part.items():
+            total.setdefault(spider, Counter()).update(counts)
+    return {spider: dict(total[spider]) for spider in sorted(total)}
+
+
+def _listed(
+    domains: Sequence[DomainBacklog], listed_bytes: int
+) -> tuple[Sequence[DomainBacklog], bool]:
+    """As many as there is room for, and whether some were left out."""
+    for number, domain in enumerate(domains):
+        listed_bytes -= len(domain.domain) + _BESIDE_NAME
+        if listed_bytes < 0:
+            return domains[:number], True
+    return domains, False

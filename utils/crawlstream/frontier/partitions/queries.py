@@ -1,0 +1,108 @@
+"""Questions to a frontier of several partitions: all are asked, and their answers are merged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from crawlstream.errors import NoFrontier
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.partitions.asking import Answers, Asking, T
+from crawlstream.frontier.partitions.merging import merge_crawl, merge_frontier
+from crawlstream.frontier.queries import LISTED_BYTES, FrontierQueries
+from crawlstream.frontier.scripts import our_errors
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.state import CrawlState, FrontierState
+
+
+class DividedQueries(FrontierQueries):
+    """As ``FrontierQueries``; what it tells names the partitions that did not answer.
+
+    Every method raises RedisUnavailable when no partition answers.
+    """
+
+    def __init__(self, frontiers: Asking) -> None:
+        self._frontiers = frontiers
+
+    async def crawl_state(self, crawl: CrawlKey, *, with_domains: bool = True) -> CrawlState | None:
+        """The ledger of a crawl's latest run, added up; None where nobody remembers the crawl."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.queries.crawl_state(crawl, with_domains=with_domains)
+        )
+        known = {p: state for p, state in answers.by_partition.items() if state is not None}
+        return self._merged(crawl, known, answers) if known else None
+
+    async def crawls(
+        self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
+    ) -> Sequence[CrawlState]:
+        """The crawls that are remembered anywhere, by name."""
+        answers = await self._frontiers.ask(
+            lambda frontier: frontier.queries.crawls(
+                spiderid=spiderid, appid=appid, with_domains=with_domains
+            )
+        )
+        return self._all(answers)
+
+    async def with_lanes(
+        self, crawls: Iterable[CrawlState], spiders: Collection[str]
+    ) -> Sequence[CrawlState]:
+        """The same crawls, with whom those wait for that may wait for a missing crawler alone."""
+        found = {state.crawl: state for state in crawls}
+
+        async def look(frontier: Frontier) -> Sequence[CrawlState]:
+            own = await frontier.queries.states(found)
+            return await frontier.queries.with_lanes(own.values(), spiders)
+
+        lanes: dict[CrawlKey, set[str]] = defaultdict(set)
+        for part in (await self._frontiers.ask(look)).values:
+            for state in part:
+                lanes[state.crawl].update(state.lanes)
+        return [
+            replace(state, lanes=tuple(sorted(lanes[crawl]))) if state.is_idle else state
+            for crawl, state in found.items()
+        ]
+
+    async def states(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, CrawlState]:
+        """The ledgers of those of these crawls that are remembered, without their domains."""
+        asked = list(crawls)
+
+        async def look(frontier: Frontier) -> Sequence[CrawlState]:
+            return list((await frontier.queries.states(asked)).values())
+
+        return {state.crawl: state for state in self._all(await self._frontiers.ask(look))}
+
+    async def state(self) -> FrontierState:
+        """Counters of the frontier."""
+
+        async def look(frontier: Frontier) -> tuple[FrontierState, Collection[bytes]]:
+            scripts = frontier.scripts
+            with our_errors():
+                workers = await scripts.redis.zrange(scripts.keys.workers(), 0, -1)
+                if not await scripts.redis.exists(scripts.keys.meta()):
+                    raise NoFrontier("it has no data")
+            return await frontier.queries.state(), workers
+
+        answers = await self._frontiers.ask(look)
+        return merge_frontier(
+            {p: state for p, (state, _) in answers.by_partition.items()},
+            answers.missing,
+            workers=len({name for _, names in answers.values for name in names}),
+            servers=[self._frontiers.machine(p) for p in range(self._frontiers.partitions.number)],
+        )
+
+    def _all(self, answers: Answers[Sequence[CrawlState]]) -> Sequence[CrawlState]:
+        found: dict[CrawlKey, dict[int, CrawlState]] = defaultdict(dict)
+        for p, states in answers.by_partition.items():
+            for state in states:
+                found[state.crawl][p] = state
+        by_name = sorted(found, key=FrontierKeys.crawl_field)
+        return [self._merged(crawl, found[crawl], answers) for crawl in by_name]
+
+    def _merged(
+        self, crawl: CrawlKey, parts: Mapping[int, CrawlState], answers: Answers[T]
+    ) -> CrawlState:
+        home = self._frontiers.partitions.home(crawl)
+        in_order = sorted(parts, key=lambda p: (p != home, p))
+        return merge_crawl([parts[p] for p in in_order], answers.missing, listed_bytes=LISTED_BYTES)
