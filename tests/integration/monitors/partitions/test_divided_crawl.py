@@ -13,17 +13,12 @@ from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
 from support.monitors import MonitorCluster
+from support.partitions.web import WIDE_OPEN
 from support.waiting import wait_until
 
 APP = "divided"
 HOSTS = [f"127.0.0.{n}" for n in range(2, 14)]
 PATHS = [f"/{n}" for n in range(5)]
-WIDE_OPEN = {
-    "QUEUE_HITS": "100000",
-    "QUEUE_WINDOW": "1",
-    "QUEUE_MODERATED": "false",
-    "CRAWLSTREAM_FINISH_GRACE": "0.5",
-}
 
 
 @pytest.fixture

@@ -12,21 +12,15 @@ from pathlib import Path
 import pytest
 
 from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
+from crawlstream.chaos.scripted_site import CrawlerSite, serving
 from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
 from support import servers as real
 from support.monitors import MonitorCluster, Servers
+from support.partitions.web import WIDE_OPEN, spread
 from support.waiting import wait_until
 
 APP = "faults"
-PATHS = [f"/{n}" for n in range(40)]
-WIDE_OPEN = {
-    "QUEUE_HITS": "100000",
-    "QUEUE_WINDOW": "1",
-    "QUEUE_MODERATED": "false",
-    "CRAWLSTREAM_FINISH_GRACE": "0.5",
-}
 
 
 @dataclass
@@ -44,19 +38,6 @@ class Divided:
         every = (f"127.0.1.{n}" for n in range(2, 250))
         return [host for host in every if partitions.of(host) == partition][:count]
 
-    def spread(self, after_s: float = 0.05) -> list[str]:
-        """Give each of nine hosts a chain of pages, each of which leads on, there and elsewhere.
-
-        All URLs; the first nine lead to all others.
-        """
-        hosts = [host for p in range(3) for host in self.hosts(p)]
-        for n, host in enumerate(hosts):
-            for m, path in enumerate(PATHS[:-1]):
-                links = [self.site.url(PATHS[m + 1], hosts[(n + step) % 9]) for step in (0, 4)]
-                self.site.pages[host + path] = _slow(page(*links), after_s)
-            self.site.pages[host + PATHS[-1]] = Answer(b"<p>")
-        return [self.site.url(path, host) for path in PATHS for host in hosts]
-
     @contextmanager
     def running(self) -> Iterator[None]:
         """Both monitors and a crawler, for the length of the block."""
@@ -70,10 +51,6 @@ class Divided:
         """Feed a seed to each of these."""
         crawl = {"appid": APP, "crawlid": crawlid, "maxdepth": 60}
         self.witness.feed(*({"url": url, **crawl} for url in urls))
-
-
-def _slow(answer: Answer, after_s: float) -> Answer:
-    return Answer(answer.body, after_s=after_s)
 
 
 @pytest.fixture
@@ -105,7 +82,8 @@ async def test_while_one_partition_is_down_the_others_go_on(
     divided: Divided, partition: int
 ) -> None:
     """When it comes back nothing is lost, and the run ends once, with every page accounted for."""
-    urls = divided.spread()
+    hosts = [host for p in range(3) for host in divided.hosts(p)]
+    urls = spread(divided.site, hosts, pages=25)
     others = {host for p in range(3) if p != partition for host in divided.hosts(p)}
     with divided.running():
         divided.feed("down", urls[:9])
