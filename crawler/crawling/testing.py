@@ -285,7 +285,7 @@ class _Trial:
             ]
             for topic in (topics.crawled, topics.events)
         }
-        (end,) = self._parts.holds.take_owed(0).ends
+        (end,) = self._parts.holds.of(0).take_owed().ends
         groups = end.links if isinstance(end, Settle) else ()
         return CrawledPage(
             outcome=end.outcome.value if isinstance(end, Settle) else "retried",

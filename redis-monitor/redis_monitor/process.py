@@ -211,7 +211,7 @@ def _endings(resources: Resources, partition: int) -> PeriodicTask:
         grace_ms=int(resources.settings.finish_grace * 1000),
         links_topic=partial(topic_id_of, resources.kafka, resources.topics.links),
     )
-    return PeriodicTask(Liveness("finish"), endings.step)
+    return PeriodicTask(Liveness("homes"), endings.step)
 
 
 def _actions(resources: Resources, partition: int) -> PeriodicTask:

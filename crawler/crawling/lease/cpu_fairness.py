@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from crawling.page.page import Page
 
 FREE_S = 0.02
 """CPU time of a page that nobody rests for: most pages take a quarter of it."""
@@ -44,6 +47,17 @@ class Shares:
         if cpu_s > FREE_S:
             until = max(self._rests_until.get(domain, now), now) + cpu_s * (len(charged_at) - 1)
             self._rests_until[domain] = min(until, now + LONGEST_REST_S)
+
+    def dear(self, pages: Sequence[Page], *, but: int) -> list[tuple[Page, float]]:
+        """Pages of domains that should rest, and how many seconds at least; the cheapest stay.
+
+        That is, ``but`` so many of them.
+        """
+        rests = [(page, self.rest_s(page.hold.domain)) for page in pages]
+        dear = sorted((pair for pair in rests if pair[1]), key=itemgetter(1))
+        return [
+            (page, min(rest_s, LOOK_AGAIN_S)) for page, rest_s in dear[max(len(dear) - but, 0) :]
+        ]
 
     def rest_s(self, domain: str) -> float:
         """How long a domain should rest; 0: it may be asked."""

@@ -15,12 +15,13 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from typing import Protocol
 
 from scrapy.exceptions import IgnoreRequest
 
-from crawling.lease.cpu_fairness import LOOK_AGAIN_S, Shares
-from crawling.lease.report import End, LeaseReport, Report
+from crawling.lease.cpu_fairness import Shares
+from crawling.lease.partition import PartitionHolds
+from crawling.lease.report import End, LeaseReport
 from crawling.lease.slots import SLOW_PER_SLOT, Slots
 from crawling.lease.word import FENCE_S, WORD_BY_S, Word
 from crawling.page.body_budget import BodyBudget
@@ -45,24 +46,18 @@ class GrantExpired(IgnoreRequest):
     reason = "grant_expired"
 
 
-@dataclass(slots=True)
-class _Partition:
-    """What this process holds of one partition, and what is still to be told there."""
+class Spiller(Protocol):
+    """Takes links to Kafka; see `publish.spill` and `publish.links`."""
 
-    word: Word
-    pages: dict[str, Page] = field(default_factory=dict)
-    """By token."""
-    report: Report = field(default_factory=Report)
-    is_crowded: bool = False
+    def takes(self, page: Page) -> bool:
+        """Whether any link of a page that ends must go there."""
+
+    def begin(self, page: Page, settle: Settle) -> None:
+        """Take them; ``Holds.spilled`` ends what this begins."""
 
 
 class Holds:
-    """All holds of this process; a token names one of those of its partition.
-
-    ``on_owed`` is called when there is news for the frontier; ``on_spill`` with a page and its
-    settle, whose links have no room, or lie in another partition as ``leads_elsewhere`` tells:
-    ``spilled`` ends what it begins.
-    """
+    """All holds of this process; ``on_owed`` is called when there is news for the frontier."""
 
     def __init__(
         self,
@@ -71,22 +66,20 @@ class Holds:
         clock: Callable[[], float] = time.monotonic,
         *,
         body_budget: BodyBudget | None = None,
-        on_spill: Callable[[Page, Settle], None] | None = None,
-        leads_elsewhere: Callable[[Page], bool] | None = None,
         slow_per_slot: int = SLOW_PER_SLOT,
     ) -> None:
         self._on_owed = on_owed
         self._clock = clock
-        self._partitions: defaultdict[int, _Partition] = defaultdict(
-            lambda: _Partition(Word(clock))
+        self._partitions: defaultdict[int, PartitionHolds] = defaultdict(
+            lambda: PartitionHolds(Word(clock))
         )
         self._by_id: dict[str, Page] = {}
-        self._slots = Slots(slots, clock, slow_per_slot=slow_per_slot)
+        self.slots = Slots(slots, clock, slow_per_slot=slow_per_slot)
         self._shares = Shares(clock)
         self.body_budget = body_budget or BodyBudget()
         self._most = HOLDS_PER_SLOT * slots
-        self._on_spill = on_spill
-        self._leads_elsewhere = leads_elsewhere
+        self.spiller: Spiller | None = None
+        """Takes links to Kafka that the partition of their page does not take."""
         self._reserved = 0
 
     # Coming in.
@@ -97,7 +90,7 @@ class Holds:
         page = Page(hold, name, self._clock())
         self._partitions[hold.partition].pages[hold.token] = page
         self._by_id[page.id] = page
-        self._slots.take()
+        self.slots.take()
         return page
 
     def rest(self, pages: Sequence[Page]) -> list[Page]:
@@ -106,15 +99,13 @@ class Holds:
         Half of what is in hand stays, dear as it may be: there must be something to do where
         every domain has had its share.
         """
-        rests = {page.token: self._shares.rest_s(page.hold.domain) for page in pages}
-        dear = sorted((page for page in pages if rests[page.token]), key=lambda p: rests[p.token])
-        for page in dear[max(len(dear) - len(self) // 2, 0) :]:
-            self.release(page, delay_ms=int(min(rests[page.token], LOOK_AGAIN_S) * 1000))
+        for page, rest_s in self._shares.dear(pages, but=len(self) // 2):
+            self.release(page, delay_ms=int(rest_s * 1000))
         return [page for page in pages if page.is_open]
 
     def room(self) -> int:
         """How many more holds may be asked for: one for each slot that nothing is meant for."""
-        return max(0, min(self._slots.free(), self._most - len(self)) - self._reserved)
+        return max(0, min(self.slots.free(), self._most - len(self)) - self._reserved)
 
     def reserve(self, holds: int) -> None:
         """So many more (fewer, if negative) are being asked for, or have been until now."""
@@ -122,12 +113,7 @@ class Holds:
 
     def room_at(self) -> float:
         """When there will be room without any other news, by the monotonic clock; may be never."""
-        return self._slots.next_free_at() if len(self) < self._most else math.inf
-
-    @property
-    def is_starving(self) -> bool:
-        """Whether no slot has anything to do."""
-        return self._slots.are_idle
+        return self.slots.next_free_at() if len(self) < self._most else math.inf
 
     def __len__(self) -> int:
         return sum(len(held.pages) for held in self._partitions.values())
@@ -136,9 +122,9 @@ class Holds:
         """The page that a record belongs to; None if it has gone."""
         return self._by_id.get(page_id)
 
-    def alive(self, partition: int) -> Collection[str]:
-        """Tokens of a partition that this process still answers for."""
-        return list(self._partitions[partition].pages)
+    def of(self, partition: int) -> PartitionHolds:
+        """What is held of one partition, and what it is to be told."""
+        return self._partitions[partition]
 
     # Under way.
 
@@ -150,21 +136,8 @@ class Holds:
         held = self._partitions[partition]
         is_same = held.word.heard(at, redis_epoch)
         if not is_same:
-            self._release(held, unsent_only=True)
+            self.release_unsent(partition)
         return is_same
-
-    def crowded(self, partition: int, *, is_crowded: bool) -> None:
-        """A partition has no room for links, or has some again."""
-        self._partitions[partition].is_crowded = is_crowded
-
-    def is_crowded(self, partition: int) -> bool:
-        """Whether a partition has no room for links, as far as is known."""
-        return self._partitions[partition].is_crowded
-
-    @property
-    def may_leave(self) -> bool:
-        """Whether any request has still to leave."""
-        return self._slots.unsent > 0
 
     def may_send(self, page: Page, within_s: float = FENCE_S) -> bool:
         """Whether a hold is still surely this worker's; with word from Redis ``within_s``."""
@@ -176,7 +149,7 @@ class Holds:
         words = [held.word for held in self._partitions.values()]
         return not words or any(word.came_within(FENCE_S) for word in words)
 
-    def _of(self, page: Page) -> _Partition:
+    def _of(self, page: Page) -> PartitionHolds:
         return self._partitions[page.hold.partition]
 
     def set_out(self, page: Page) -> None:
@@ -184,9 +157,9 @@ class Holds:
         if page.phase is not Phase.WAITING or not self.may_send(page):
             raise GrantExpired
         if self._age_of(page) > START_BY_S:
-            self._slots.were_too_late()
+            self.slots.were_too_late()
             raise GrantExpired
-        self._slots.waited(self._clock() - page.admitted_at)
+        self.slots.waited(self._clock() - page.admitted_at)
         self._move(page, Phase.CONNECTING)
 
     def depart(self, page: Page) -> None:
@@ -238,26 +211,14 @@ class Holds:
     def settle(self, page: Page, outcome: Outcome, reason: str) -> None:
         """The page has its result, its failure or its redirect, acknowledged by Kafka."""
         settle = _settle_of(page, outcome, reason)
-        if self._on_spill and page.is_open and settle.links and self._goes_to_kafka(page):
+        if page.is_open and settle.links and self.spiller and self.spiller.takes(page):
             self._move(page, Phase.SPILLING)
-            self._on_spill(page, settle)
+            self.spiller.begin(page, settle)
         else:
             self._end(page, settle)
 
-    def _goes_to_kafka(self, page: Page) -> bool:
-        if self._of(page).is_crowded:
-            return True
-        return self._leads_elsewhere is not None and self._leads_elsewhere(page)
-
-    def spilled(self, page: Page, settle: Settle) -> None:
-        """Kafka has the links of a page, and this is left to tell of it."""
-        self._end_spilling(page, settle)
-
-    def unspilled(self, page: Page) -> None:
-        """The links of a page cannot be written: it is given back instead, and fetched again."""
-        self._end_spilling(page, Release(token=page.token, sent_ms=page.sent_ms))
-
-    def _end_spilling(self, page: Page, end: End) -> None:
+    def spilled(self, page: Page, end: Settle | Release) -> None:
+        """Kafka has the links of a page, and this is left to tell; or else it is given back."""
         held = self._of(page)
         if held.pages.get(page.token) is page:
             self._move(page, Phase.ENDED)
@@ -279,19 +240,17 @@ class Holds:
         )
         self._end(page, release)
 
-    def release_unsent(self) -> None:
-        """Give back everything whose request has not left."""
-        for held in self._partitions.values():
-            self._release(held, unsent_only=True)
+    def release_unsent(self, partition: int | None = None) -> None:
+        """Give back everything whose request has not left, perhaps of one partition only."""
+        for number, held in self._partitions.items():
+            if partition in {None, number}:
+                for page in held.open_pages(unsent_only=True):
+                    self.release(page)
 
     def release_all(self) -> None:
         """Give back everything that has not ended."""
         for held in self._partitions.values():
-            self._release(held, unsent_only=False)
-
-    def _release(self, held: _Partition, *, unsent_only: bool) -> None:
-        for page in list(held.pages.values()):
-            if page.phase.is_unsent or (page.is_open and not unsent_only):
+            for page in held.open_pages():
                 self.release(page)
 
     def _end(self, page: Page, end: End) -> None:
@@ -303,20 +262,12 @@ class Holds:
             self._on_owed()
 
     def _move(self, page: Page, phase: Phase) -> None:
-        self._slots.move(page, phase)
+        self.slots.move(page, phase)
         page.phase = phase
         if not page.is_open:
             self.body_budget.drop(page)
 
     # To the frontier and back.
-
-    def owes(self, partition: int) -> bool:
-        """Whether there is anything to tell a partition."""
-        return bool(self._partitions[partition].report)
-
-    def take_owed(self, partition: int) -> LeaseReport:
-        """What the next exchange tells; it must be told, or told again, until it is answered."""
-        return self._partitions[partition].report.take()
 
     def told(
         self,
@@ -334,10 +285,10 @@ class Holds:
             if end.token not in refused:
                 self._forget(held, end.token)
         for settle in owed.settles:
-            if settle.token in refused and self._on_spill:
+            if settle.token in refused and self.spiller:
                 page = held.pages[settle.token]
                 page.phase = Phase.SPILLING
-                self._on_spill(page, settle)
+                self.spiller.begin(page, settle)
         return self.lose(partition, stale)
 
     def lose(self, partition: int, tokens: Collection[str]) -> Sequence[Page]:
@@ -350,9 +301,8 @@ class Holds:
             self._forget(held, page.token)
         return lost
 
-    def _forget(self, held: _Partition, token: str) -> None:
-        page = held.pages.pop(token, None)
-        held.report.forget(token)
+    def _forget(self, held: PartitionHolds, token: str) -> None:
+        page = held.forget(token)
         if page and self._by_id.get(page.id) is page:
             del self._by_id[page.id]
 

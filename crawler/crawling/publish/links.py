@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import structlog
-from crawlstream.frontier.codec.link_records import pack_links
-from crawlstream.model.partitions.messages import LinkOrigin
 
 from crawling.background import Tasks
 from crawling.lease.holds import Holds
@@ -25,8 +23,10 @@ from crawlstream.boot.failpoints import failpoint
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import NO_OFFSET, Out, RecordTooLarge
+from crawlstream.frontier.codec.link_records import pack_links
 from crawlstream.keys import Partitions
-from crawlstream.model.effects import Links, Settle
+from crawlstream.model.effects import Links, Release, Settle
+from crawlstream.model.partitions.messages import LinkOrigin
 
 GATHER_S = 0.08
 """How long links wait for those of other pages: a partition takes twenty of one domain at a quarter
@@ -128,6 +128,7 @@ class LinkSender:
         self,
         topic: LinkTopic,
         partitions: Partitions,
+        *,
         origin_of: Callable[[Page], LinkOrigin | None],
         holds: Holds,
         tasks: Tasks,
@@ -140,10 +141,11 @@ class LinkSender:
         self._tasks = tasks
         self._batch: _Batch | None = None
 
-    def leads_elsewhere(self, page: Page) -> bool:
-        """Whether any link of a page lies in another partition."""
+    def takes(self, page: Page) -> bool:
+        """Whether any link of a page lies in another partition, or its own has no room for any."""
         here, partition_of = page.hold.partition, self._partitions.of
-        return any(partition_of(group.domain) != here for group in page.links)
+        is_crowded = self._holds.of(here).is_crowded
+        return is_crowded or any(partition_of(group.domain) != here for group in page.links)
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Send in a task beside; the page counts as held until its settle has been told."""
@@ -151,12 +153,12 @@ class LinkSender:
         if origin is None:
             # It is in other hands; should it be in these again, it must not end without its links.
             log.warning("links", outcome="released", token=settle.token)
-            self._holds.unspilled(page)
+            self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
         batch, left, again = self._open_batch(), list[Links](), 0
         for group in settle.links:
             target = self._partitions.of(group.domain)
-            if target != page.hold.partition or self._holds.is_crowded(target):
+            if target != page.hold.partition or self._holds.of(target).is_crowded:
                 again += batch.add(target, origin, group)
             else:
                 left.append(group)

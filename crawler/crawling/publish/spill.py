@@ -13,7 +13,7 @@ from crawling.page.page import Page
 from crawling.publish.publisher import GivenUp, Publisher
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.frontier.worker_session import WorkerSession
-from crawlstream.model.effects import Settle
+from crawlstream.model.effects import Release, Settle
 
 log = structlog.get_logger()
 
@@ -33,9 +33,9 @@ class Spiller:
         self._holds = holds
         self._tasks = tasks
 
-    def leads_elsewhere(self, _page: Page) -> bool:
-        """Never: one partition has all domains."""
-        return False
+    def takes(self, page: Page) -> bool:
+        """Whether Redis has no room for the links of a page, as far as is known."""
+        return self._holds.of(page.hold.partition).is_crowded
 
     def begin(self, page: Page, settle: Settle) -> None:
         """Spill in a task beside; the page counts as held until its settle has been told."""
@@ -47,7 +47,7 @@ class Spiller:
             # Nobody knows what its links inherit, for it is in other hands; should it be in these
             # again (Redis came back with an older copy), it must not end without its links.
             log.warning("spill", outcome="released", token=settle.token)
-            self._holds.unspilled(page)
+            self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))
             return
         try:
             refused = await self._publisher.spill([spill.value for spill in spills])

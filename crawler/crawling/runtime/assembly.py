@@ -26,7 +26,6 @@ from crawling.publish.publisher import Publisher
 from crawling.publish.spill import Spiller
 from crawling.response.outcome import Outcomes
 from crawling.robots.check import Robots
-from crawling.robots.store import RobotsBook
 from crawling.runtime.clients import Clients
 from crawling.runtime.request_source import RequestSource
 from crawling.runtime.sessions import Sessions
@@ -66,18 +65,15 @@ def assemble(
         settings.download_slots,
         lambda: sessions.news(),  # noqa: PLW0108  made below
         body_budget=body_budget,
-        on_spill=lambda page, settle: sender.begin(page, settle),  # noqa: PLW0108  made below
-        leads_elsewhere=lambda page: sender.leads_elsewhere(page),  # noqa: PLW0108  made below
         slow_per_slot=0 if settings.render else SLOW_PER_SLOT,
     )
-    sender = _sender(clients, settings, publisher, holds, tasks)
+    holds.spiller = _spiller(clients, settings, publisher, holds=holds, tasks=tasks)
     endings = Endings(holds, publisher, tasks, settings.retry_times)
     outcomes = Outcomes(endings, holds, settings, _Counting(process, tally, meter))
-    book = RobotsBook(lambda host: clients.frontiers.of_host(host).scripts)
     agent = crawler.settings["USER_AGENT"] or ""
     routes = _routes(clients, settings, tally)
     way, noting = Way(crawler, routes, _tls(clients, settings)), recorder.noting
-    robots = Robots(book, outcomes, tasks, way.fetch, noting=noting, agent=agent)
+    robots = Robots(clients.robots, outcomes, tasks, way.fetch, noting=noting, agent=agent)
     sessions = Sessions.of(
         clients,
         holds,
@@ -108,8 +104,8 @@ def assemble(
     )
 
 
-def _sender(
-    clients: Clients, settings: Settings, publisher: Publisher, holds: Holds, tasks: Tasks
+def _spiller(
+    clients: Clients, settings: Settings, publisher: Publisher, *, holds: Holds, tasks: Tasks
 ) -> Spiller | LinkSender:
     """What takes links to Kafka that this partition does not take."""
     if clients.labelling is None:
@@ -119,9 +115,9 @@ def _sender(
     return LinkSender(
         LinkTopic(publisher, clients.kafka, settings.topics.links, group=group),
         settings.partitions,
-        lambda page: clients.sessions[page.hold.partition].origin(page.token),
-        holds,
-        tasks,
+        origin_of=lambda page: clients.sessions[page.hold.partition].origin(page.token),
+        holds=holds,
+        tasks=tasks,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from redis.asyncio import Redis
 
+from crawling.robots.store import RobotsBook
 from crawlstream.boot.clients import kafka_of
 from crawlstream.boot.redis.check import check_frontiers
 from crawlstream.boot.redis.servers import redis_servers
@@ -73,6 +74,11 @@ class Clients:
     def redis(self) -> Redis:
         """What has the things that belong to no domain."""
         return self.frontiers.servers[0].redis
+
+    @property
+    def robots(self) -> RobotsBook:
+        """What the cluster knows about robots.txt files."""
+        return RobotsBook(lambda host: self.frontiers.of_host(host).scripts)
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""

@@ -45,6 +45,6 @@ class LeaseKeeper:
         return BEAT_EVERY_S
 
     async def _reconcile(self) -> None:
-        unknown = await self._session.reconcile(self._holds.alive(self._partition))
+        unknown = await self._session.reconcile(self._holds.of(self._partition).alive())
         for page in self._holds.lose(self._partition, unknown):
             log.warning("reconcile", outcome="lost", url=page.hold.entry.url, id=page.id)

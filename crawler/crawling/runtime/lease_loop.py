@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
-from crawlstream.model.partitions.messages import Question
 
 from crawling.lease.holds import Holds
 from crawling.lease.pace import STARVING_S, Pace
@@ -31,6 +30,7 @@ from crawlstream.frontier.wake import Sleeper
 from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.model.crawl import Hold
 from crawlstream.model.effects import ExchangeResult
+from crawlstream.model.partitions.messages import Question
 
 IDLE_S = 5.0
 """A worker looks for itself after so long, should a wake-up have been lost."""
@@ -76,12 +76,14 @@ class LeaseLoop:
         holds: Holds,
         robots: Robots,
         sleeper: Sleeper,
+        *,
         shared: Shared,
     ) -> None:
         self._shared = shared
         self._session = session
         self._partition = session.partition
         self._holds = holds
+        self._held = holds.of(session.partition)
         self._robots = robots
         self._sleeper = sleeper
         self._meter = shared.meter
@@ -95,7 +97,10 @@ class LeaseLoop:
 
     def news(self) -> None:
         """There is something to tell, or a slot has become free."""
-        if self._sleeps_until <= self._left_at + self._pace.pause_s and not self._holds.is_starving:
+        if (
+            self._sleeps_until <= self._left_at + self._pace.pause_s
+            and not self._holds.slots.are_idle
+        ):
             return  # Whatever it is, it can wait for the exchange that leaves then.
         due_at = self._due_at()
         if due_at < self._sleeps_until:
@@ -121,7 +126,7 @@ class LeaseLoop:
             await self._exchange()
 
     def _is_all_told(self) -> bool:
-        return self._unanswered is None and not self._holds.owes(self._partition)
+        return self._unanswered is None and not self._held.owes
 
     async def _rest(self) -> None:
         """Wait until an exchange is worth while."""
@@ -136,9 +141,9 @@ class LeaseLoop:
     def _due_at(self) -> float:
         if self._unanswered is not None:
             return self._left_at + _NO_ANSWER_PAUSE_S
-        due_at = self._left_at + (WORD_EVERY_S if self._holds.may_leave else IDLE_S)
-        starves = self._holds.is_starving
-        if self._holds.owes(self._partition) or self._finishing:
+        due_at = self._left_at + (WORD_EVERY_S if self._holds.slots.unsent else IDLE_S)
+        starves = self._holds.slots.are_idle
+        if self._held.owes or self._finishing:
             hurries = starves or self._finishing
             due_at = self._left_at + (STARVING_S if hurries else self._pace.pause_s)
         if self._wants_any():
@@ -154,7 +159,7 @@ class LeaseLoop:
         return -(-self._holds.room() // self._shared.loops) if self._wants_any() else 0
 
     def _next_call(self) -> _Call:
-        return _Call(self._holds.take_owed(self._partition), self._want(), time.monotonic())
+        return _Call(self._held.take_owed(), self._want(), time.monotonic())
 
     async def _exchange(self) -> None:
         call = self._unanswered or self._next_call()
@@ -192,7 +197,7 @@ class LeaseLoop:
         self._pace.answered(took_s)
         self._meter.exchanged(call.owed, answer, took_s)
         if answer.is_crowded is not None:
-            self._holds.crowded(self._partition, is_crowded=answer.is_crowded)
+            self._held.is_crowded = answer.is_crowded
         for page in self._holds.told(self._partition, call.owed, answer.stale, answer.refused):
             log.info("settle", outcome="stale", url=page.hold.entry.url, id=page.id)
         if not self._holds.heard(self._partition, self._left_at, answer.redis_epoch):

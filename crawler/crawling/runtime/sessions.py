@@ -70,7 +70,7 @@ class Sessions:
             on_unconfirmed=clients.labelling.ask if clients.labelling else None,
         )
         loops = [
-            LeaseLoop(session, holds, robots, sleeper, shared)
+            LeaseLoop(session, holds, robots, sleeper, shared=shared)
             for session, sleeper in zip(clients.sessions, sleepers, strict=True)
         ]
         keepers = [LeaseKeeper(session, holds, deadlines) for session in clients.sessions]

@@ -25,7 +25,7 @@ from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
-from crawlstream.wire import home_marks
+from crawlstream.wire import runs
 
 LOOK_EVERY_S = 1.0
 """How soon a home that went back is noticed while nothing is fed."""
@@ -98,12 +98,12 @@ class Homes:
             for record in await self._read()
             if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
         ]
-        return home_marks.of_home(partition, values)
+        return runs.of_home(partition, values)
 
     async def _write(self, partition: int, mark: HomeMark) -> None:
         out = Out(
             self._topic,
-            home_marks.encode(partition, mark),
+            runs.encode_home(partition, mark),
             Topics.home_key(partition, mark),
             partition=0,
         )

@@ -135,7 +135,7 @@ class LinkReader:
         if partition >= len(self._frontiers):
             raise CrawlstreamError(
                 f"topic {self._topic} has more partitions than the frontier, which has"
-                f" {len(self._frontiers)}: delete the topic if nothing is under way"
+                f" {len(self._frontiers)}"
             )
         frontier = self._frontiers[partition]
         if not (await frontier.overflow.state()).has_room:

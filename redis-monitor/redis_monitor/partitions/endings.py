@@ -63,7 +63,9 @@ class Endings:
         for number, run in enumerate(runs):
             if is_over(run, looks, number, self._topic_id):
                 ended = await self._home.finish(run, summed(looks, number))
-                log.info("finish", crawl=str(run.context.crawl), run=run.run, ended=ended)
+                log.info(
+                    "homes", outcome="over", crawl=str(run.context.crawl), run=run.run, ended=ended
+                )
 
     def _confirm(self, runs: Sequence[OpenRun], looks: Sequence[Look]) -> None:
         """Ask about contexts that have work, and nobody may lease from."""
@@ -88,7 +90,7 @@ class Endings:
                 await self._frontiers[partition].contexts.tell(tells)
             except Unavailable as error:
                 name = self._frontiers.name(partition)
-                log.warning("tell", outcome="waiting", partition=name, error=str(error))
+                log.warning("homes", outcome="waiting", partition=name, error=str(error))
                 continue
             await self._home.told(tells)
             told += len(tells)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlstream.frontier.partitions.home import Home
-from crawlstream.model.partitions.messages import HomeMark
-
 from crawlstream.bus.records import Out
+from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
 from crawlstream.model.effects import OutboxRecord, OwedSchedule
-from crawlstream.wire import home_marks
+from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.wire import runs
 
 
 class Homes:
@@ -33,7 +32,7 @@ class Homes:
             positions=owed.positions,
         )
         key = topics.home_key(self._partition, mark)
-        return [Out(topics.runs, home_marks.encode(self._partition, mark), key, partition=0)]
+        return [Out(topics.runs, runs.encode_home(self._partition, mark), key, partition=0)]
 
     async def published(self, owed: Sequence[OutboxRecord | OwedSchedule]) -> None:
         """Kafka has these: the next runs of their crawls may be worked for; RedisUnavailable."""

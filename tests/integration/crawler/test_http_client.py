@@ -358,10 +358,10 @@ async def test_what_leaves_and_what_comes_back_is_told(visitor: Visitor, site: C
     coming = asyncio.ensure_future(visitor.fetch(site.url("/")))
     await asyncio.to_thread(arrived.wait, 20)
     await asyncio.sleep(0.05)
-    (left,) = visitor.holds.take_owed(0).sent
+    (left,) = visitor.holds.of(0).take_owed().sent
     may_answer.set()
     await coming
-    (back,) = visitor.holds.take_owed(0).sent
+    (back,) = visitor.holds.of(0).take_owed().sent
     assert (left.received, back.received) == (False, True)
     assert back.heard is not None
 

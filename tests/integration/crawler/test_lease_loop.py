@@ -44,7 +44,7 @@ class Fed:
             self.holds,
             Screen(),  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
-            Shared(
+            shared=Shared(
                 ready=self.ready,
                 meter=Meter("link", 4),
                 may_lease=lambda: True,
@@ -78,9 +78,9 @@ async def test_what_was_told_in_vain_is_told_again(bench: Bench) -> None:
         fed.holds.settle(page, Outcome.DONE, "2xx")
     fed.answers_lost = 2
     for _ in range(3):
-        assert fed.holds.alive(0)
+        assert fed.holds.of(0).alive()
         await fed.exchange()
-    assert not fed.holds.alive(0)
+    assert not fed.holds.of(0).alive()
     state = await bench.state()
     assert (state.done, state.held) == (2, 0)
 
@@ -124,7 +124,7 @@ async def test_a_page_in_other_hands_is_dropped(bench: Bench) -> None:
     fed.holds.departed(page)
     await fed.exchange()
     assert page.phase is Phase.STALE
-    assert page.token not in fed.holds.alive(0)
+    assert page.token not in fed.holds.of(0).alive()
 
 
 async def test_a_slow_redis_is_called_less_often(bench: Bench) -> None:

@@ -134,7 +134,7 @@ class LaneBench:
 
     def ends(self) -> list[Any]:
         """What the frontier would be told: settles, requeues and releases."""
-        return list(self.parts.holds.take_owed(0).ends)
+        return list(self.parts.holds.of(0).take_owed().ends)
 
 
 @asynccontextmanager

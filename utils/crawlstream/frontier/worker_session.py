@@ -96,13 +96,8 @@ class WorkerSession:
         ]
         issued_at = time.monotonic()
         answer = ExchangeAnswer.unpack(await self._scripts.run("exchange", pack(request)))
-        new, inheritances = unpack_holds(
-            answer,
-            self._spiderid,
-            call=self._call,
-            issued_at=issued_at,
-            partition=self.partition,
-        )
+        place = {"call": self._call, "partition": self.partition}
+        new, inheritances = unpack_holds(answer, self._spiderid, issued_at=issued_at, **place)
         holds = [*self._unheard, *await self._at_home(answer.sites_version, new)]
         self._call += 1
         self._unheard = ()

@@ -1,12 +1,17 @@
-"""The states of runs on ``<prefix>.runs``: for ourselves, so strict on the way in."""
+"""The states of runs on ``<prefix>.runs``, and what homes of crawls are to be told: for ourselves.
+
+So it is strict on the way in.
+"""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey, FiringKey
+from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import jsontext
 
@@ -56,3 +61,45 @@ def decode(value: bytes) -> RunMark:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a run state: {value[:40]!r}") from error
+
+
+def encode_home(home: int, mark: HomeMark) -> bytes:
+    """A mark of the home in this partition as UTF-8 JSON."""
+    record: dict[str, Any] = {
+        "home": home,
+        "kind": mark.kind,
+        "redis_epoch": mark.redis_epoch,
+        "generation": mark.generation,
+        "run": mark.run,
+        "positions": dict(mark.positions),
+        "at_ms": mark.at_ms,
+    }
+    if mark.crawl is not None:
+        record |= asdict(mark.crawl)
+    return jsontext.dumps(record)
+
+
+def of_home(home: int, values: Iterable[bytes]) -> list[HomeMark]:
+    """The marks of one home, in their order; ValueError for anything that is no mark."""
+    found = [decode_home(value) for value in values]
+    return [mark for its, mark in found if its == home]
+
+
+def decode_home(value: bytes) -> tuple[int, HomeMark]:
+    """The partition of a home, and a mark of it; ValueError for anything else."""
+    record: Any = jsontext.loads(value)
+    try:
+        crawl = None
+        if "spiderid" in record:
+            crawl = CrawlKey(record["spiderid"], record["appid"], record["crawlid"])
+        return int(record["home"]), HomeMark(
+            kind=record["kind"],
+            redis_epoch=int(record["redis_epoch"]),
+            crawl=crawl,
+            generation=int(record["generation"]),
+            run=int(record["run"]),
+            positions={place: int(at) for place, at in record["positions"].items()},
+            at_ms=int(record["at_ms"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not what a home is told: {value[:40]!r}") from error

@@ -12,8 +12,8 @@ import pytest
 from crawlstream.chaos.scripted_site import Answer, CrawlerSite, page, serving
 from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
+from support.crawler.spread_web import WIDE_OPEN
 from support.monitors import MonitorCluster
-from support.partitions.web import WIDE_OPEN
 from support.waiting import wait_until
 
 APP = "divided"

@@ -16,8 +16,8 @@ from crawlstream.chaos.scripted_site import CrawlerSite, serving
 from crawlstream.chaos.witness import Witness
 from crawlstream.keys import Partitions
 from support import servers as real
+from support.crawler.spread_web import WIDE_OPEN, spread
 from support.monitors import MonitorCluster, Servers
-from support.partitions.web import WIDE_OPEN, spread
 from support.waiting import wait_until
 
 APP = "faults"

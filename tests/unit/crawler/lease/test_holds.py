@@ -52,10 +52,10 @@ def test_a_slow_download_gives_its_slot_to_another(holds: Holds, clock: Clock) -
     """Four may be slow without a slot, and twelve at most; each still counts as a hold."""
     for number in range(4):
         departed(holds, number)
-    assert (holds.room(), holds.is_starving) == (0, False)
+    assert (holds.room(), holds.slots.are_idle) == (0, False)
     for taken in (8, 12):
         clock.now += SLOW_S
-        assert (holds.room(), holds.is_starving) == (4, True)
+        assert (holds.room(), holds.slots.are_idle) == (4, True)
         pages = [departed(holds, number, issued_at=clock.now) for number in range(taken - 4, taken)]
         assert holds.room() == 0
     clock.now += SLOW_S
@@ -122,7 +122,7 @@ def test_fewer_wait_where_grants_expire_and_more_where_they_do_not(clock: Clock)
         holds.heard(0, clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
-        holds.told(0, holds.take_owed(0), ())
+        holds.told(0, holds.of(0).take_owed(), ())
     assert holds.room() == 64
 
 
@@ -137,14 +137,14 @@ def test_fewer_wait_before_any_grant_expires(clock: Clock) -> None:
         holds.heard(0, clock.now, 1)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
-        holds.told(0, holds.take_owed(0), ())
+        holds.told(0, holds.of(0).take_owed(), ())
     assert holds.room() == 1
     for number in range(100, 200):
         page = holds.admit(hold(number, issued_at=clock.now - 0.2))
         holds.set_out(page)
         holds.depart(page)
         holds.settle(page, Outcome.DONE, "2xx")
-        holds.told(0, holds.take_owed(0), ())
+        holds.told(0, holds.of(0).take_owed(), ())
     assert holds.room() > first
 
 
@@ -184,11 +184,11 @@ def test_departures_are_reported_once_and_responses_free_the_domain(
     holds.set_out(page)
     holds.depart(page)
     holds.departed(page)
-    (sent,) = holds.take_owed(0).sent
+    (sent,) = holds.of(0).take_owed().sent
     assert (sent.after_ms, sent.received) == (501, False)
     clock.now += 1
     holds.receive(page)
-    (sent,) = holds.take_owed(0).sent
+    (sent,) = holds.of(0).take_owed().sent
     assert (sent.after_ms, sent.received) == (501, True)
     assert page.latency_ms == 1000
 
@@ -200,10 +200,10 @@ def test_a_departure_that_cannot_be_seen_is_reported_with_its_response(
     page = holds.admit(hold())
     holds.set_out(page)
     holds.depart(page)
-    assert not holds.owes(0)
+    assert not holds.of(0).owes
     clock.now += 0.25
     holds.receive(page)
-    (sent,) = holds.take_owed(0).sent
+    (sent,) = holds.of(0).take_owed().sent
     assert (sent.after_ms, sent.received) == (251, True)
 
 
@@ -212,7 +212,7 @@ def test_an_end_carries_the_departure_that_was_not_told_yet(holds: Holds) -> Non
     page = departed(holds)
     holds.receive(page)
     holds.settle(page, Outcome.DONE, "2xx")
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     assert not owed.sent
     assert owed.settles[0].sent_ms == 1
 
@@ -223,7 +223,7 @@ def test_a_page_ends_once(holds: Holds) -> None:
     holds.requeue(page, 1000)
     holds.settle(page, Outcome.FAILED, "dns")
     holds.release(page)
-    assert [type(end) for end in holds.take_owed(0).ends] == [Requeue]
+    assert [type(end) for end in holds.of(0).take_owed().ends] == [Requeue]
 
 
 def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
@@ -232,7 +232,7 @@ def test_what_is_unsent_can_be_given_back(holds: Holds) -> None:
     waiting, connecting = holds.admit(hold(2)), holds.admit(hold(3))
     holds.set_out(connecting)
     holds.release_unsent()
-    assert [end.token for end in holds.take_owed(0).ends] == ["1-2", "1-3"]
+    assert [end.token for end in holds.of(0).take_owed().ends] == ["1-2", "1-3"]
     with pytest.raises(GrantExpired):
         holds.set_out(waiting)
     with pytest.raises(GrantExpired):
@@ -243,21 +243,21 @@ def test_an_end_is_alive_until_it_is_told(holds: Holds) -> None:
     """Reconciling must not give back what is about to be settled."""
     page = departed(holds)
     holds.settle(page, Outcome.DONE, "2xx")
-    owed = holds.take_owed(0)
-    assert holds.alive(0) == ["1-1"]
+    owed = holds.of(0).take_owed()
+    assert holds.of(0).alive() == ["1-1"]
     assert holds.told(0, owed, ()) == []
-    assert holds.alive(0) == []
+    assert holds.of(0).alive() == []
     assert holds.by_id(page.id) is None
 
 
 def test_a_stale_hold_is_dropped_quietly(holds: Holds) -> None:
     """What the frontier does not know any more is settled by nobody here."""
     page, other = departed(holds, 1), departed(holds, 2)
-    assert holds.told(0, holds.take_owed(0), {"1-1"}) == [page]
+    assert holds.told(0, holds.of(0).take_owed(), {"1-1"}) == [page]
     assert page.phase is Phase.STALE
     holds.settle(page, Outcome.DONE, "2xx")
-    assert not holds.owes(0)
-    assert holds.alive(0) == [other.token]
+    assert not holds.of(0).owes
+    assert holds.of(0).alive() == [other.token]
     assert holds.room() == 3
 
 
@@ -271,8 +271,8 @@ def test_an_exchange_is_bounded() -> None:
         page.links = [group]
         roomy.settle(page, Outcome.DONE, "2xx")
     sizes = []
-    while roomy.owes(0):
-        sizes.append(len(list(roomy.take_owed(0).ends)))
+    while roomy.of(0).owes:
+        sizes.append(len(list(roomy.of(0).take_owed().ends)))
     assert sizes[0] == 1
     assert sizes[1] == 100
     assert sum(sizes) == 250
@@ -287,7 +287,7 @@ def test_every_kind_of_end_reaches_the_frontier(holds: Holds) -> None:
     holds.requeue(second, 500)
     holds.release(third, delay_ms=9)
     holds.release_buyer(buyer, crawl_delay_ms=5)
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     assert list(owed.ends) == [
         Settle(
             token="1-0",
@@ -319,7 +319,7 @@ def test_how_a_site_reacted_is_told_with_the_end_at_the_latest(
     heard = Heard(reaction, wait_ms=7)
     holds.receive(page, heard)
     holds.settle(page, outcome, "")
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     expected = [SentRequest(page.token, 1, received=True, heard=heard)] if is_told else []
     assert list(owed.sent) == expected
     assert len(list(owed.ends)) == 1
@@ -332,7 +332,7 @@ def test_a_connection_that_did_not_come_about_is_told(holds: Holds) -> None:
     heard = Heard(Reaction.SILENCE)
     holds.receive(page, heard)
     holds.requeue(page, 500)
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     assert list(owed.sent) == [SentRequest(page.token, 1, received=True, heard=heard)]
     assert list(owed.requeues) == [Requeue(token=page.token, delay_ms=500, sent_ms=1)]
 
@@ -359,10 +359,10 @@ def test_a_domain_whose_pages_are_dear_rests(holds: Holds) -> None:
         page = departed(holds, number, domain=domain)
         page.cpu_s = cpu_s
         holds.settle(page, Outcome.DONE, "2xx")
-    holds.take_owed(0)
+    holds.of(0).take_owed()
     leased = [holds.admit(hold(3)), holds.admit(hold(4, domain="b.example"))]
     assert holds.rest(leased) == leased[1:]
-    assert [release.delay_ms for release in holds.take_owed(0).releases] == [2000]
+    assert [release.delay_ms for release in holds.of(0).take_owed().releases] == [2000]
 
 
 def test_half_of_what_is_in_hand_never_rests(holds: Holds) -> None:
@@ -371,7 +371,7 @@ def test_half_of_what_is_in_hand_never_rests(holds: Holds) -> None:
         page = departed(holds, number, domain=f"{number}.example")
         page.cpu_s = cpu_s
         holds.settle(page, Outcome.DONE, "2xx")
-    holds.take_owed(0)
+    holds.of(0).take_owed()
     leased = [holds.admit(hold(number, domain=f"{2 + number % 2}.example")) for number in range(4)]
     assert holds.rest(leased) == [leased[1], leased[3]]
-    assert [release.delay_ms for release in holds.take_owed(0).releases] == [30_000, 30_000]
+    assert [release.delay_ms for release in holds.of(0).take_owed().releases] == [30_000, 30_000]

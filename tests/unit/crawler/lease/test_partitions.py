@@ -35,11 +35,11 @@ def test_the_same_token_of_two_partitions_is_two_holds(holds: Holds) -> None:
     here, there = granted(holds, 0), granted(holds, 2)
     assert here.token == there.token
     holds.release(there)
-    assert (holds.owes(0), holds.owes(2)) == (False, True)
-    owed = holds.take_owed(2)
+    assert (holds.of(0).owes, holds.of(2).owes) == (False, True)
+    owed = holds.of(2).take_owed()
     assert [end.token for end in owed.ends] == [there.token]
     holds.told(2, owed, stale=())
-    assert (list(holds.alive(0)), list(holds.alive(2))) == ([here.token], [])
+    assert (list(holds.of(0).alive()), list(holds.of(2).alive())) == ([here.token], [])
     assert here.is_open
 
 
@@ -77,14 +77,14 @@ def test_a_partition_that_was_restarted_has_its_own_pages_given_back(
     assert holds.heard(0, clock.now, 1)
     assert not holds.heard(1, clock.now, 2)
     assert (here.phase, there.phase) == (Phase.WAITING, Phase.ENDED)
-    assert (holds.owes(0), holds.owes(1)) == (False, True)
+    assert (holds.of(0).owes, holds.of(1).owes) == (False, True)
 
 
 def test_what_is_crowded_is_one_partition(holds: Holds) -> None:
     """A page of another one ends as always; so it does where it is stale in one of them."""
     here, there = granted(holds, 0), granted(holds, 1)
-    holds.crowded(0, is_crowded=True)
+    holds.of(0).is_crowded = True
     holds.settle(there, Outcome.DONE, "2xx")
-    assert [settle.token for settle in holds.take_owed(1).settles] == [there.token]
+    assert [settle.token for settle in holds.of(1).take_owed().settles] == [there.token]
     assert holds.lose(1, [here.token]) == []
     assert here.is_open

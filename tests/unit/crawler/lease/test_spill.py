@@ -19,9 +19,16 @@ class Spilling:
 
     def __init__(self) -> None:
         self.settles: list[tuple[Page, Settle]] = []
-        self.holds = Holds(
-            4, lambda: None, on_spill=lambda page, settle: self.settles.append((page, settle))
-        )
+        self.holds = Holds(4, lambda: None)
+        self.holds.spiller = self
+
+    def takes(self, page: Page) -> bool:
+        """As the partition of a page tells."""
+        return self.holds.of(page.hold.partition).is_crowded
+
+    def begin(self, page: Page, settle: Settle) -> None:
+        """Note it."""
+        self.settles.append((page, settle))
 
     def page(self) -> Page:
         """A page that leads somewhere."""
@@ -47,29 +54,29 @@ def test_links_that_were_refused_are_spilled_before_their_page_ends(spilling: Sp
     """The page is held until then, and told without them."""
     holds, page = spilling.holds, spilling.page()
     holds.settle(page, Outcome.DONE, "2xx")
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     holds.told(0, owed, stale=(), refused={page.token})
-    assert (page.phase, page.is_open, holds.owes(0)) == (Phase.SPILLING, False, False)
-    assert holds.alive(0) == [page.token]
+    assert (page.phase, page.is_open, holds.of(0).owes) == (Phase.SPILLING, False, False)
+    assert holds.of(0).alive() == [page.token]
     settle = spilling.finish()
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     assert list(owed.settles) == [settle]
     holds.told(0, owed, stale=())
-    assert not holds.alive(0)
+    assert not holds.of(0).alive()
 
 
 def test_a_process_that_knows_does_not_ask(spilling: Spilling) -> None:
     """Pages with links go to Kafka at once; those without end as always."""
     holds, page = spilling.holds, spilling.page()
-    holds.crowded(0, is_crowded=True)
+    holds.of(0).is_crowded = True
     holds.settle(page, Outcome.DONE, "2xx")
     holds.settle(page, Outcome.DONE, "2xx")
-    assert not holds.owes(0)
+    assert not holds.of(0).owes
     assert len(spilling.settles) == 1
     page = spilling.page()
     page.links = ()
     holds.settle(page, Outcome.DONE, "2xx")
-    assert len(holds.take_owed(0).settles) == 1
+    assert len(holds.of(0).take_owed().settles) == 1
 
 
 def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
@@ -77,14 +84,14 @@ def test_a_page_that_went_to_other_hands_while_it_spilled_is_told_all_the_same(
 ) -> None:
     """The frontier calls it stale, and forgets what it knows of its records."""
     holds, page = spilling.holds, spilling.page()
-    holds.crowded(0, is_crowded=True)
+    holds.of(0).is_crowded = True
     holds.settle(page, Outcome.DONE, "2xx")
     assert holds.lose(0, [page.token]) == []
     settle = spilling.finish()
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     assert list(owed.settles) == [settle]
     assert holds.told(0, owed, stale=[page.token]) == []
-    assert not holds.alive(0)
+    assert not holds.of(0).alive()
 
 
 class Session:
@@ -119,12 +126,12 @@ async def test_a_page_does_not_end_without_its_links(
         holds,
         tasks,
     )
-    holds._on_spill = spiller.begin
-    holds.crowded(0, is_crowded=True)
+    holds.spiller = spiller
+    holds.of(0).is_crowded = True
     holds.settle(page, Outcome.DONE, "2xx")
     await tasks.finish(1)
-    owed = holds.take_owed(0)
+    owed = holds.of(0).take_owed()
     assert [settle.spilled for settle in owed.settles] == [{0: 1} for _ in spills]
     assert [release.token for release in owed.releases] == ["1-1" for _ in range(1 - len(spills))]
     holds.told(0, owed, stale=())
-    assert not holds.alive(0)
+    assert not holds.of(0).alive()

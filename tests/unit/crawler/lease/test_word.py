@@ -50,17 +50,17 @@ def test_a_redis_that_was_restarted_takes_back_what_has_not_left(
     with pytest.raises(GrantExpired):
         holds.depart(connecting)
     assert sent.phase is Phase.SENT
-    assert [release.token for release in holds.take_owed(0).releases] == ["1-2"]
+    assert [release.token for release in holds.of(0).take_owed().releases] == ["1-2"]
     assert holds.heard(0, clock.now, 2)
 
 
 def test_while_something_may_leave_there_must_be_word(holds: Holds) -> None:
     """From its lease to its departure, or its end."""
-    may_leave = [holds.may_leave]
+    may_leave = [holds.slots.unsent]
     first, second = holds.admit(hold(1)), holds.admit(hold(2))
     holds.set_out(first)
     holds.release(second)
-    may_leave.append(holds.may_leave)
+    may_leave.append(holds.slots.unsent)
     holds.depart(first)
-    may_leave.append(holds.may_leave)
+    may_leave.append(holds.slots.unsent)
     assert may_leave == [False, True, False]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,21 @@ from support.pages import page_at
 
 
 def noted(folder: Path) -> str:
-    """The token that the only slot holds right now."""
+    """The token, and its partition, that the only slot holds right now."""
     data = (folder / "link.0").read_bytes()[512:]
     return data[2 : 2 + int.from_bytes(data[:2], "big")].decode()
 
 
-def die_noting(folder: Path, worker: str, *, on_cpu: bool) -> None:
+def die_noting(folder: Path, worker: str, *, on_cpu: bool, partition: int = 0) -> None:
     """Open a recorder in a child process that is killed."""
     child = os.fork()
     if child == 0:
         recorder = Recorder(folder, "link")
         recorder.open(worker)
         if on_cpu:
-            recorder.note(page_at())
+            page = page_at()
+            page.hold = replace(page.hold, partition=partition)
+            recorder.note(page)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
 
@@ -40,6 +43,14 @@ def test_the_successor_learns_who_died_and_of_what(tmp_path: Path, token: str) -
     assert recorder.open("new") == [Crash("dead", token)]
     recorder.close()
     assert Recorder(tmp_path, "link").open("next") == []
+
+
+def test_the_partition_of_a_token_is_told(tmp_path: Path) -> None:
+    """A token names a hold of its partition only."""
+    die_noting(tmp_path, "dead", on_cpu=True, partition=2)
+    recorder = Recorder(tmp_path, "link")
+    assert recorder.open("new") == [Crash("dead", "1-1", 2)]
+    recorder.close()
 
 
 def test_living_processes_keep_their_slots(tmp_path: Path) -> None:
@@ -76,7 +87,7 @@ async def test_a_page_is_noted_while_it_runs_and_not_while_it_waits(tmp_path: Pa
     assert await step == 1
     assert noted(tmp_path) == ""
     assert [item async for item in items] == []
-    assert seen == ["1-1"] * 3
+    assert seen == ["1-1 0"] * 3
     recorder.close()
 
 

@@ -51,16 +51,15 @@ class Sending:
         self.offset_of: Callable[[int], int] = lambda number: 100 + number
         self.origin: LinkOrigin | None = ORIGIN
         self.tasks = Tasks(lambda: None)
-        self.holds = Holds(
-            9,
-            lambda: None,
-            on_spill=lambda page, settle: self.sender.begin(page, settle),  # noqa: PLW0108  made below
-            leads_elsewhere=lambda page: self.sender.leads_elsewhere(page),  # noqa: PLW0108  made below
-        )
+        self.holds = Holds(9, lambda: None)
         publisher = Publisher(self, load_settings())  # type: ignore[arg-type]
         self.topic = LinkTopic(publisher, Kafka(()), "links", group="g")
-        self.sender = LinkSender(
-            self.topic, PARTITIONS, lambda _: self.origin, self.holds, self.tasks
+        self.holds.spiller = LinkSender(
+            self.topic,
+            PARTITIONS,
+            origin_of=lambda _: self.origin,
+            holds=self.holds,
+            tasks=self.tasks,
         )
         self._pages = 0
 
@@ -88,7 +87,7 @@ class Sending:
         """What the partition is told, once nothing is under way."""
         self.may_answer.set()
         await self.tasks.finish(5)
-        return self.holds.take_owed(0).settles
+        return self.holds.of(0).take_owed().settles
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ async def test_a_page_ends_once_kafka_has_its_links_and_needs_them(sending: Send
     """Its own partition's links stay in the settle; what lies elsewhere is needed up to there."""
     page = sending.done(0, 1, 2)
     await asyncio.sleep(0.05)
-    assert (page.phase, sending.holds.owes(0)) == (Phase.SPILLING, False)
+    assert (page.phase, sending.holds.of(0).owes) == (Phase.SPILLING, False)
     (settle,) = await sending.settles()
     assert [group.domain for group in settle.links] == [domain_in(0)]
     offsets = {record.partition: 101 + n for n, record in enumerate(sending.records)}
@@ -115,7 +114,7 @@ async def test_a_page_without_such_links_does_not_wait(sending: Sending) -> None
     """It is owed at once."""
     page = sending.done(0)
     assert page.phase is Phase.ENDED
-    assert sending.holds.owes(0)
+    assert sending.holds.of(0).owes
 
 
 async def test_links_of_pages_with_one_origin_share_a_record(sending: Sending) -> None:
@@ -161,7 +160,7 @@ async def test_a_page_in_other_hands_does_not_end_without_its_links(sending: Sen
 
 async def test_a_crowded_partition_has_its_own_links_sent_too(sending: Sending) -> None:
     """They come back with those of the others, when there is room."""
-    sending.holds.crowded(0, is_crowded=True)
+    sending.holds.of(0).is_crowded = True
     sending.done(0)
     (settle,) = await sending.settles()
     assert (settle.links, settle.need) == ([], {0: 101})

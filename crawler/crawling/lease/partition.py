@@ -1,0 +1,48 @@
+"""What this process holds of one partition of the frontier, and what is to be told there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from crawling.lease.report import LeaseReport, Report
+from crawling.lease.word import Word
+from crawling.page.page import Page
+
+
+@dataclass(slots=True)
+class PartitionHolds:
+    """The holds of one partition: a token names one of them."""
+
+    word: Word
+    pages: dict[str, Page] = field(default_factory=dict)
+    """By token."""
+    report: Report = field(default_factory=Report)
+    is_crowded: bool = False
+    """Whether the partition has no room for links, as far as is known."""
+
+    def open_pages(self, *, unsent_only: bool = False) -> list[Page]:
+        """Pages that have not ended, perhaps only those whose request has not left."""
+        return [
+            page
+            for page in self.pages.values()
+            if page.phase.is_unsent or (page.is_open and not unsent_only)
+        ]
+
+    def alive(self) -> Collection[str]:
+        """Tokens that this process still answers for."""
+        return list(self.pages)
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self.report)
+
+    def take_owed(self) -> LeaseReport:
+        """What the next exchange tells; it must be told, or told again, until it is answered."""
+        return self.report.take()
+
+    def forget(self, token: str) -> Page | None:
+        """The frontier has taken the end of a hold, or has given it to others."""
+        self.report.forget(token)
+        return self.pages.pop(token, None)
