@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from curl_cffi import AsyncCurl, Curl, CurlInfo
+from curl_cffi import AsyncCurl, Curl, CurlInfo, ffi, lib
 from curl_cffi.const import CurlMOpt, CurlOpt
 from scrapy import Request
 
@@ -37,6 +37,12 @@ class Multi(AsyncCurl):
     def __init__(self) -> None:
         super().__init__()
         self.sockets: dict[Curl, int] = {}
+        # Its own setopt passes the address of a number. Without this libcurl closes the oldest
+        # connection above four for each request under way, that of a page which begins included.
+        if lib.curl_multi_setopt(
+            self._curlm, CurlMOpt.MAXCONNECTS, ffi.cast("void *", _CONNECTIONS)
+        ):
+            raise RuntimeError("curl_cffi keeps no connections")
 
     def set_result(self, curl: Curl) -> None:
         """All has come."""
@@ -126,7 +132,6 @@ class Connections:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.multi = Multi()
-        self.multi.setopt(CurlMOpt.MAXCONNECTS, _CONNECTIONS)  # type: ignore[no-untyped-call]
         self._idle: OrderedDict[Connection, Hashable] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,11 +21,12 @@ from scrapy.http import Response
 from crawling.egress.blame import Blame
 from crawling.egress.route import Route
 from crawling.failures import reason_of
+from crawling.gateway.gateway import LONGEST_GAP_S
 from crawling.page.page import Page
 from crawling.tls.targets import TARGETS
 from crawlstream.chaos.scripted_site import Answer, Visit, page, serving
 from crawlstream.model.egress.tls import PROFILES
-from support.crawler.cluster import CrawlerCluster
+from support.crawler.cluster import WIDE_OPEN, CrawlerCluster, counted
 from support.crawler.h2_site import H2Site
 from support.crawler.profiled import with_browsers
 from support.crawler.proxied import Bench
@@ -290,3 +294,28 @@ async def test_crawls_bring_the_same_records(
     assert {record["latency_ms"] >= 0 for record in records} == {True}
     assert by_2["https://127.0.0.1:1/flaky"]["attempt"] == 2
     assert set(modern.protocols) == {"h2"}
+
+
+async def test_a_worker_that_is_killed_or_frozen_costs_no_page(
+    cluster: CrawlerCluster, modern: H2Site
+) -> None:
+    """Whatever was under way is asked for once more; what a frozen one had open is cut."""
+    paths = [f"/{number}" for number in range(24)]
+    modern.pages |= dict.fromkeys(paths, Answer(b"x", after_s=0.2))
+    await cluster.set_pools("pools: {}")
+    await cluster.set_rules(replace(WIDE_OPEN, concurrency=4), {})
+    crawl = await cluster.feed(*map(modern.url, paths), tls="chrome")
+    settings = {"CRAWLSTREAM_TLS_PROFILES": "chrome"}
+    with cluster.worker(**settings) as worker:
+        await wait_until(lambda: len(modern.visits) > 4)
+        worker.kill()
+    with cluster.worker(**settings) as worker:
+        seen = len(modern.visits)
+        await wait_until(lambda: len(modern.visits) > seen + 4)
+        worker.signal(signal.SIGSTOP)
+        await asyncio.sleep(LONGEST_GAP_S + 0.5)
+        worker.signal(signal.SIGCONT)
+        await wait_until(lambda: '"reason":"frozen"' in worker.logged())
+        await cluster.end_of(crawl, timeout_s=120)
+    assert Counter(counted(cluster.results()).values()) == {1: len(paths)}
+    assert len(modern.visits) <= len(paths) + 2 * 4
