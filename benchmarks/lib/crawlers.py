@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import psutil
-from lib import mixed_web, web
+from lib import mixed_web, tls_web, web
 from lib.load import KEYS, WIDE_OPEN
 from lib.processes import environment, own_kafka, python_path, running
 from lib.webs import ServedWeb, Web, seeds, serving
@@ -34,6 +34,7 @@ __all__ = ["CRAWL", "Speed", "Stage", "Web", "fresh_frontier", "seeds", "stage"]
 CRAWL = CrawlKey("link", "bench", "crawl")
 WARM_UP_PAGES = 300
 MEASURED_S = 10
+_SITES = frozenset({web.__file__, mixed_web.__file__, tls_web.__file__})
 _ROLES = {"redis-server": "redis", "java": "kafka"}
 _ROLE_OF_MODULE = {
     "kafka_monitor": "monitors",
@@ -70,9 +71,11 @@ class Stage:
         crawler = (sys.executable, "-P", "-m", "crawling", spider)
         return await self.speed(crawler, count=workers, env=self.environment)
 
-    async def prepare(self, spider: str = "link") -> Frontier:
+    async def prepare(self, spider: str = "link", *, tls: str | None = None) -> Frontier:
         """A frontier that has nothing but seeds of this web."""
-        return await fresh_frontier(self.redis, self.web.seeds, spider=spider, hosts=self.web.hosts)
+        return await fresh_frontier(
+            self.redis, self.web.seeds, spider=spider, hosts=self.web.hosts, tls=tls
+        )
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -120,6 +123,7 @@ async def fresh_frontier(
     rule: ThrottleRule = WIDE_OPEN,
     spider: str = "link",
     hosts: Sequence[str] | None = None,
+    tls: str | None = None,
 ) -> Frontier:
     """A frontier under one rule that has nothing but these seeds; links may lead to these hosts."""
     await redis.flushall()
@@ -136,7 +140,10 @@ async def fresh_frontier(
             fingerprint=fingerprint(url),
             entry=encode_entry(Entry(url=url, origin=f"in-0-{offset}")),
             profile=Profile(
-                seed_url=url, maxdepth=100, allowed_domains=tuple(hosts) if hosts else None
+                seed_url=url,
+                maxdepth=100,
+                allowed_domains=tuple(hosts) if hosts else None,
+                tls=tls,
             ),
         )
         for offset, url in enumerate(urls)
@@ -158,7 +165,9 @@ def _cpu_s() -> Counter[str]:
 
 def _role(process: psutil.Process) -> str:
     words = process.cmdline()
-    if words[0].startswith("nginx:") or {web.__file__, mixed_web.__file__} & {*words}:
+    if words[0].startswith("nginx:") or {web.__file__, mixed_web.__file__, tls_web.__file__} & {
+        *words
+    }:
         return "site"
     others = [word for word in _ROLE_OF_MODULE if word in words]
     return _ROLE_OF_MODULE[others[0]] if others else _ROLES.get(process.name(), "crawler")

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lib import mixed_web, web
+from lib import mixed_web, tls_web, web
 from lib.processes import python_path, running
 
 from crawlstream.errors import SetupError
@@ -52,6 +52,8 @@ class Web:
     is_mixed: bool = False
     is_real: bool = False
     """A documentation tree; then the other fields mean nothing."""
+    tls: str = ""
+    """Behind TLS: ``keeps`` or ``closes`` connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class ServedWeb:
 @asynccontextmanager
 async def serving(pages: Web, folder: str) -> AsyncIterator[ServedWeb]:
     """A web on a free port; SetupError if it needs what the machine lacks."""
-    port = free_block(1)
+    port = free_block(2)
     argv, served_web = _real(folder, port) if pages.is_real else _made_up(pages, port)
     with running(*argv, folder=folder, PYTHONPATH=python_path("benchmarks")):
         while not await asyncio.to_thread(answers, served_web):
@@ -87,10 +89,20 @@ def answers(served_web: ServedWeb) -> bool:
 
 
 def _made_up(pages: Web, port: int) -> tuple[Sequence[str], ServedWeb]:
+    if pages.tls:
+        return _secret(pages, port)
     program = mixed_web if pages.is_mixed else web
     argv = (sys.executable, str(program.__file__), str(port), str(pages.links), str(pages.size))
     urls = [program.url(port, host, 0) for host in range(SEEDS)]
     return argv, replace(counting_web(port), seeds=urls)
+
+
+def _secret(pages: Web, port: int) -> tuple[Sequence[str], ServedWeb]:
+    numbers = (str(port), str(pages.links), str(pages.size))
+    hosts = tls_web.KEPT_HOSTS if pages.tls == "keeps" else tls_web.CLOSED_HOSTS
+    urls = [tls_web.url(port, host, page) for host in range(hosts) for page in range(SEEDS)]
+    argv = (sys.executable, str(tls_web.__file__), *numbers, pages.tls)
+    return argv, replace(counting_web(port + 1), seeds=urls[: SEEDS * tls_web.KEPT_HOSTS])
 
 
 def counting_web(port: int) -> ServedWeb:

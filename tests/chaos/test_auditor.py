@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from crawlstream.chaos.auditor import LAWS, audit, endings_told
-from crawlstream.chaos.facts import APP, Facts, FedCrawl, Record, Rule, Sample, Strike
+from crawlstream.chaos.facts import APP, ByProxies, Facts, FedCrawl, Record, Rule, Sample, Strike
 from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
 from crawlstream.demo.visits import Visit
 from crawlstream.model.crawl import CrawlKey
@@ -94,6 +94,11 @@ GOOD = Facts(
 )
 
 Plant = Callable[[Facts], Facts]
+
+
+def seen_by_proxies(facts: Facts, visits: Sequence[Visit]) -> Facts:
+    """The same through proxies that have seen these requests."""
+    return replace(facts, pool="de", by_proxies=ByProxies(list(visits)))
 
 
 def more(*records: Record) -> Plant:
@@ -248,6 +253,21 @@ PLANTED = {
     ),
     "a page that came directly": (
         lambda facts: replace(facts, pool="de"), "no page comes past its proxies", "past the pool",
+    ),
+    "a request that no proxy saw": (
+        lambda facts: seen_by_proxies(facts, facts.visits[1:]),
+        "no page comes past its proxies",
+        "past all proxies",
+    ),
+    "requests that left too early for a proxy": (
+        lambda facts: seen_by_proxies(facts, [visit(1_000), visit(1_500)]),
+        "no window is overrun",
+        "2 requests within",
+    ),
+    "an attempt that was lost for nothing": (
+        lambda facts: replace(instead(RESULTS[0], result(0, 1_000, attempt=2))(facts), pool="de"),
+        "attempts are lost for a cause",
+        "1 attempts more",
     ),
 }  # fmt: skip
 

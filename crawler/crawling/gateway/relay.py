@@ -88,7 +88,8 @@ class Traffic:
         return False
 
     def lost(self) -> None:
-        """It has ended on the other side before anything came back."""
+        """It has ended on the other side, perhaps before anything came back."""
+        self.owner.was_cut = True
         if not self.owner.is_open or self.received or not self.sent:
             return
         words = "nothing came back"

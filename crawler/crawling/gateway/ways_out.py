@@ -64,6 +64,8 @@ class Pass:
         """Of the target that was reached last; "" through a proxy."""
         self.must_ask = False
         """Whether ``before_send`` is asked of the next bytes, though their tunnel is in use."""
+        self.was_cut = False
+        """Whether a way has ended on its far side since it was last said that it asks again."""
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._most_bytes = most_bytes
@@ -92,7 +94,7 @@ class Pass:
 
     def ask_again(self) -> None:
         """Another request begins: the next bytes may not leave unasked."""
-        self.must_ask = True
+        self.must_ask, self.was_cut = True, False
 
     @property
     def is_paused(self) -> bool:

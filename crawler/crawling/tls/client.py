@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from curl_cffi import AsyncCurl, CurlError
+from curl_cffi import CurlError
 from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Response
@@ -20,18 +20,17 @@ from crawling.client.answer import download_latency, response_of
 from crawling.client.ask import place_of
 from crawling.client.attempts import Attempts
 from crawling.client.clock import Clock
-from crawling.client.errors import TLS, failure_of
-from crawling.egress.blame import Blame
 from crawling.egress.route import Route
 from crawling.egress.routes import Routes
-from crawling.failures import PathFailed, ProxyTrouble, TransferFailed, reason_of
+from crawling.failures import TransferFailed, reason_of
 from crawling.gateway.gateway import Gateway
-from crawling.lease.holds import GrantExpired, Holds
+from crawling.lease.holds import Holds
 from crawling.net import trust
 from crawling.page.page import Page
 from crawling.parts import Parts
 from crawling.response.site_feedback import reported
-from crawling.tls.connection import Connection, Connections
+from crawling.tls.connection import Connection, Connections, Multi
+from crawling.tls.ending import Ending
 from crawling.tls.exchange import Exchange
 from crawling.tls.targets import TARGETS
 
@@ -126,7 +125,7 @@ class BrowserTlsClient:
             else:
                 connection.close()
 
-    def _connect(self, ask: _Ask, multi: AsyncCurl) -> Connection:
+    def _connect(self, ask: _Ask, multi: Multi) -> Connection:
         assert ask.page.tls is not None
         target = TARGETS[ask.page.tls]
         return Connection(multi, self._gateway(), ask.route, target=target, proves=ask.proves)
@@ -138,8 +137,14 @@ class BrowserTlsClient:
         was_used, is_lossy = connection.is_used, False
         try:
             await self._run(connection, ask.request, exchange)
-        except CurlError as error:
-            failure = _failure(error, connection, exchange, ask, was_used=was_used)
+        except (CurlError, DownloadTimeoutError) as error:
+            ending = Ending(
+                exchange=exchange,
+                way_out=connection.way_out,
+                was_used=was_used,
+                proves=ask.proves,
+            )
+            failure = ending.failure(error)
             fails = meta.get("download_fail_on_dataloss", self._fails_on_data_loss)
             is_lossy = exchange.has_head and reason_of(failure) == "connection_lost" and not fails
             if not is_lossy:
@@ -194,26 +199,3 @@ class BrowserTlsClient:
         body = b"".join(exchange.body)
         address = "" if ask.route else connection.way_out.address
         return response_of(ask.request, exchange.head, body, address, flags=flags)
-
-
-def _failure(
-    error: CurlError, connection: Connection, exchange: Exchange, ask: _Ask, *, was_used: bool
-) -> Exception:
-    """Why nothing came, told with who is to blame; by what the gateway knows, and by numbers."""
-    known = exchange.error or connection.way_out.last_failure
-    told = failure_of(int(error.code), str(error), os_errno=0, must_prove=ask.proves)
-    if exchange.error or isinstance(known, GrantExpired):
-        return known or told
-    if int(error.code) in TLS and not exchange.has_head:
-        # The tunnel stood: a site that closes it over a greeting may have sent nothing.
-        return ProxyTrouble(Blame.TLS, str(error), reason_of(told)) if ask.route else told
-    return known or (_blamed(told, exchange, was_used=was_used) if ask.route else told)
-
-
-def _blamed(error: Exception, exchange: Exchange, *, was_used: bool) -> Exception:
-    """The same of a tunnel through a proxy that stood."""
-    if exchange.has_head:
-        return ProxyTrouble(Blame.SITE, str(error), reason_of(error))
-    if was_used:
-        return PathFailed("connection_lost", str(error), is_silent=False)
-    return ProxyTrouble(Blame.PATH, f"nothing came back: {reason_of(error)}")

@@ -7,12 +7,13 @@ so whatever is written by a token belongs to the one request that is under way t
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from curl_cffi import AsyncCurl, Curl
+from curl_cffi import AsyncCurl, Curl, CurlInfo, ffi, lib
 from curl_cffi.const import CurlMOpt, CurlOpt
 from scrapy import Request
 
@@ -30,17 +31,37 @@ _TUNNELS: Final = 4
 _CONNECTIONS: Final = 512
 
 
+class Multi(AsyncCurl):
+    """libcurl's engine, which notes the socket of what is done: later libcurl does not tell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sockets: dict[Curl, int] = {}
+        # Its own setopt passes the address of a number. Without this libcurl closes the oldest
+        # connection above four for each request under way, that of a page which begins included.
+        if lib.curl_multi_setopt(
+            self._curlm, CurlMOpt.MAXCONNECTS, ffi.cast("void *", _CONNECTIONS)
+        ):
+            raise RuntimeError("curl_cffi keeps no connections")
+
+    def set_result(self, curl: Curl) -> None:
+        """All has come."""
+        self.sockets[curl] = cast(int, curl.getinfo(CurlInfo.ACTIVESOCKET))
+        super().set_result(curl)
+
+
 class Connection:
     """libcurl's handle for one site, profile and route."""
 
     def __init__(
-        self, multi: AsyncCurl, gateway: Gateway, route: Route | None, *, target: str, proves: bool
+        self, multi: Multi, gateway: Gateway, route: Route | None, *, target: str, proves: bool
     ) -> None:
         """``target``: the browser; ``proves``: whether certificates must hold."""
         self._multi = multi
         self.is_used = False
         """Whether a request has gone over it before."""
         self.used_at = 0.0
+        self._socket = -1
         self.way_out = gateway.admit(route, most_tunnels=_TUNNELS, before_send=_nobody)
         self._curl = Curl()
         if self._curl.impersonate(target, default_headers=False):
@@ -74,12 +95,26 @@ class Connection:
 
     def stop(self) -> None:
         """The request is over, or shall be."""
+        self._socket = self._multi.sockets.pop(self._curl, -1)
         with suppress(KeyError):
             self._multi.remove_handle(self._curl)
         self.way_out.before_send = _nobody
         self.way_out.go_on()
         self._curl.clean_handles_and_buffers()
         self.is_used = True
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether a request may go over it once more.
+
+        What libcurl has not read says that it ends: GOAWAY, an alert. It would be read, and
+        answered, with the next request, and by that answer the grant of a page would be spent.
+        """
+        if self.way_out.tunnels != 1 or self._socket < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0)
 
     def close(self) -> None:
         """End it."""
@@ -96,17 +131,17 @@ class Connections:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.multi = AsyncCurl()
-        self.multi.setopt(CurlMOpt.MAXCONNECTS, _CONNECTIONS)  # type: ignore[no-untyped-call]
+        self.multi = Multi()
         self._idle: OrderedDict[Connection, Hashable] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, key: Hashable, make: Callable[[AsyncCurl], Connection]) -> Connection:
+    def take(self, key: Hashable, make: Callable[[Multi], Connection]) -> Connection:
         """One for this key, kept or new."""
-        for connection, its_key in reversed(self._idle.items()):
-            if its_key == key:
-                del self._idle[connection]
+        for connection in [each for each, its in reversed(self._idle.items()) if its == key]:
+            del self._idle[connection]
+            if connection.is_fit:
                 return connection
+            connection.close()
         return make(self.multi)
 
     def keep(self, key: Hashable, connection: Connection) -> None:

@@ -39,10 +39,11 @@ class Exchange:
     def let_go(self, _host: str, _port: int) -> None:
         """The first bytes are about to be written to the site: spend the grant; else raise.
 
-        libcurl would send a request a second time where a kept connection turns out dead.
+        libcurl would send a request a second time where a kept connection turns out dead, or where
+        a site says by HTTP/2 that it has not looked at it.
         """
         if self.is_sent:
-            words = "the kept connection was closed"
+            words = "it would have to be asked for once more"
             self.error = (
                 PathFailed("connection_lost", words, is_silent=False)
                 if self._is_proxied

@@ -107,6 +107,18 @@ async def test_a_connection_is_kept_and_no_request_is_sent_twice(
     assert secret.handshakes == 2
 
 
+async def test_many_connections_are_kept_side_by_side(
+    browsing: Visitor, secret: CrawlerSite
+) -> None:
+    """No bound of libcurl's own ends one that a page has begun to use."""
+    assert isinstance(secret, TlsSite)
+    urls = [secret.url("/", f"127.0.0.{number}") for number in range(1, 25)]
+    for _ in range(3):
+        outcomes = await asyncio.gather(*(browsing.outcome(url, tls="chrome") for url in urls))
+        assert outcomes == [200] * len(urls)
+    assert secret.handshakes == len(urls)
+
+
 async def test_nothing_is_written_for_a_page_that_is_in_other_hands(
     browsing: Visitor, secret: CrawlerSite
 ) -> None:

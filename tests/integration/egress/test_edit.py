@@ -140,7 +140,12 @@ def test_proxies_are_checked_by_the_client_that_crawls(
         (kept,) = json.loads(say("show", "well", "--json"))["proxies"]
         assert kept["url"] == f"http://127.0.0.1:{well.port}"
         assert "--add needs --file" in say("check", "de", *url, "--add", "well", status=2)
-        inside = say("check", "de", "--url", "http://169.254.169.254/", "--json", status=1)
+        file.write_text(f"{dead}\n")
+        assert "0 of 1" in say("check", "--file", str(file), *url, "--add", "empty", status=1)
+        assert '"empty"' not in say("list", "--json")
+        asked = ("check", "de", "--url", "http://169.254.169.254/")
+        assert "set CRAWLSTREAM_ALLOW_NETWORKS" in say(*asked, status=1)
+        inside = say(*asked, "--json", status=1)
     assert {each["result"] for each in json.loads(inside)} == {"address_refused"}
     assert len(site.visits) == 4
 

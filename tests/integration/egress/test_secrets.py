@@ -73,27 +73,38 @@ async def values(redis: Redis) -> Iterator[tuple[str, bytes]]:
 
 
 async def test_passwords_are_nowhere_else(
-    cluster: CrawlerCluster, site: CrawlerSite, redis: Redis
+    cluster: CrawlerCluster, site: CrawlerSite, secret: CrawlerSite, redis: Redis
 ) -> None:
-    """Not in logs, topics, metrics, Redis' other keys, arguments or files, whatever fails."""
+    """Not in logs, topics, metrics, Redis' other keys, arguments or files, whatever fails.
+
+    Nor where pages are asked for with the TLS of a browser, through the gateway.
+    """
     site.pages |= dict.fromkeys(PAGES, page())
+    secret.pages |= dict.fromkeys(PAGES, page())
     await redis.config_set("rdbcompression", "no")  # What DUMP answers is to be read.
     with small_proxy() as well, small_proxy(user="u", password="other") as locked:
         written, port = lines(well.url, locked.url), str(free_block(1))
         assert len(written) == len(CANARIES)
         table = "".join(f"  - {line}\n" for line in written)
         await cluster.set_pools(f"pools:\n de:\n  spread: 12\n  proxies:\n{table}")
-        with cluster.worker(PROXY_WORD="CANARY9", CRAWLSTREAM_METRICS_PORT=port) as crawler:
-            crawl = await cluster.feed(*map(site.url, PAGES), proxy="de")
-            await cluster.end_of(crawl, timeout_s=PATIENCE_S)
+        settings = {"CRAWLSTREAM_METRICS_PORT": port, "CRAWLSTREAM_TLS_PROFILES": "default,chrome"}
+        with cluster.worker(PROXY_WORD="CANARY9", **settings) as crawler:
+            crawls = [
+                await cluster.feed(*map(site.url, PAGES), proxy="de"),
+                await cluster.feed(
+                    *map(secret.url, PAGES), crawlid="browser", proxy="de", tls="chrome"
+                ),
+            ]
+            for crawl in crawls:
+                await cluster.end_of(crawl, timeout_s=PATIENCE_S)
             seen = [*places(crawler, port, cluster.home), *await values(redis)]
     topics = cluster.topics.all()
     seen += [(topic, repr(cluster.records(topic)).encode()) for topic in topics]
     assert {"metrics", "health", "ps", cluster.topics.crawled} <= {name for name, _ in seen}
-    came = len(cluster.results())
+    results = cluster.results()
     # Those that met nothing but bad proxies have failed, which is told as well.
-    assert came
-    assert came + len(cluster.failures()) == len(PAGES)
+    assert {result.get("tls_profile") for result in results} == {None, "chrome"}
+    assert len(results) + len(cluster.failures()) == 2 * len(PAGES)
     assert "proxies" in crawler.logged()
     for name, content in seen:
         for form in FORMS:

@@ -25,7 +25,9 @@ def profiled(visitor: Visitor, bench: Bench, allowed: Sequence[str]) -> None:
 
 
 @asynccontextmanager
-async def browsing(bench: Bench, visitor: Visitor) -> AsyncIterator[BrowserTlsClient]:
+async def browsing(
+    bench: Bench, visitor: Visitor, *, verifies: bool | None = None
+) -> AsyncIterator[BrowserTlsClient]:
     """A client with the TLS of browsers, for the length of the block."""
     async with gateway_of(bench, visitor) as gateway:
         client = BrowserTlsClient(
@@ -34,7 +36,7 @@ async def browsing(bench: Bench, visitor: Visitor) -> AsyncIterator[BrowserTlsCl
             bench.routes,
             timeout_s=5.0,
             most_bytes=1 << 20,
-            verifies=None,
+            verifies=verifies,
         )
         try:
             yield client
@@ -44,11 +46,11 @@ async def browsing(bench: Bench, visitor: Visitor) -> AsyncIterator[BrowserTlsCl
 
 @asynccontextmanager
 async def with_browsers(
-    visitor: Visitor, bench: Bench, allowed: Sequence[str]
+    visitor: Visitor, bench: Bench, allowed: Sequence[str], *, verifies: bool | None = None
 ) -> AsyncIterator[None]:
     """Let a visitor ask with these profiles for the length of the block."""
     plain, choice = visitor.client, TlsChoice(bench.handshakes, allowed)
-    async with browsing(bench, visitor) as browsers:
+    async with browsing(bench, visitor, verifies=verifies) as browsers:
         visitor.client = ProfiledClient(plain, bench.routes, choice, lambda: browsers)
         try:
             yield

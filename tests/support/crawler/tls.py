@@ -65,18 +65,18 @@ class TlsSite(CrawlerSite):
         """Whether it ends a connection that does not begin as Chrome's do."""
         self.handshake_s = 0.0
         """How long the site makes a visitor wait before it answers the first greeting."""
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
     def certify(self, certificate: Path) -> None:
         """Show this certificate."""
-        self._context.load_cert_chain(certificate)
+        self.context.load_cert_chain(certificate)
 
     def grow_old(self) -> None:
         """Speak TLS 1.0 and nothing later, as servers did long ago."""
-        self._context.set_ciphers("ALL:@SECLEVEL=0")
+        self.context.set_ciphers("ALL:@SECLEVEL=0")
         with warnings.catch_warnings(action="ignore"):
-            self._context.minimum_version = ssl.TLSVersion.TLSv1
-            self._context.maximum_version = ssl.TLSVersion.TLSv1
+            self.context.minimum_version = ssl.TLSVersion.TLSv1
+            self.context.maximum_version = ssl.TLSVersion.TLSv1
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         """Where a path is found."""
@@ -90,10 +90,14 @@ class TlsSite(CrawlerSite):
                 and not read_greeting(visitor.recv(65536, socket.MSG_PEEK)).has_grease
             ):
                 return
-            with self._context.wrap_socket(visitor, server_side=True) as secret:
+            with self.context.wrap_socket(visitor, server_side=True) as secret:
                 self.handshakes += 1
-                while (request := _receive(secret)) and self._answer(secret, request, time.time()):
-                    pass
+                self.speak(secret)
+
+    def speak(self, secret: ssl.SSLSocket) -> None:
+        """Serve one connection that is encrypted by now."""
+        while (request := _receive(secret)) and self._answer(secret, request, time.time()):
+            pass
 
 
 def _receive(visitor: ssl.SSLSocket) -> bytes:

@@ -16,6 +16,8 @@ from jsonschema import Draft7Validator
 from crawlstream import __version__
 from crawlstream.boot import addresses, health
 from crawlstream.boot.health import Health
+from crawlstream.model.egress.tls import PROFILES
+from crawlstream.model.request import RequestLimits
 from support.variables import DOCKER, ROOT, load_yaml, variables
 
 CHART = DOCKER / "helm" / "crawlstream"
@@ -67,6 +69,8 @@ def test_the_sets_of_values_fit_the_schema(path: Path) -> None:
         {"kafka": {"hosts": "kafka"}},
         {"settings": {"user-agent": "x"}},
         {"image": {"digest": "latest"}},
+        {"tlsProfiles": []},
+        {"tlsProfiles": ["opera"]},
     ],
     ids=str,
 )
@@ -140,6 +144,14 @@ def test_pipelines_have_their_file_and_their_spool() -> None:
     supervisor.read(ROOT / "supervisord.conf")
     (grace_s,) = re.findall(r'"grace" (\d+)', text)
     assert int(grace_s) >= supervisor.getint("program:pipeline", "stopwaitsecs")
+
+
+def test_the_chart_knows_all_tls_profiles() -> None:
+    """Those that it takes are those that there are; without a word, those of the setting."""
+    known = SCHEMA["properties"]["tlsProfiles"]["items"]["enum"]
+    assert tuple(known) == PROFILES
+    assert tuple(VALUES["tlsProfiles"]) == RequestLimits().tls_profiles
+    assert 'CRAWLSTREAM_TLS_PROFILES: {{ join "," .Values.tlsProfiles' in TEMPLATES["settings.yaml"]
 
 
 async def test_the_probes_ask_what_is_answered() -> None:

@@ -13,6 +13,7 @@ from itertools import accumulate, islice
 
 from crawlstream.chaos.facts import ENDS, Facts, FedCrawl, Record, Rule, Strike, Violation, identity
 from crawlstream.chaos.pipelines.laws import LAWS as OF_PIPELINES
+from crawlstream.chaos.scenes.laws import LAWS as OF_PROXIES
 from crawlstream.chaos.witness import ENDINGS
 from crawlstream.demo.visits import STAMP_TOLERANCE_S
 
@@ -241,10 +242,11 @@ def _endings(facts: Facts, fed: FedCrawl) -> Sequence[Record]:
 def politeness(facts: Facts) -> Iterator[str]:
     """No window of any host holds more requests than a rule that was in force in it allows.
 
-    What scripts of pages ask for is bounded by page: :func:`further_requests_bounded`.
+    What scripts of pages ask for is bounded by page: :func:`further_requests_bounded`. Where pages
+    go through proxies, those tell when requests left: on the way from there they may overtake.
     """
     arrivals: defaultdict[str, list[float]] = defaultdict(list)
-    for visit in facts.visits:
+    for visit in facts.by_proxies.departures if facts.pool else facts.visits:
         if visit.document is None:
             arrivals[visit.host].append(visit.mono)
     rules: defaultdict[str, list[Rule]] = defaultdict(list)
@@ -340,15 +342,6 @@ def robots_obeyed(facts: Facts) -> Iterator[str]:
             yield f"{place} was asked for {times} times"
 
 
-def none_past_proxies(facts: Facts) -> Iterator[str]:
-    """Where a pool is for all pages, each result tells of one of its proxies."""
-    if facts.pool:
-        for record in facts.records:
-            way = record.value.get("proxy") or {}
-            if record.topic == RESULTS and way.get("pool") != facts.pool:
-                yield f"{record.value['url']} came past the pool {facts.pool}"
-
-
 def kept_on_shelf(facts: Facts) -> Iterator[str]:
     """Nothing is lost on the shelf unless that was emptied before."""
     emptied = [strike for strike in facts.strikes if strike.fault == EMPTIES_SHELF]
@@ -372,6 +365,6 @@ LAWS: Mapping[str, Law] = {
     "complete only after Kafka": acknowledged_first,
     "every question is answered": everything_answered,
     "robots.txt is obeyed": robots_obeyed,
-    "no page comes past its proxies": none_past_proxies,
+    **OF_PROXIES,
     **OF_PIPELINES,
 }

@@ -6,6 +6,7 @@ the wall clock moves a fact.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,6 +98,16 @@ class Strike:
     """Whether unfinished crawls begin again after it."""
 
 
+@dataclass(slots=True)
+class ByProxies:
+    """What the proxies of a round have seen, which are told to note it here."""
+
+    departures: list[Visit] = field(default_factory=list)
+    """Requests in tunnels as they came in; status 0."""
+    broken: Counter[str] = field(default_factory=Counter)
+    """Ways to a host that were asked for and never stood, or were cut, or led nowhere."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that was seen of some crawls, from before they were fed until after they had ended."""
@@ -116,6 +127,8 @@ class Facts:
     """Pages that were told as lost on the shelf, by crawl."""
     pool: str = ""
     """The pool of proxies that every page has to come through; empty: any way will do."""
+    by_proxies: ByProxies = field(default_factory=ByProxies)
+    """What those have seen."""
     render: int = 0
     """Further requests that a rendered page may bring each time that it is asked for."""
     stores: Sequence[Stored] = ()

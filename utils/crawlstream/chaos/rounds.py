@@ -22,7 +22,16 @@ from redis.exceptions import RedisError
 
 from crawlstream.chaos.auditor import audit, repeats
 from crawlstream.chaos.cluster import DEPTH, QUICK, ChaosCluster
-from crawlstream.chaos.facts import APP, Facts, FedCrawl, Record, Sample, Strike, Violation
+from crawlstream.chaos.facts import (
+    APP,
+    ByProxies,
+    Facts,
+    FedCrawl,
+    Record,
+    Sample,
+    Strike,
+    Violation,
+)
 from crawlstream.chaos.faults import Effect, Fault, FaultContext, leased
 from crawlstream.chaos.frontier_invariants import check
 from crawlstream.errors import CrawlstreamError
@@ -110,6 +119,7 @@ class Round:
     began: float = field(default_factory=time.monotonic)
     pool: str = ""
     """The pool of proxies that every page has to come through."""
+    by_proxies: ByProxies = field(default_factory=ByProxies)
     render: int = 0
     """Further requests that a page may bring; above 0, browsers make all pages."""
 
@@ -301,6 +311,7 @@ class Round:
             asked=frozenset(self.asked),
             shelf_lost={fed.crawlid: self.cluster.recorder.shelf_lost(fed.key) for fed in self.fed},
             pool=self.pool,
+            by_proxies=self.by_proxies,
             render=self.render,
             leaks=await self._leaks(),
             stores=[

@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +29,8 @@ class Answer:
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: HTML)
+    more_headers: Sequence[tuple[str, str]] = ()
+    """Those that come more than once."""
     after_s: float = 0
     raw: bytes | None = None
     """Sent instead of everything else; then the connection is closed."""
@@ -94,6 +96,15 @@ class CrawlerSite:
         """What is found at a path of a host."""
         return self.pages.get(host + path, self.pages.get(path, Answer(status=404)))
 
+    def answer_to(self, visit: Visit) -> Answer:
+        """Note a visit; what it gets, once its time has come."""
+        self.visits.append(visit)
+        found = self.page_at(visit.host, visit.path)
+        answer = found(visit) if callable(found) else found
+        if answer.after_s:
+            time.sleep(answer.after_s)
+        return answer
+
     def _talk(self, visitor: socket.socket) -> None:
         with visitor, suppress(OSError):
             while (received := _receive(visitor)) and self._answer(visitor, *received):
@@ -105,12 +116,7 @@ class CrawlerSite:
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
         method, path, _ = first.split(" ")
         host = headers["host"].partition(":")[0]
-        visit = Visit(host, path, at, headers, method)
-        self.visits.append(visit)
-        found = self.page_at(host, path)
-        answer = found(visit) if callable(found) else found
-        if answer.after_s:
-            time.sleep(answer.after_s)
+        answer = self.answer_to(Visit(host, path, at, headers, method))
         if answer.is_reset:
             visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             return False
@@ -147,8 +153,9 @@ def is_whole(request: bytes) -> bool:
 
 
 def _bytes(answer: Answer) -> bytes:
-    headers = {"Content-Length": str(len(answer.body)), **answer.headers}
-    lines = [f"HTTP/1.1 {answer.status} X", *(f"{k}: {v}" for k, v in headers.items())]
+    headers = {"Content-Length": str(len(answer.body)), **answer.headers}.items()
+    lines = [f"HTTP/1.1 {answer.status} X"]
+    lines += [f"{name}: {value}" for name, value in (*headers, *answer.more_headers)]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body
 
 

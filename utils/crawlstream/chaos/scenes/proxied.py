@@ -31,6 +31,8 @@ async def play_proxied(round_: Round, *, rate: float) -> Outcome:
     """A round through proxies; that every page came through one is a law of it, too."""
     async with _proxies(round_) as proxies:
         round_.pool = POOL
+        for proxy in proxies:
+            proxy.seen = round_.by_proxies
         return await round_.play(partial(_lose_proxies, proxies), rate=rate)
 
 

@@ -285,7 +285,8 @@ def check(
     if add:
         passed = {verdict["id"] for verdict in verdicts if verdict["ok"]}
         kept = [{"url": line} for line in lines if read_line(line).id in passed]
-        _run(_editor().set_pool(add, kept, policy={}))
+        if kept:
+            _run(_editor().set_pool(add, kept, policy={}))
     if as_json:
         say(orjson.dumps(verdicts).decode())
     else:
@@ -293,6 +294,12 @@ def check(
         for verdict in verdicts:
             shown.add_row(verdict["id"], verdict["url"], verdict["result"], str(verdict["ms"]))
         stdout_console().print(shown)
+        if any(verdict["result"] == "address_refused" for verdict in verdicts):
+            stderr_console().print(
+                "private and loopback addresses are not fetched: set CRAWLSTREAM_ALLOW_NETWORKS to"
+                " allow some",
+                soft_wrap=True,
+            )
     if add:
         stderr_console().print(f"{len(kept)} of {len(lines)} proxies were added to the pool {add}")
     raise typer.Exit(0 if any(verdict["ok"] for verdict in verdicts) else 1)
