@@ -185,7 +185,7 @@ async def test_the_recorder_names_the_page_whose_spider_runs_and_none_that_waits
         assert path.read_bytes()[512:514] == nobody[512:514] == bytes(2)
         bench.kafka.is_there.set()
         await bench.lane.finish()
-        length = noted.token.encode()
+        length = f"{noted.token} {noted.hold.partition}".encode()
         assert Looking.seen[512:].startswith(len(length).to_bytes(2, "big") + length)
         assert path.read_bytes()[512:514] == bytes(2)
 
