@@ -81,10 +81,6 @@ class FrontierKeys:
         """Next offset to enroll, by topic UUID and Kafka partition."""
         return self.tag + "enrolled"
 
-    def tell(self) -> str:
-        """What a home has to tell partitions."""
-        return self.tag + "tell"
-
     def epochs(self) -> str:
         """Leader epoch at the position, by topic UUID and Kafka partition."""
         return self.tag + "epochs"

@@ -164,5 +164,5 @@ async def _read_home(home: Part, name: str) -> Any:
         pipe.hget(home.keys.tag + "reg", name)
         pipe.hget(home.keys.enrolled(), f"{INCOMING}:0")
         pipe.hget(home.keys.meta(), "restored")
-        pipe.scard(home.keys.tell())
+        pipe.scard(home.keys.tag + "tell")
         return await pipe.execute()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -39,7 +39,7 @@ class Replay:
         self.state = self.crawl.begin()
         self.path: list[str] = []
         self.jobs: dict[int, Work] = {}
-        self.stamps: dict[int, Stamp] = {}
+        self.stamps: dict[model.Stamp, Stamp] = {}
         self.questions: dict[tuple[int, int, int], Question] = {}
         self.answers: dict[tuple[int, int, int], Label] = {}
         self.look: OpenRun | None = None
@@ -103,7 +103,7 @@ class Replay:
             assert done.note.generation == after.runs[-1].generation
             return
         assert done.note is None
-        self._check_stamps(after, done.stamps)
+        self._check_stamps(before, after, done.stamps)
 
     _skip = _stop = _note_stop = _enroll
 
@@ -111,18 +111,18 @@ class Replay:
         (stamp,) = after.stamps - before.stamps
         batch = self.real.batch(stamp.offset, stamp.offset + 1)
         done = await self.real.parts[HOME].home.enroll(batch)
-        self._check_stamps(after, done.stamps)
+        self._check_stamps(before, after, done.stamps)
 
-    def _check_stamps(self, after: State, stamps: Any) -> None:
-        known = {stamp.offset: stamp for stamp in after.stamps}
+    def _check_stamps(self, before: State, after: State, stamps: Mapping[int, Stamp]) -> None:
+        new = {stamp.offset: stamp for stamp in after.stamps - before.stamps}
         for offset, stamp in stamps.items():
-            if (expected := known.get(offset)) is None:
+            if (expected := new.get(offset)) is None:
                 assert stamp.generation is None  # The model does not even stamp it.
-            else:
-                assert stamp.generation == expected.generation, (stamp, expected)
-                if stamp.generation is not None:
-                    assert stamp.version == self.version(expected.version)
-                self.stamps[offset] = stamp
+                continue
+            assert stamp.generation == expected.generation, (stamp, expected)
+            if stamp.generation is not None:
+                assert stamp.version == self.version(expected.version)
+            self.stamps[expected] = stamp
 
     async def _publish_ending(self, _before: State, _after: State) -> None:
         """Whoever does it may take long: nothing happens yet."""
@@ -147,8 +147,10 @@ class Replay:
             and told.version == self.version(tell.version)
         ]
         assert real.is_dead == (tell.generation < before.registry.generation)
-        await self.real.parts[tell.partition].contexts.tell([real])
-        await home.told([real])
+        (told,) = await self.real.parts[tell.partition].contexts.tell([real])
+        assert await home.told([told]) == told.is_drained
+        if not told.is_drained:  # The model has no more to do with it.
+            await home.told([told._replace(is_drained=True)])
 
     # Labels.
 
@@ -181,7 +183,7 @@ class Replay:
         (stamp,) = before.stamps - after.stamps
         place = self.real.cluster.places[self.real.cluster.incoming[stamp.offset]]
         end = after.partitions[place].seeds_position
-        await self.real.take(place, stamp.offset, end, self.stamps.pop(stamp.offset))
+        await self.real.take(place, stamp.offset, end, self.stamps.pop(stamp))
 
     async def _apply(self, before: State, after: State) -> None:
         for place, (was, is_) in enumerate(zip(before.partitions, after.partitions, strict=True)):

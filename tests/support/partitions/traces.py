@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -50,12 +51,12 @@ async def _walk(replay: Replay, random: Random, calm_after: int) -> Trace:
         if not choices or (is_done and len(replay.path) > calm_after):
             return Trace(len(replay.path), int(is_done))
         await _tempt(replay, random, steps)
-        if not await replay.take(random.choice(choices)):
+        if not await replay.take(_choice(random, choices)):
             break
     return Trace(len(replay.path))
 
 
-async def _tempt(replay: Replay, random: Random, steps: list[Step[State]]) -> None:
+async def _tempt(replay: Replay, random: Random, steps: Sequence[Step[State]]) -> None:
     """Now and then ask for what the model does not give, or remove what is over."""
     if random.random() < 0.1:
         await replay.ask_home()
@@ -64,6 +65,19 @@ async def _tempt(replay: Replay, random: Random, steps: list[Step[State]]) -> No
         leased = {_place_of(step) for step in steps if step.name == "lease"}
         if place not in leased and None in replay.state.jobs:
             await replay.lease_nothing(place)
+
+
+def _choice(random: Random, steps: Sequence[Step[State]]) -> Step[State]:
+    """Any of them; the same in each process, where sets are in another order."""
+    name, url = random.choice(sorted((step.name, step.url) for step in steps))
+    alike = [step for step in steps if (step.name, step.url) == (name, url)]
+    return alike[0] if len(alike) == 1 else random.choice(sorted(alike, key=_text_of))
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, frozenset):
+        return f"{sorted(map(_text_of, value))}"
+    return f"{[*map(_text_of, value)]}" if isinstance(value, tuple) else repr(value)
 
 
 def _place_of(step: Step[State]) -> int | None:
@@ -81,7 +95,7 @@ def any_cluster(random: Random) -> Cluster:
         incoming.insert(random.randrange(1, len(incoming) + 1), "!")
     return Cluster(
         partitions=partitions,
-        places={url: random.randrange(partitions) for url in {*urls, *linked}},
+        places={url: random.randrange(partitions) for url in sorted({*urls, *linked})},
         links={
             url: "".join(random.sample(linked, min(random.randrange(4), len(linked))))
             for url in urls

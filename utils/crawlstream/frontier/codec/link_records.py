@@ -118,7 +118,7 @@ def _size_of_group(flat: Sequence[object], at: int) -> int:
         raise ValueError(f"not a number of links, at {at + 1}")
     links = flat[at + 2 : at + 2 + 2 * size]
     if len(links) < 2 * size or not all(isinstance(part, bytes) and part for part in links):
-        raise ValueError(f"not so many links, at {at + 2}")
+        raise ValueError(f"fewer links than announced, or an empty one, at {at + 2}")
     if not all(_FINGERPRINT.fullmatch(part) for part in links[:size] if isinstance(part, bytes)):
         raise ValueError(f"not a fingerprint, at {at + 2}")
     return size

@@ -21,6 +21,7 @@ from crawlstream.model.partitions.messages import (
     Stamp,
     StopToNote,
     Tell,
+    Told,
     Version,
 )
 
@@ -169,6 +170,36 @@ def pack_tells(tells: Iterable[Tell]) -> bytes:
     return pack([0, labels])
 
 
+def unpack_told(tells: Sequence[Tell], reports: Sequence[Any]) -> list[Told]:
+    """What a partition has answered: a report of each generation that is over, in their order."""
+    of_dead = iter(reports)
+    told = []
+    for tell in tells:
+        if not tell.is_dead:
+            told.append(Told(tell))
+            continue
+        purged, is_drained, ledger = next(of_dead)
+        told.append(Told(tell, purged, bool(is_drained), _counters(ledger)))
+    return told
+
+
+def pack_told(answers: Iterable[Told]) -> bytes:
+    """What partitions have answered, for the home."""
+    return pack(
+        [
+            [
+                [
+                    one.tell.name,
+                    one.purged,
+                    one.is_drained,
+                    [part for field, value in one.ledger.items() for part in (field, value)],
+                ]
+                for one in answers
+            ]
+        ]
+    )
+
+
 def unpack_tells(flat: Sequence[Any]) -> list[Tell]:
     """What partitions are to hear."""
     pairs_of = zip(*[iter(flat)] * 2, strict=True)
@@ -212,13 +243,16 @@ def offsets_in(flat: Sequence[Any]) -> dict[tuple[str, int], int]:
 def unpack_report(packed: Sequence[Any]) -> Report:
     """What a partition says of one context."""
     is_idle, is_leasable, need, ledger = packed
-    counters = {
+    needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
+    return Report(bool(is_idle), bool(is_leasable), needed, _counters(ledger))
+
+
+def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
+    return {
         name: int(value)
         for name, value in pairs(ledger).items()
         if name in _COUNTERS or name[:2] in {"n:", "f:", "z:"}
     }
-    needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
-    return Report(bool(is_idle), bool(is_leasable), needed, counters)
 
 
 _COUNTERS = frozenset(

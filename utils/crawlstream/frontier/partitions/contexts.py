@@ -10,11 +10,12 @@ from crawlstream.frontier.codec.partitions import (
     pack_labels,
     pack_tells,
     unpack_report,
+    unpack_told,
 )
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import FrontierKeys
-from crawlstream.model.partitions.messages import ContextKey, Label, Look, Tell
+from crawlstream.model.partitions.messages import ContextKey, Label, Look, Tell, Told
 
 
 class Contexts:
@@ -36,12 +37,17 @@ class Contexts:
         Answers how many took effect: what is not there, or knows something newer, does not.
         """
         packed = pack_labels(redis_epoch, labels)
-        return int(cast(int, await self._scripts.run("label", packed))) if labels else 0
+        if not labels:
+            return 0
+        applied, _ = unpack(await self._scripts.run("label", packed))
+        return cast(int, applied)
 
-    async def tell(self, tells: Sequence[Tell]) -> None:
-        """Tell what homes want this partition to hear."""
-        if tells:
-            await self._scripts.run("label", pack_tells(tells))
+    async def tell(self, tells: Sequence[Tell]) -> list[Told]:
+        """Tell what homes want this partition to hear; its answers are for ``Home.told``."""
+        if not tells:
+            return []
+        _, reports = unpack(await self._scripts.run("label", pack_tells(tells)))
+        return unpack_told(tells, reports)
 
     async def look(self, contexts: Iterable[ContextKey]) -> Look:
         """What is true of contexts, and of the partition, at one moment; in their order."""

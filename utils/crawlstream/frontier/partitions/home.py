@@ -11,6 +11,7 @@ from crawlstream.frontier.codec.partitions import (
     pack_fates,
     pack_finish,
     pack_questions,
+    pack_told,
     unpack_labels,
     unpack_note,
     unpack_runs,
@@ -23,7 +24,15 @@ from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import IntakeBatch
-from crawlstream.model.partitions.messages import Enrolled, HomeMark, Label, OpenRun, Question, Tell
+from crawlstream.model.partitions.messages import (
+    Enrolled,
+    HomeMark,
+    Label,
+    OpenRun,
+    Question,
+    Tell,
+    Told,
+)
 
 FATES_A_CALL = 200
 """Fates that a home is told at once, so that no call takes long."""
@@ -116,12 +125,14 @@ class Home:
         _, tells = await self._ask("tells", most)
         return unpack_tells(tells)
 
-    async def told(self, tells: Iterable[Tell]) -> None:
-        """These were told."""
-        names = [told.name for told in tells]
-        if names:
-            with our_errors():
-                await self._redis.srem(self._keys.tell(), *names)
+    async def told(self, answers: Iterable[Told]) -> int:
+        """What partitions have answered to tells; answers how many of these are done.
+
+        A stop is replied to when all have answered, and its ending is owed when nothing of its
+        generation is in flight any more; until then its tells stay.
+        """
+        _, done = await self._ask("told", pack_told(answers))
+        return cast(int, done)
 
     async def _ask(self, operation: str, *args: str | bytes | int) -> Sequence[Any]:
         answer = unpack(await self._scripts.run(operation, *args))

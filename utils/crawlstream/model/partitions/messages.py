@@ -94,6 +94,17 @@ class Tell(NamedTuple):
     """By which the home forgets it."""
 
 
+class Told(NamedTuple):
+    """What a partition has answered to a tell."""
+
+    tell: Tell
+    purged: int = 0
+    """Pages that were removed with their generation."""
+    is_drained: bool = True
+    """Nothing of it is in flight any more; otherwise the tell is to be repeated."""
+    ledger: Mapping[str, int] = {}
+
+
 class OpenRun(NamedTuple):
     """A run that may be over: the beginning of a look at all partitions."""
 

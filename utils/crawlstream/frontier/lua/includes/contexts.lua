@@ -2,11 +2,14 @@
 -- Guarantee: of a crawl, a partition has the context of one generation that takes anything; a page of a later
 --   one ends it, for generations only follow each other, and what is late of an earlier one is ignored.
 -- `names` has "<c> <generation> <does it take anything>" here: a run is a matter of the home.
+-- `closed` HASH "<name> <generation>" -> c of contexts that are over, as long as their ledgers are kept.
 -- Needs: clock, ledger, crawls, steer. Cost: three commands for a new context.
 -- Close the context of a name: what waits is gone from the ledger at once, and swept in steps. Its ending
 -- is told by the home.
 local function close_context(name)
-  redis.call('HSET', K.ledger(load_name(name).c), 'told', '1')
+  local record = load_name(name)
+  redis.call('HSET', K.closed, name .. ' ' .. int(record.run), record.c)
+  redis.call('HSET', K.ledger(record.c), 'told', '1')
   close_run(name, 'stopping')
 end
 
@@ -47,7 +50,7 @@ local function unconfirmed_of(contexts)
     local context = crawl_of(c).context
     found[c] = context and standings().is_unconfirmed(context) or nil
   end
-  return standings().questions(found)
+  return home_waits().questions(found)
 end
 
 -- A run of a context is over: what it has left behind waits for the next one, and is counted there.

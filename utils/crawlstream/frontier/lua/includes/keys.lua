@@ -53,6 +53,8 @@ function K.stop(name) return P .. 'stop:' .. name end
 K.registry = P .. 'reg'
 K.open = P .. 'open'
 K.tell = P .. 'tell'
+K.closing = P .. 'closing'
+K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end

@@ -25,7 +25,7 @@ local function offer_of(V, tag)
     lot = lot_of(V, tag)
     lot.standing, lot.is_open = lot.priority + shift_of(lot.c), may_lease(lot.c)
     lot.band, lot.has_parts = K.band(lot.spider, tag, ''), crawl_of(lot.c).parts
-    lot.waits = not lot.is_open and is_waiting(lot.c)
+    lot.waits = not lot.is_open and waits_for_home(lot.c)
     unconfirmed[lot.c] = lot.waits or nil
     offers[tag] = lot
   end
@@ -216,7 +216,7 @@ local function pop_several(V, domain, top, limit)
     popped = popped + found
     if not may_have_more then
       if lot.waits then
-        standings().note_dropped(lot.c)
+        home_waits().note_dropped(lot.c)
       end
       o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then
@@ -233,7 +233,7 @@ local function serve(V, round, i, lot, limit)
     park(V, round, domain, o)
     return 0
   elseif lot.waits and o ~= SEVERAL then
-    wait_until(round, domain, standings().ask_again_at(lot.c))
+    wait_until(round, domain, home_waits().ask_again_at(lot.c))
     return 0
   end
   -- One more than the limit: whether it may go on at once.

@@ -7,7 +7,9 @@
 --   whose ending it has not. over: seeds below belong to runs that are over; seeds: behind the last that was
 --   enrolled. g: generation, which a stop ends.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": what partitions are to hear; what: ended,
---   or changed, which has them ask. `open` ZSET name -> frontier ms of the last seed of its open run.
+--   or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {run, request, purged
+--   {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run that was stopped; drained:
+--   how many have no page of it in flight any more. `open` ZSET name -> frontier ms of the last seed of its open run.
 -- Needs: clock, ledger. Cost: two commands a crawl and call, and one a partition where something ends.
 local registry_cache, changed_crawls = {}, {}
 
@@ -44,11 +46,15 @@ local function save_registry()
   changed_crawls = {}
 end
 
+-- How many partitions the frontier has.
+local function amount_of_partitions()
+  return tonumber(string.match(redis.call('HGET', K.meta, 'layout') or '', '/(%d+)$') or 1)
+end
+
 -- Let every partition hear of a generation what is true from the present version on.
 local function tell_all(name, crawl, generation, what)
-  local layout = redis.call('HGET', K.meta, 'layout') or ''
   local news = name .. ' ' .. int(generation) .. ' ' .. int(life) .. ' ' .. int(crawl.number) .. ' '
-  for partition = 0, tonumber(string.match(layout, '/(%d+)$') or 1) - 1 do
+  for partition = 0, amount_of_partitions() - 1 do
     redis.call('SADD', K.tell, news .. int(partition) .. ' ' .. what)
   end
 end
@@ -64,8 +70,13 @@ local function close(name, crawl)
   new_version(name, crawl)
 end
 
--- The generations before this one are over, and with them all that was enrolled.
-local function end_generations(name, crawl, generation)
+-- The generations before this one are over, and with them all that was enrolled. `request` of a client is
+-- answered when all partitions have told how many pages waited there.
+local function end_generations(name, crawl, generation, request)
+  if crawl.is_open then
+    redis.call('HSET', K.closing, name .. ' ' .. int(crawl.g),
+      cmsgpack.pack({ run = crawl.run, request = request, purged = {}, fields = {}, drained = 0 }))
+  end
   for place, offset in pairs(crawl.seeds) do
     cover(crawl, place, offset)
   end

@@ -10,13 +10,12 @@
 -- `need:<c>` HASH partition -> offset up to which its links must be read before the run is over.
 -- Needs: clock, and of `ledger` crawl_of. Cost: nothing in a frontier of one partition: its functions are
 --   made when they are needed, for to define one takes time in every call.
-local made_standings
+local made_standings, made_waits
 
 local function standings()
   if made_standings then
     return made_standings
   end
-  local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
   local FIELDS = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%d)$'
   local of = {}
   made_standings = of
@@ -51,24 +50,36 @@ local function standings()
     return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)
   end
 
+  return of
+end
+
+-- What becomes of contexts whose home is to be asked, and of what their pages need.
+local function home_waits()
+  if made_waits then
+    return made_waits
+  end
+  local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
+  local waits = {}
+  made_waits = waits
+
   -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
   -- allowance is untouched.
-  function of.ask_again_at(c)
+  function waits.ask_again_at(c)
     local waited = now - math.max(crawl_of(c).context.since, restart)
     return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
   end
 
   -- A band leaves the index though its crawl only waits for its home: others have the domain meanwhile.
-  function of.note_dropped(c)
+  function waits.note_dropped(c)
     local context = crawl_of(c).context
     if not context.dropped then
       context.dropped = true
-      of.save(c)
+      standings().save(c)
     end
   end
 
   -- What the homes of these contexts are asked: {name, generation, hashes of profiles} each.
-  function of.questions(crawls)
+  function waits.questions(crawls)
     local questions = {}
     for c in pairs(crawls) do
       local crawl = crawl_of(c)
@@ -79,7 +90,7 @@ local function standings()
   end
 
   -- Up to which offsets other partitions must have read their links: {partition, offset …}.
-  function of.raise_need(c, need)
+  function waits.raise_need(c, need)
     for i = 1, #need, 2 do
       local q = int(need[i])
       if need[i + 1] > tonumber(redis.call('HGET', K.need(c), q) or 0) then
@@ -88,5 +99,5 @@ local function standings()
     end
   end
 
-  return of
+  return waits
 end

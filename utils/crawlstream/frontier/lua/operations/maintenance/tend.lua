@@ -101,6 +101,10 @@ local function forget(c)
     redis.call('HSET', K.meta, 'run_floor', int(math.max(floor, record.run)))
     redis.call('HDEL', K.names, name)
   end
+  local context = crawl_of(c).context
+  if context then
+    redis.call('HDEL', K.closed, name .. ' ' .. int(context.generation))
+  end
   redis.call('UNLINK', K.ledger(c))
   redis.call('ZREM', K.forget, c)
 end

@@ -4,7 +4,7 @@
 -- Guarantee: each record takes effect once, in record order: records below the position change nothing, a gap
 --   writes nothing. A seed below the position gets its stamp again, as it would be now: partitions may have
 --   gone back. A stop takes effect under the generation that Kafka has of it, or is answered, to be noted
---   there first; what follows it waits.
+--   there first; what follows it waits. Its client is answered by `told`.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, profile index, priority}
@@ -75,14 +75,14 @@ local function seed(record)
 end
 
 -- Stop a crawl; answers the generation that is to be noted first.
-local function stop(name, crawl, timestamp, offset, noted)
+local function stop(name, crawl, timestamp, offset, noted, request)
   if offset < (crawl.over[place] or 0) then
     return nil
   elseif not crawl.is_new then
     if noted ~= crawl.g + 1 then
       return crawl.g + 1
     end
-    end_generations(name, crawl, noted)
+    end_generations(name, crawl, noted, request)
     cover(crawl, place, offset + 1)
   end
   note_stop(name, place, timestamp, offset)
@@ -111,9 +111,11 @@ local function command(record)
     run = crawl.run
   end
   if crawl and action == 'stop' then
-    local generation = stop(name, crawl, timestamp, offset, noted)
+    local generation = stop(name, crawl, timestamp, offset, noted, request)
     if generation then
       return { offset, name, generation }
+    elseif run then
+      return nil  -- It is answered when all partitions have been told.
     end
   elseif run and STEERS[action] then
     steer(name, crawl, action, aim)

@@ -7,7 +7,9 @@
 --   that something has ended or changed
 --   label   {name, generation, life of its version, number of its version, run or 0, state, paused until|-1,
 --            shift, {hash, bytes …}}; state as of `labels`, or changed: the home is to be asked
--- Returns: how many took effect.
+-- Returns: packed {how many took effect, reports}
+--   report  {pages that were removed, is nothing in flight, ledger {field, value …}} of each label that says
+--           dead, in their order
 -- Cost: about four commands a label.
 --- include: clock
 --- include: views
@@ -21,7 +23,7 @@
 --- include: profiles
 
 local asked_in, labels = unpack(cmsgpack.unpack(ARGV[1]))
-local applied = 0
+local applied, reports = 0, {}
 
 -- A run may be paused, and its priorities raised, since before this partition heard of it.
 local function steer_context(c, paused_until, shift)
@@ -55,6 +57,21 @@ local function hear(c, label)
   end
 end
 
+-- What a context that is over has come to; where there is none any more, to nothing.
+local function report_of(name, generation)
+  local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
+  save_ledger()
+  local ledger, stopped, held = c and redis.call('HGETALL', K.ledger(c)) or {}, 0, 0
+  for i = 1, #ledger, 2 do
+    if ledger[i] == 'stopped' then
+      stopped = tonumber(ledger[i + 1])
+    elseif ledger[i] == 'held' then
+      held = tonumber(ledger[i + 1])
+    end
+  end
+  return { stopped, held == 0, ledger }
+end
+
 for _, label in ipairs(labels) do
   local name, generation, state = label[1], label[2], label[6]
   local record = load_name(name)
@@ -65,6 +82,9 @@ for _, label in ipairs(labels) do
     hear(record.c, label)
     applied = applied + 1
   end
+  if state == 'dead' then
+    reports[#reports + 1] = report_of(name, generation)
+  end
 end
 finish()
-return applied
+return cmsgpack.pack({ applied, reports })

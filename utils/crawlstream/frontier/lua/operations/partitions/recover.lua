@@ -43,6 +43,9 @@ effects['end'] = function(name, generation, run, covered)
     crawl.is_published, crawl.owed = true, nil
     tell_all(name, crawl, generation, 'ended')
   end
+  if generation < crawl.g then
+    redis.call('HDEL', K.closing, name .. ' ' .. int(generation))  -- The world knows.
+  end
   crawl.run = math.max(crawl.run, run)
   cover_all(name, crawl, covered)
 end

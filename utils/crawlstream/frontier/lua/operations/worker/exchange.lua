@@ -145,7 +145,7 @@ for _, settle in ipairs(settles) do
     end
     register_spills(worker, hold, spilled)
     if need and is_open(c) then
-      standings().raise_need(c, need)
+      home_waits().raise_need(c, need)
     end
     for i = 1, #filtered, 2 do
       count(c, 'z:' .. filtered[i], filtered[i + 1])
@@ -190,4 +190,4 @@ local next_due = lease(view_of(S, egress_group or ''), worker, call, want)
 finish()
 local granted_holds, granted_lots, crawls, profiles = answer_of_grants()
 return cmsgpack.pack({ granted_holds, granted_lots, crawls, profiles, stale, life, next_due, rules_known,
-  to_repeat, refused, crowded, capped, sites or '', next(unconfirmed) and standings().questions(unconfirmed) or {} })
+  to_repeat, refused, crowded, capped, sites or '', next(unconfirmed) and home_waits().questions(unconfirmed) or {} })

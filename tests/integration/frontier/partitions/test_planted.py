@@ -1,0 +1,142 @@
+"""Bugs on purpose in the scripts of partitions: walks through the model find each of them.
+
+What they find too seldom has tests of its own, in `test_scripts.py` and `test_runs.py`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from crawlstream.errors import CrawlstreamError
+from support.frontier.lua import planted
+from support.partitions.traces import replay_walk
+
+WALKS = 300
+"""Most need a few. Whoever changes scripts or walks moves the one that finds a bug, and the search
+takes longer until ``first`` is set anew."""
+
+pytest_plugins = ("support.frontier.fixtures",)
+
+
+class Bug(NamedTuple):
+    """What stands in exactly one place of the Lua, and what is put there instead."""
+
+    right: str
+    wrong: str
+    first: int = 0
+    """The walk that finds it."""
+
+
+BUGS = {
+    "links come without the version of their page": Bug(
+        right="  raise_hint(c, version_life, version_number)\n  load_domain_records(",
+        wrong="  load_domain_records(",
+        first=1,
+    ),
+    "seeds come without a version": Bug(
+        right="  raise_hint(c, version_life, version_number)\n  local entry",
+        wrong="  local entry",
+    ),
+    "what a page needs others to read is forgotten": Bug(
+        right="home_waits().raise_need(c, need)",
+        wrong="assert(need)",
+        first=1,
+    ),
+    "a need is lowered": Bug(
+        right="if need[i + 1] > tonumber(redis.call('HGET', K.need(c), q) or 0) then",
+        wrong="if true then",
+        first=54,
+    ),
+    "a look does not see what is in flight": Bug(
+        right="or ledger[i] == 'delayed' or ledger[i] == 'held'",
+        wrong="or ledger[i] == 'delayed'",
+    ),
+    "a label counts that was asked for in another life": Bug(
+        right="(asked_in == life or asked_in == 0)",
+        wrong="asked_in",
+        first=19,
+    ),
+    "an old label counts": Bug(
+        right="elseif standings().is_before(version_life, version_number, context.known",
+        wrong="elseif false and standings().is_before(version_life, version_number, context.known",
+        first=3,
+    ),
+    "a label of another life is as good": Bug(
+        right="return context.confirmed ~= life or context.wants",
+        wrong="return context.wants",
+    ),
+    "a label is good whatever pages have come since": Bug(
+        right="or of.is_before(context.known_life, context.known_number, context.hint",
+        wrong="or false and of.is_before(context.known_life, context.known_number, context.hint",
+        first=28,
+    ),
+    "an ended run goes on": Bug(
+        right="return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)",
+        wrong="return not of.is_unconfirmed(crawl.context)",
+    ),
+    "seeds of an ended run are enrolled again": Bug(
+        right="if offset < (crawl.over[place] or 0) or was_stopped_after(",
+        wrong="if was_stopped_after(",
+        first=8,
+    ),
+    "a seed opens no run": Bug(
+        right="crawl.run, crawl.is_open = crawl.run + 1, true",
+        wrong="crawl.run = crawl.run + 1",
+    ),
+    "a change makes no version": Bug(
+        right="crawl.number, crawl.is_new = crawl.number + 1, nil",
+        wrong="crawl.is_new = nil",
+    ),
+    "a stop takes effect before Kafka has it": Bug(
+        right="if noted ~= crawl.g + 1 then",
+        wrong="if false then",
+        first=6,
+    ),
+    "a stop that was forgotten is not restored": Bug(
+        right="  if generation > crawl.g then\n",
+        wrong="  if false then\n",
+        first=17,
+    ),
+    "an ending that was forgotten is not restored": Bug(
+        right="if generation == crawl.g and (run > crawl.run or",
+        wrong="if false and (run > crawl.run or",
+        first=14,
+    ),
+    "a home answers before it was restored": Bug(
+        right="return redis.call('HGET', K.meta, 'restored') == int(life)",
+        wrong="return true",
+        first=4,
+    ),
+    "endings are told to the home's own partition only": Bug(
+        right="for partition = 0, amount_of_partitions() - 1 do",
+        wrong="for partition = 0, 0 do",
+    ),
+    "a partition forgets how far it has read": Bug(
+        right="place, int(math.max(position, next_offset)))\nsave_domain_records()",
+        wrong="place, int(position))\nsave_domain_records()",
+        first=1,
+    ),
+}
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+    """Some walk comes to something else than the model."""
+    with planted(bug.right, bug.wrong):
+        assert await _found_by(redis, bug.first) is not None
+
+
+async def _found_by(redis: Redis, first: int) -> int | None:
+    """The first walk from this one on that differs, or that a script refuses."""
+    for seed in range(first, first + WALKS):
+        try:
+            await replay_walk(redis, Random(seed), "")
+        except (AssertionError, CrawlstreamError, LookupError, RedisError, ValueError):
+            return seed
+    return None

@@ -1,0 +1,245 @@
+"""Runs over several partitions: when they end, are stopped and steered, and what they leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.errors import NotRestored
+from crawlstream.frontier.codec.link_records import pack_links
+from crawlstream.frontier.partitions.confirm import is_over, summed
+from crawlstream.frontier.streams import Streams
+from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
+from crawlstream.model.partitions.messages import StopToNote
+from support.partitions.real import LINKS
+from support.partitions.two import Two, open_two
+
+pytest_plugins = ("support.frontier.fixtures",)
+pytestmark = pytest.mark.usefixtures("still")
+
+
+@pytest.fixture
+async def two(redis: Redis) -> Two:
+    """Two partitions with nothing in them."""
+    return await open_two(redis)
+
+
+async def test_a_paused_run_leases_nothing_anywhere(two: Two) -> None:
+    """Pause and resume reach a partition by what it is told; then it asks, and goes on."""
+    await two.feed()
+    await two.confirm(1)
+    for offset, action in ((2, "pause"), (3, "resume")):
+        await _say(two, offset, action)
+        await two.tell()
+        assert await two.lease(1) is None
+        await two.confirm(1)
+        await two.parts[1].advance()
+        found = await two.lease(1)
+        assert (found is not None) == (action == "resume")
+
+
+async def test_a_reprioritized_run_is_shifted_everywhere(two: Two, redis: Redis) -> None:
+    """By as much as its best seed has to move."""
+    await two.feed()
+    await _say(two, 2, "reprioritize", priority=90)
+    await two.confirm(1)
+    assert await redis.hgetall(two.parts[1].keys.tag + "shifts") == {b"1": b"40"}
+
+
+async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) -> None:
+    """The world is told by the home's outbox; the next run is labelled when Kafka has that."""
+    await two.feed()
+    for place, part in enumerate(two.parts):
+        await two.confirm(place)
+        found = await two.lease(place)
+        assert found
+        settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+        await found[0].session.exchange(settles=[settle])
+        assert not (await part.frontier.maintenance.tend()).ended
+    home = two.parts[0].home
+    (run,) = await home.quiet(0)
+    looks = [await part.contexts.look([run.context]) for part in two.parts]
+    assert is_over(run, looks, 0, LINKS)
+    assert await home.finish(run, summed(looks, 0))
+    assert not await home.finish(run, summed(looks, 0))
+    owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
+    (started, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
+    assert (started.kind, started.run) == ("crawl_started", 1)
+    assert (ended.kind, ended.run, ended.reasons["done"]) == ("crawl_finished", 1, {"2xx": 2})
+    assert (ended.counters["admitted"], ended.counters["done"]) == (2, 2)
+    assert ended.positions == {"incoming:0": 2}
+    assert await home.quiet(0) == []
+
+
+async def test_what_comes_during_a_look_keeps_the_run_open(two: Two) -> None:
+    """A seed that was enrolled since, or another life of the home: compare and set."""
+    home = two.parts[0].home
+    await home.enroll(two.batch(0, 1))
+    (run,) = await home.quiet(0)
+    await home.enroll(two.batch(1, 2))
+    assert not await home.finish(run, {})
+    (run,) = await home.quiet(0)
+    await two.parts[0].go_back(None, 2)
+    assert not await home.finish(run, {})
+    assert await home.restore(two.parts[0].epochs[2], [])
+    assert not await home.finish(run, {})
+    (run,) = await home.quiet(0)
+    assert await home.finish(run, {})
+
+
+async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
+    """Neither seeds nor links, once a partition has heard so; they are passed."""
+    stamps = await two.feed()
+    await two.confirm(0)
+    _, origin = await two.page(0)
+    stop = two.stop(2)
+    batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
+    await two.parts[0].home.enroll(batch, {2: 1})
+    await two.tell()
+    reading = two.parts[1].reading
+    done = await reading.apply(two.link_batch(*pack_links(origin, two.links("b"))))
+    assert (done.applied, done.ignored, done.admitted) == (0, 1, 0)
+    late = replace(two.batch(0, 2), start=2, next=4, records=[replace(two.records[1], offset=3)])
+    await reading.take(late, {3: stamps[1]})
+    look = await two.parts[1].contexts.look([two.context(0)])
+    assert look.reports[0].is_idle
+    assert look.positions == {("incoming", 0): 4, (LINKS, 1): 1}
+    again = await two.parts[0].home.enroll(two.batch(0, 2))
+    assert {stamp.generation for stamp in again.stamps.values()} == {None}
+
+
+async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
+    """Also where its stop was not heard of yet: a seed behind the stop tells of it."""
+    await two.feed()
+    await two.confirm(1)
+    stop = two.stop(2)
+    seed = replace(two.records[1], offset=3)
+    batch = replace(two.batch(0, 2), start=2, next=4, records=[stop, seed])
+    stamps = (await two.parts[0].home.enroll(batch, {2: 1})).stamps
+    assert (stamps[3].generation, stamps[3].run) == (1, 2)
+    taken = await two.parts[1].reading.take(replace(batch, records=[seed]), stamps)
+    assert [question.context.generation for question in taken.unconfirmed] == [1]
+    assert await two.lease(1) is None
+    (report,) = (await two.parts[1].contexts.look([two.context(0)])).reports
+    assert report.is_idle
+    assert (await two.parts[1].frontier.queries.state()).queued == 1
+
+
+async def test_what_an_ended_run_has_left_waits_for_the_next(two: Two) -> None:
+    """As it may after a home went back. It is counted there, and its bands are found again."""
+    await two.feed()
+    await two.confirm(1)
+    home = two.parts[0].home
+    (run,) = await home.quiet(0)
+    assert await home.finish(run, {})
+    assert await two.tell() == 0
+    for _ in range(2):
+        assert await two.lease(1) is None
+        await two.parts[1].advance()
+    await home.published(two.crawl, 1)
+    two.records.append(replace(two.records[0], offset=2))
+    assert (await home.enroll(two.batch(2, 3))).stamps[2].run == 2
+    (left,) = (await two.parts[1].contexts.look([two.context(0)])).reports
+    assert (left.is_idle, left.is_leasable) == (False, False)
+    assert await two.confirm(1) == 1
+    found = await two.lease(1)
+    assert found
+    assert (found[1], found[0].hold.run) == ("c", 2)
+    (report,) = (await two.parts[1].contexts.look([two.context(0)])).reports
+    assert (report.ledger["admitted"], report.ledger["held"], report.ledger["queued"]) == (1, 1, 0)
+
+
+async def test_the_next_run_waits_for_the_ending_of_the_last(two: Two) -> None:
+    """Its label is pending, and so the partition asks again."""
+    await two.feed()
+    home = two.parts[0].home
+    (run,) = await home.quiet(0)
+    assert await home.finish(run, {})
+    two.records.append(replace(two.records[1], offset=2))
+    stamps = (await home.enroll(two.batch(2, 3))).stamps
+    assert stamps[2].run == 2
+    await two.parts[1].reading.take(two.batch(2, 3), stamps)
+    for is_published in (False, True):
+        if is_published:
+            await home.published(two.crawl, 1)
+        assert await two.confirm(1) == 1
+        await two.parts[1].advance()
+        found = await two.lease(1)
+        assert (found is not None) == is_published
+    assert found
+    assert found[0].hold.run == 2
+
+
+async def test_seeds_wait_for_their_grace(two: Two) -> None:
+    """A run that has just had a seed is not looked at."""
+    await two.feed()
+    home = two.parts[0].home
+    assert await home.quiet(5_000) == []
+    await two.parts[0].advance(5_001)
+    assert [run.run for run in await home.quiet(5_000)] == [1]
+    assert await home.quiet(5_000, start=1) == []
+
+
+async def test_another_life_is_not_restored_by_an_old_answer(two: Two) -> None:
+    """Who read what Kafka knew before the home went back once more has read too little."""
+    home = two.parts[0].home
+    assert not await home.restore(two.parts[0].epochs[1] - 1, [])
+    await two.parts[0].go_back(None, 2)
+    with pytest.raises(NotRestored) as error:
+        await home.enroll(two.batch(0, 2))
+    assert error.value.redis_epoch == two.parts[0].epochs[2]
+    assert await home.restore(error.value.redis_epoch, [])
+    assert len((await home.enroll(two.batch(0, 2))).stamps) == 2
+
+
+async def test_a_stop_of_a_crawl_that_nobody_knows_changes_nothing(two: Two) -> None:
+    """It begins no generation, nor is anybody told: such requests are cheap to send."""
+    stop = two.stop(0)
+    batch = replace(two.batch(0, 1), records=[stop])
+    assert (await two.parts[0].home.enroll(batch)).note is None
+    assert await two.parts[0].home.tells() == []
+
+
+async def _say(two: Two, offset: int, action: str, priority: int | None = None) -> None:
+    command = Command(
+        offset=offset,
+        timestamp_ms=offset,
+        name=action,
+        request=b"{}",
+        crawl=two.crawl,
+        priority=priority,
+    )
+    batch = replace(two.batch(0, 2), start=offset, next=offset + 1, records=[command])
+    assert (await two.parts[0].home.enroll(batch)).note is None
+
+
+async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flight(
+    two: Two, redis: Redis
+) -> None:
+    """Pages that waited are counted in the reply, those in flight in the ending."""
+    await two.feed()
+    await two.confirm(0)
+    found = await two.lease(0)
+    assert found
+    stop = two.stop(2)
+    batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
+    home = two.parts[0].home
+    note = (await home.enroll(batch)).note
+    assert note == StopToNote(2, two.crawl, 1)
+    assert (await home.enroll(batch, {2: 1})).note is None
+    streams = Streams(redis, two.parts[0].keys, "reader")
+    assert not await streams.actions(count=10, block_ms=0)
+    assert [await two.tell(), await two.tell()] == [1, 1]
+    (action,) = await streams.actions(count=10, block_ms=0)
+    assert (action.name, action.purged, action.run) == ("stop", 1, 1)
+    settle = Settle(token=found[0].hold.token, outcome=Outcome.DONE, reason="2xx")
+    assert not (await found[0].session.exchange(settles=[settle])).stale
+    assert await two.tell() == 0
+    owed = await streams.owed(count=10, block_ms=0)
+    (_, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
+    assert (ended.kind, ended.run) == ("crawl_stopped", 1)
+    counters = [ended.counters[name] for name in ("admitted", "done", "stopped")]
+    assert counters == [2, 1, 1]
+    assert await redis.keys("*closing*") == []

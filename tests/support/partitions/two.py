@@ -1,0 +1,84 @@
+"""Two partitions on real scripts, in a line a call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from redis.asyncio import Redis
+
+from crawlstream.frontier.codec.link_records import read_links
+from crawlstream.frontier.partitions.confirm import confirm
+from crawlstream.frontier.partitions.reading import LinkBatch
+from crawlstream.model.crawl import Hold
+from crawlstream.model.effects import Command, Seed
+from crawlstream.model.partitions.messages import LinkOrigin, Question, Stamp
+from support.partitions.real import LINKS, RealCluster
+from support.partitions.values import Cluster
+
+TWO = Cluster({"a": 0, "b": 1, "c": 1}, {"a": "b"}, "ac")
+
+
+class Two(RealCluster):
+    """Two partitions whose seeds are where they belong, and that have their labels."""
+
+    async def feed(self) -> dict[int, Stamp]:
+        """Enroll and take all seeds."""
+        stamps = dict((await self.parts[0].home.enroll(self.batch(0, 2))).stamps)
+        for place, part in enumerate(self.parts):
+            await part.reading.begin("incoming", 0, 0)
+            records = [r for r in self.records if isinstance(r, Seed) and self._is_in(r, place)]
+            batch = replace(self.batch(0, 2), records=records)
+            await part.reading.take(batch, stamps)
+        return stamps
+
+    def _is_in(self, seed: Seed, place: int) -> bool:
+        return self.partitions.of(seed.domain) == place
+
+    async def confirm(self, place: int) -> int:
+        """Ask the home for a partition's label."""
+        contexts = self.parts[place].contexts
+        question = Question(self.context(0), await self.wanted(place))
+        epoch = await contexts.epoch()
+        return await confirm(lambda _: self.parts[0].home, contexts, epoch, [question])
+
+    async def page(self, place: int) -> tuple[Hold, LinkOrigin]:
+        """Some page of a partition, and what its links carry."""
+        found = await self.lease(place)
+        assert found
+        origin = found[0].session.origin(found[0].hold.token)
+        assert origin
+        return found[0].hold, origin
+
+    def link_batch(self, *values: bytes, start: int = 0) -> LinkBatch:
+        """Records of the links of partition 1."""
+        records = [read_links(start + n, value) for n, value in enumerate(values)]
+        return LinkBatch(
+            topic_id=LINKS,
+            kafka_partition=1,
+            start=start,
+            next=start + len(values),
+            records=records,
+        )
+
+    def stop(self, offset: int) -> Command:
+        """A stop of the crawl."""
+        return Command(
+            offset=offset, timestamp_ms=offset, name="stop", request=b"{}", crawl=self.crawl
+        )
+
+    async def tell(self) -> int:
+        """What redis-monitors do again and again; answers how many tells are left."""
+        home = self.parts[0].home
+        tells = await home.tells()
+        for place, part in enumerate(self.parts):
+            await home.told(await part.contexts.tell([t for t in tells if t.partition == place]))
+        return len(await home.tells())
+
+
+async def open_two(redis: Redis) -> Two:
+    """Two partitions with nothing in them."""
+    real = Two(redis, TWO)
+    await real.begin()
+    for part in real.parts:
+        await part.redis.hset(part.keys.positions(), "incoming:0", 0)
+    return real
