@@ -44,6 +44,7 @@ Ids = Annotated[
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a proxy, as `stats` shows it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_INSIDE = "private and loopback addresses are not fetched: CRAWLSTREAM_ALLOW_NETWORKS allows some"
 FromFile = Annotated[
     str | None,
     typer.Option(
@@ -295,11 +296,7 @@ def check(
             shown.add_row(verdict["id"], verdict["url"], verdict["result"], str(verdict["ms"]))
         stdout_console().print(shown)
         if any(verdict["result"] == "address_refused" for verdict in verdicts):
-            stderr_console().print(
-                "private and loopback addresses are not fetched: set CRAWLSTREAM_ALLOW_NETWORKS to"
-                " allow some",
-                soft_wrap=True,
-            )
+            stderr_console().print(_INSIDE, soft_wrap=True)
     if add:
         stderr_console().print(f"{len(kept)} of {len(lines)} proxies were added to the pool {add}")
     raise typer.Exit(0 if any(verdict["ok"] for verdict in verdicts) else 1)
