@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +13,12 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from crawlstream.boot.clients import blocking_redis, kafka_of, redis_client, shelf_of
+from crawlstream.boot.clients import kafka_of, shelf_of
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.liveness import Liveness
 from crawlstream.boot.log import configure
-from crawlstream.boot.redis_check import check_redis
+from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
@@ -27,10 +28,8 @@ from crawlstream.bus.factory import make_sink
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.protocols import Sink
 from crawlstream.bus.topics import ensure_topics
-from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.maintenance import FrontierLimits
-from crawlstream.frontier.streams import Streams
-from crawlstream.frontier.wake import Sleeper
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import FrontierKeys, Topics
 from crawlstream.model.process import Process
 from crawlstream.model.throttle import ThrottleTable
@@ -42,19 +41,16 @@ from crawlstream.stats.tally import Tally
 from crawlstream.tasks import beside, end
 from crawlstream.throttle.edit import ThrottleEditor
 from crawlstream.throttle.watch import ThrottleWatch
-from redis_monitor.action_runner import ActionRunner
-from redis_monitor.actions import load_actions
 from redis_monitor.cluster_metrics import ClusterMetrics
 from redis_monitor.ledger_audit import LedgerAudit
-from redis_monitor.maintenance import Maintenance
 from redis_monitor.notify.assembly import notifying
 from redis_monitor.notify.problems import Cluster
-from redis_monitor.outbox import OutboxPublisher
+from redis_monitor.partition_duties import PartitionDuties
 from redis_monitor.periodic import PeriodicTask
 from redis_monitor.pool_sync import PoolSync
 from redis_monitor.schedules.duty import ScheduleDuty
 from redis_monitor.schedules.seeds import SeedReader
-from redis_monitor.shelving import Shelving
+from redis_monitor.sharing import Sharing
 from redis_monitor.table_sync import TableSync
 from redis_monitor.throttle_sync import ThrottleSync
 
@@ -80,9 +76,8 @@ class Resources:
     keys: FrontierKeys
     kafka: Kafka
     redis: Redis
-    blocking: Redis
     sink: Sink
-    frontier: Frontier
+    frontier: Frontiers
     editor: ThrottleEditor
     tally: Tally
     consumer: str
@@ -93,11 +88,6 @@ class Resources:
         """Where replies go."""
         return Outbound(self.sink, self.topics, per_app=self.settings.kafka_appid_topics)
 
-    @property
-    def streams(self) -> Streams:
-        """The frontier's streams, read under this process' name."""
-        return Streams(self.blocking, self.keys, self.consumer)
-
 
 async def run(settings: Settings) -> None:
     """Answer, publish and tend until SIGTERM or SIGINT."""
@@ -106,17 +96,19 @@ async def run(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         values = {**told(settings, *SHARED), "CRAWLSTREAM_SHELF": settings.shelf_address}
         process = Process(kind="redis-monitor", values=values)
-        resources = await _resources(settings, process.node, stop=stop, stack=stack)
-        heartbeat = Heartbeat(resources.redis, resources.keys, process)
+        resources, missing = await _resources(settings, process.node, stop=stop, stack=stack)
+        first, *also = resources.frontier.heartbeats
+        heartbeat = Heartbeat(*first, process, also=also)
         await resources.frontier.rules.agree(settings.throttle_scope)
         await until_ready("redis", heartbeat.join, stop=stop)
         pools = PoolSync(resources.frontier.pools, settings.zookeeper_hosts, settings.proxies_path)
         rules = _rules(resources, pools)
+        sharing = Sharing(resources.frontier, process.name)
+        duties = _duties(resources, sharing)
         tasks = [
-            _actions(resources),
-            _outbox(resources),
-            await stack.enter_async_context(_maintenance(resources)),
-            await stack.enter_async_context(_shelving(resources)),
+            *duties.actions(_context(resources)),
+            *duties.outboxes(),
+            *await stack.enter_async_context(duties.maintenance()),
             await stack.enter_async_context(_copying(pools)),
             await stack.enter_async_context(_copying(rules)),
             _ledger_audit(resources),
@@ -124,7 +116,11 @@ async def run(settings: Settings) -> None:
             _schedules(resources),
             _forget_stats(resources),
         ]
-        helpers = (resources.tally.run(), heartbeat.run(), *_notifying(resources, process))
+        helpers = (
+            *(resources.tally.run(), heartbeat.run(), sharing.run()),
+            agree_later(resources.frontier, missing, stop),
+            *_notifying(resources, process),
+        )
         await stack.enter_async_context(beside(*helpers))
         health = partial(_health, tasks)
         port, host = settings.metrics_port, settings.metrics_host
@@ -136,30 +132,30 @@ async def run(settings: Settings) -> None:
 
 async def _resources(
     settings: Settings, consumer: str, *, stop: asyncio.Event, stack: AsyncExitStack
-) -> Resources:
+) -> tuple[Resources, Collection[int]]:
+    """What the tasks work with, and the partitions that are away."""
     topics = settings.topics
-    redis = await stack.enter_async_context(redis_client(settings))
-    blocking = await stack.enter_async_context(blocking_redis(settings))
     shelf = await stack.enter_async_context(shelf_of(settings))
-    keys = settings.keys
-    await until_ready("redis", partial(check_redis, redis, settings.partitions), stop=stop)
+    frontiers = await stack.enter_async_context(open_frontiers(settings, _limits(settings), shelf))
+    redis, keys = frontiers.heartbeats[0]
+    missing = await until_ready("redis", partial(check_frontiers, frontiers), stop=stop)
     kafka = kafka_of(settings, "redis-monitor")
     await until_ready("kafka", partial(ensure_topics, kafka, topics), stop=stop)
-    return Resources(
+    resources = Resources(
         settings=settings,
         topics=topics,
         keys=keys,
         kafka=kafka,
         redis=redis,
-        blocking=blocking,
         sink=await stack.enter_async_context(make_sink(kafka)),
-        frontier=Frontier(redis, keys, _limits(settings), shelf),
+        frontier=frontiers,
         editor=ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         ),
         tally=Tally(redis, keys),
         consumer=consumer,
     )
+    return resources, missing.keys()
 
 
 def _limits(settings: Settings) -> FrontierLimits:
@@ -173,34 +169,24 @@ def _limits(settings: Settings) -> FrontierLimits:
     )
 
 
-def _actions(resources: Resources) -> PeriodicTask:
-    context = Context(
+def _duties(resources: Resources, sharing: Sharing) -> PartitionDuties:
+    return PartitionDuties(
+        resources.frontier,
+        sharing,
+        resources.consumer,
+        outbound=resources.outbound,
+        tally=resources.tally,
+    )
+
+
+def _context(resources: Resources) -> Context:
+    return Context(
         frontier=resources.frontier.queries,
         redis=resources.redis,
         keys=resources.keys,
         editor=resources.editor,
         tally=resources.tally,
     )
-    liveness = Liveness("answer")
-    runner = ActionRunner(
-        resources.streams,
-        load_actions(context),
-        outbound=resources.outbound,
-        tally=resources.tally,
-        liveness=liveness,
-    )
-    return PeriodicTask(liveness, runner.step)
-
-
-def _outbox(resources: Resources) -> PeriodicTask:
-    liveness = Liveness("publish")
-    publisher = OutboxPublisher(
-        resources.streams,
-        outbound=resources.outbound,
-        tally=resources.tally,
-        liveness=liveness,
-    )
-    return PeriodicTask(liveness, publisher.step)
 
 
 def _schedules(resources: Resources) -> PeriodicTask:
@@ -215,28 +201,6 @@ def _schedules(resources: Resources) -> PeriodicTask:
         reader=SeedReader(resources.settings.seed_stores),
     )
     return PeriodicTask(liveness, duty.step)
-
-
-@asynccontextmanager
-async def _maintenance(resources: Resources) -> AsyncIterator[PeriodicTask]:
-    sleeper = Sleeper(resources.blocking, resources.keys, "tend")
-    await sleeper.start()
-    try:
-        yield PeriodicTask(
-            Liveness("tend"), Maintenance(resources.frontier.maintenance, sleeper).step
-        )
-    finally:
-        await sleeper.stop()
-
-
-@asynccontextmanager
-async def _shelving(resources: Resources) -> AsyncIterator[PeriodicTask]:
-    sleeper = Sleeper(resources.blocking, resources.keys, "shelf")
-    await sleeper.start()
-    try:
-        yield PeriodicTask(Liveness("shelve"), Shelving(resources.frontier.stocking, sleeper).step)
-    finally:
-        await sleeper.stop()
 
 
 def _rules(resources: Resources, pools: PoolSync) -> ThrottleSync:
@@ -274,17 +238,13 @@ async def _copying(table: TableSync[Any]) -> AsyncIterator[PeriodicTask]:
 
 
 def _ledger_audit(resources: Resources) -> PeriodicTask:
-    frontier = resources.frontier
-    audit = LedgerAudit(frontier.maintenance, frontier.queries)
-    return PeriodicTask(Liveness("audit"), audit.step)
+    return PeriodicTask(Liveness("audit"), LedgerAudit(resources.frontier).step)
 
 
 def _cluster_metrics(resources: Resources, rules: ThrottleSync) -> PeriodicTask:
     metrics = ClusterMetrics(
         resources.settings,
         resources.kafka,
-        redis=resources.redis,
-        keys=resources.keys,
         frontier=resources.frontier,
         is_watched=lambda: rules.is_connected,
     )
@@ -304,9 +264,7 @@ def _forget_stats(resources: Resources) -> PeriodicTask:
 def _notifying(resources: Resources, process: Process) -> Sequence[Coroutine[Any, Any, None]]:
     settings = resources.settings
     cluster = Cluster(
-        redis=resources.redis,
-        keys=resources.keys,
-        queries=resources.frontier.queries,
+        frontier=resources.frontier,
         kafka=resources.kafka,
         rejected=resources.topics.rejected,
         process=process,
@@ -317,17 +275,15 @@ def _notifying(resources: Resources, process: Process) -> Sequence[Coroutine[Any
 
 async def _until(stop: asyncio.Event, tasks: Sequence[PeriodicTask]) -> None:
     """Run all tasks; each ends with its step at hand once ``stop`` is set."""
-    working = [asyncio.create_task(task.run(stop), name=task.liveness.name) for task in tasks]
+    working = [asyncio.create_task(task.run(stop), name=task.name) for task in tasks]
     await stop.wait()
     await asyncio.wait(working, timeout=DRAIN_S)
     await end(working)
 
 
 def _health(tasks: Sequence[PeriodicTask]) -> Health:
-    waiting = [
-        f"{d.liveness.name}: {d.liveness.waiting_for}" for d in tasks if d.liveness.waiting_for
-    ]
-    failing = {task.liveness.name: task.failure for task in tasks if task.failure}
+    waiting = [f"{d.name}: {d.liveness.waiting_for}" for d in tasks if d.liveness.waiting_for]
+    failing = {task.name: task.failure for task in tasks if task.failure}
     return Health(
         alive=not any(task.liveness.is_stuck for task in tasks),
         waiting_for="; ".join(waiting),
