@@ -7,18 +7,16 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
-from redis.asyncio import Redis
-
+from crawlstream.boot.redis.check import info_of
 from crawlstream.boot.settings import Settings
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.history import PartitionOffsets, partition_offsets
 from crawlstream.errors import KafkaUnavailable
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import FrontierKeys
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.stats.domains import read_domains
-from crawlstream.stats.heartbeat import living
+from crawlstream.stats.heartbeat import living_in
 from redis_monitor import metrics
 
 EVERY_S = 10.0
@@ -37,16 +35,13 @@ class ClusterMetrics:
         settings: Settings,
         kafka: Kafka,
         *,
-        redis: Redis,
-        keys: FrontierKeys,
-        frontier: Frontier,
+        frontier: Frontiers,
         is_watched: Callable[[], bool],
     ) -> None:
         """``is_watched`` answers whether ZooKeeper tells of changed rules."""
         self._settings = settings
         self._kafka = kafka
-        self._redis = redis
-        self._keys = keys
+        self._redis, self._keys = frontier.heartbeats[0]
         self._frontier = frontier
         self._is_watched = is_watched
         self._steps = 0
@@ -68,7 +63,7 @@ class ClusterMetrics:
         return EVERY_S
 
     async def _processes(self) -> None:
-        processes = await living(self._redis, self._keys)
+        processes = await living_in(self._frontier.heartbeats)
         metrics.PROCESSES.clear()
         for (kind, version), count in Counter((p.kind, p.version) for p in processes).items():
             metrics.PROCESSES.labels(kind, version).set(count)
@@ -101,9 +96,7 @@ class ClusterMetrics:
                 metrics.PROXY_BUDGET.labels(state.pool.name).set(state.budget_left)
 
     async def _writes(self) -> None:
-        told = cast("dict[str, object]", await self._redis.info("persistence"))
-        written = [name for name in told if name.endswith(("_write_status", "_bgsave_status"))]
-        metrics.WRITES.set(all(told[name] == "ok" for name in written))
+        metrics.WRITES.set(all((await self._frontier.ask(_writes)).values))
 
     async def _lag(self) -> None:
         try:
@@ -113,6 +106,13 @@ class ClusterMetrics:
             raise KafkaUnavailable from error
         for partition, found in partitions.items():
             metrics.LAG.labels(str(partition)).set(lag_of(found))
+
+
+async def _writes(frontier: Frontier) -> bool:
+    """Whether the server of a partition can write its files."""
+    told = await info_of(frontier, "persistence")
+    written = [name for name in told if name.endswith(("_write_status", "_bgsave_status"))]
+    return all(told[name] == "ok" for name in written)
 
 
 def existing(folder: Path) -> Path:

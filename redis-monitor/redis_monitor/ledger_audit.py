@@ -7,10 +7,14 @@ said aloud, and stands in ``/metrics`` and in ``crawlstream status``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import structlog
 
-from crawlstream.frontier.maintenance import Balance, FrontierMaintenance
-from crawlstream.frontier.queries import FrontierQueries
+from crawlstream.errors import RedisUnavailable
+from crawlstream.frontier.frontier import Frontier
+from crawlstream.frontier.maintenance import Balance
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.effects import OutboxRecord
 from crawlstream.model.state import FrontierState
 from redis_monitor import metrics
@@ -42,25 +46,44 @@ def check_ending(ending: OutboxRecord) -> None:
 class LedgerAudit:
     """Adds the ledgers up, and tells the cluster's figures; safe beside any number of others."""
 
-    def __init__(self, maintenance: FrontierMaintenance, queries: FrontierQueries) -> None:
-        self._maintenance = maintenance
-        self._queries = queries
-        self._begun: Balance | None = None
+    def __init__(self, frontier: Frontiers) -> None:
+        self._frontier = frontier
+        self._begun: dict[str, Balance] = {}
+        """Rounds that are not whole yet, by the prefix of their partition."""
+        self._whole: dict[str, Balance] = {}
+        """The latest whole round of each partition."""
 
     async def step(self) -> float:
-        """Add up some thousand ledgers, where the step before ended."""
-        balance = await self._maintenance.balance(self._begun)
-        self._begun = None if balance.is_whole else balance
-        if balance.is_whole:
-            _tell(balance)
-        _show(await self._queries.state())
+        """Add up some thousand ledgers of each partition, where the step before ended."""
+        try:
+            answers = await self._frontier.ask(self._add_up)
+        except RedisUnavailable:
+            self._show_missing(range(len(self._frontier)))
+            raise
+        self._show_missing(answers.missing)
+        if self._whole:
+            rounds = self._whole.values()
+            metrics.OLDEST_WAIT.set(max(each.longest_wait_ms for each in rounds) / 1000)
+            metrics.RESIDUAL.set(sum(abs(n) for each in rounds for n in each.found.values()))
+        _show(await self._frontier.queries.state())
         return EVERY_S
+
+    async def _add_up(self, frontier: Frontier) -> None:
+        tag = frontier.scripts.keys.tag
+        balance = await frontier.maintenance.balance(self._begun.pop(tag, None))
+        if balance.is_whole:
+            self._whole[tag] = balance
+            _tell(balance)
+        else:
+            self._begun[tag] = balance
+
+    def _show_missing(self, missing: Collection[int]) -> None:
+        for p in range(len(self._frontier)):
+            metrics.PARTITION_UP.labels(f"{p}").set(p not in missing)
 
 
 def _tell(balance: Balance) -> None:
     """Say aloud what a round has found."""
-    metrics.OLDEST_WAIT.set(balance.longest_wait_ms / 1000)
-    metrics.RESIDUAL.set(sum(map(abs, balance.found.values())))
     for crawl, residual in list(balance.found.items())[:NAMED]:
         log.error(
             "ledger",

@@ -27,6 +27,11 @@ OLDEST_WAIT = Gauge(
     "Seconds since the last activity of the most stalled crawl; paused crawls and crawls without"
     " queued pages are not considered.",
 )
+PARTITION_UP = Gauge(
+    "crawlstream_partition_up",
+    "1 if the partition of the frontier answers; a frontier of one partition has partition `0`.",
+    ["partition"],
+)
 WORKERS = Gauge("crawlstream_workers", "Number of workers registered in Redis.")
 OWED = Gauge(
     "crawlstream_records_owed",

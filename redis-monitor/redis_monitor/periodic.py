@@ -23,8 +23,10 @@ Step = Callable[[], Awaitable[float]]
 class PeriodicTask:
     """Repeats a step; a service that does not answer is waited for, an unknown error retried."""
 
-    def __init__(self, liveness: Liveness, step: Step) -> None:
+    def __init__(self, liveness: Liveness, step: Step, *, of: str = "") -> None:
+        """``of``: which of several things that are alike it is about."""
         self.liveness = liveness
+        self.name = f"{liveness.name} ({of})" if of else liveness.name
         self.failure = ""
         """What the last step failed with, "" if it did not."""
         self._step = step

@@ -8,17 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets
 from crawlstream.errors import CrawlstreamError
-from crawlstream.frontier.queries import FrontierQueries
-from crawlstream.keys import FrontierKeys
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.notice import Notice
 from crawlstream.model.process import Process
-from crawlstream.stats.heartbeat import ALIVE_S, living
+from crawlstream.stats.heartbeat import ALIVE_S, living_in
 from crawlstream.stats.problem import KAFKA_DOWN, REDIS_DOWN, problems_of
 from redis_monitor.notify.channel import name_of
 
@@ -36,9 +34,7 @@ log = structlog.get_logger()
 class Cluster:
     """What is looked at, and who looks."""
 
-    redis: Redis
-    keys: FrontierKeys
-    queries: FrontierQueries
+    frontier: Frontiers
     kafka: Kafka
     rejected: str
     """Topic of what was rejected."""
@@ -162,8 +158,8 @@ class ProblemWatch:
     async def _look(self) -> dict[str, str]:
         found = await self._of_kafka()
         try:
-            processes = await living(self._cluster.redis, self._cluster.keys)
-            state = await self._cluster.queries.state()
+            processes = await living_in(self._cluster.frontier.heartbeats)
+            state = await self._cluster.frontier.queries.state()
         except (CrawlstreamError, RedisError, OSError, TimeoutError):
             # It cannot be known who comes first, so every process tells.
             self._leader = self._cluster.process.name

@@ -80,18 +80,21 @@ class Endings:
             )
 
     async def _tell(self) -> int:
-        """Tell partitions what is new; those that do not answer are told the next time."""
+        """Tell partitions what is new, and their home what they answer; how many were told.
+
+        Those that do not answer, or still have pages in flight, are told the next time.
+        """
         by_partition = defaultdict[int, list[Tell]](list)
         for tell in await self._home.tells():
             by_partition[tell.partition].append(tell)
         told = 0
         for partition, tells in by_partition.items():
             try:
-                await self._frontiers[partition].contexts.tell(tells)
+                answers = await self._frontiers[partition].contexts.tell(tells)
             except Unavailable as error:
                 name = self._frontiers.name(partition)
                 log.warning("homes", outcome="waiting", partition=name, error=str(error))
                 continue
-            await self._home.told(tells)
-            told += len(tells)
+            await self._home.told(answers)
+            told += len(answers)
         return told

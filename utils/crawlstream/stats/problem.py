@@ -71,6 +71,10 @@ def _of_counters(state: FrontierState) -> list[Problem]:
     if not state.rules_known:
         told = "No throttle rules are known, so nothing is fetched: see ZooKeeper."
         found.append(Problem("no_rules", told))
+    if state.missing_partitions:
+        numbers = ", ".join(map(str, state.missing_partitions))
+        told = f"Partitions of the frontier do not answer: {numbers}. Their domains rest."
+        found.append(Problem("partition_down", told, "./crawlstream status"))
     if state.is_full:
         found.append(Problem("redis_full", "Redis is full: seeds wait in Kafka."))
     if state.residual:

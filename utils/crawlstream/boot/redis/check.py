@@ -150,7 +150,9 @@ async def _check(
 
 async def _check_server(frontier: Frontier, warned: set[str]) -> None:
     """Refuse a server that drops keys; say once what else may cost work."""
-    memory, persistence = [await _info(frontier, section) for section in ("memory", "persistence")]
+    memory, persistence = [
+        await info_of(frontier, section) for section in ("memory", "persistence")
+    ]
     refuse_eviction(memory)
     warnings = [*warnings_of(memory, persistence), *await _cluster_warnings(frontier)]
     for warning in warnings:
@@ -159,7 +161,7 @@ async def _check_server(frontier: Frontier, warned: set[str]) -> None:
             log.warning("check", service="redis", error=warning)
 
 
-async def _info(frontier: Frontier, section: str) -> Mapping[str, Any]:
+async def info_of(frontier: Frontier, section: str) -> Mapping[str, Any]:
     """What the server of a partition tells of itself."""
     target = await node_of(frontier)
     with our_errors():
