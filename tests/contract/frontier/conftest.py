@@ -11,8 +11,8 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.maintenance import FrontierLimits
 from support.frontier.bench import DEDUPE_MS, GRACE_MS
 from support.partitions.bench import DividedBench, open_divided_bench
-from support.partitions.divided import THREE, divided, divided_settings
-from support.partitions.redis_cluster import RunningCluster, running_cluster
+from support.partitions.servers.divided import THREE, divided, divided_settings
+from support.partitions.servers.redis_cluster import RunningCluster, running_cluster
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import SLOTS, Partitions
 from support.frontier.bench import GRACE_MS, endings, links, open_bench
 from support.frontier.calls import Call, note_calls
-from support.partitions.redis_cluster import NODES, RunningCluster, redis_cluster
+from support.partitions.servers.redis_cluster import NODES, RunningCluster, redis_cluster
 
 PARTITIONS = Partitions("cs", NODES)
 

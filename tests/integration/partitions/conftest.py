@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.partitions.frontiers import Frontiers
-from support.partitions.divided import addresses, divided, divided_settings, three_redis
+from support.partitions.servers.divided import addresses, divided, divided_settings, three_redis
 
 
 @pytest.fixture(scope="session")

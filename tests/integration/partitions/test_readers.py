@@ -19,7 +19,7 @@ from crawlstream.model.request import ActionRequest
 from crawlstream.wire import replies, views
 from support.frontier.bench import CRAWL
 from support.partitions.bench import DividedBench, open_divided_bench
-from support.partitions.divided import addresses, divided_settings
+from support.partitions.servers.divided import addresses, divided_settings
 
 
 @pytest.fixture

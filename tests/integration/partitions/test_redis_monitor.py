@@ -17,7 +17,7 @@ from crawlstream.model.crawl import CrawlKey
 from support.frontier.bench import keep_what_is_answered
 from support.monitors import MonitorCluster, Servers
 from support.partitions.bench import DividedBench, open_divided_bench
-from support.partitions.divided import addresses, divided, divided_settings
+from support.partitions.servers.divided import addresses, divided, divided_settings
 from support.waiting import wait_until
 
 

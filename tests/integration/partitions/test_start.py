@@ -21,8 +21,8 @@ from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
 from support.crawler.tls import make_certificate
-from support.partitions.divided import THREE, addresses, divided, divided_settings
-from support.partitions.redis_cluster import redis_cluster
+from support.partitions.servers.divided import THREE, addresses, divided, divided_settings
+from support.partitions.servers.redis_cluster import redis_cluster
 from support.waiting import wait_until
 
 PASSWORD = "s3cret of the nodes"  # noqa: S105  of servers that end with the test

@@ -14,7 +14,7 @@ from crawlstream.chaos.scripted_site import CrawlerSite, serving
 from crawlstream.chaos.witness import Witness
 from support.crawler.spread_web import WIDE_OPEN, spread
 from support.monitors import MonitorCluster, Servers
-from support.partitions.redis_cluster import RunningCluster, redis_cluster
+from support.partitions.servers.redis_cluster import RunningCluster, redis_cluster
 from support.waiting import wait_until
 
 
