@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.partitions.frontiers import Frontiers
+from support.frontier.bench import keep_what_is_answered
 from support.partitions.servers.divided import addresses, divided, divided_settings, three_redis
 
 
@@ -25,6 +26,7 @@ async def three(running_three: Sequence[RunningServer]) -> AsyncIterator[Sequenc
     for server in running_three:
         async with Redis(port=server.port) as client:
             await client.flushall()
+            await keep_what_is_answered(client)
     yield running_three
     for server in running_three:
         if not server.is_running():

@@ -12,6 +12,7 @@ import pytest
 
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.cli.crawls import read_crawls
+from crawlstream.cli.machine.status import _ask
 from crawlstream.errors import RedisUnavailable
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.model.inspection import Where
@@ -60,6 +61,26 @@ async def test_figures_are_those_of_who_answers(
         assert (reply["total_pending"], reply["missing_partitions"]) == (4, [1])
     three[1].start()
     assert (await bench.state()).queued == 6
+
+
+async def test_status_names_a_partition_and_its_server(
+    bench: DividedBench, three: Sequence[RunningServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever is away, also the one with what is the cluster's."""
+    monkeypatch.setenv("CRAWLSTREAM_PREVIEW", "partitions")
+    monkeypatch.setenv("REDIS_HOSTS", addresses(three))
+    for away in (0, 2):
+        three[away].kill()
+        told = await _ask()
+        assert told is not None
+        assert told.counters.queued == 4
+        (warning,) = told.warnings
+        named = f"partition {away} (127.0.0.1:{three[away].port}) does not answer"
+        assert warning.startswith(named)
+        three[away].start()
+    told = await _ask()
+    assert told is not None
+    assert (told.counters.queued, told.warnings) == ((await bench.state()).queued, [])
 
 
 async def test_a_url_is_asked_of_its_domains_partition(

@@ -14,7 +14,6 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.witness import Witness
 from crawlstream.local.ports import free_block
 from crawlstream.model.crawl import CrawlKey
-from support.frontier.bench import keep_what_is_answered
 from support.monitors import MonitorCluster, Servers
 from support.partitions.bench import DividedBench, open_divided_bench
 from support.partitions.servers.divided import addresses, divided, divided_settings
@@ -81,7 +80,6 @@ async def test_a_partition_that_is_away_pauses_only_its_own_duties(
             bench = await open_divided_bench(frontiers)
             for crawl in await _crawl(bench, "all", range(3)):
                 await _finished(witness, crawl)
-            await keep_what_is_answered(bench.benches[1].redis)
             (late,) = await _crawl(bench, "late", [1])
             three[1].kill()
             for crawl in await _crawl(bench, "others", [0, 2]):

@@ -40,6 +40,10 @@ def digest_of(operation: str) -> str:
     return hashlib.sha1(source_of(operation).encode(), usedforsecurity=False).hexdigest()
 
 
+_CLOSED = "handler is closed"
+"""What uvloop says of a connection that went while it was written to; redis-py lets it pass."""
+
+
 @contextmanager
 def our_errors() -> Iterator[None]:
     """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
@@ -49,6 +53,10 @@ def our_errors() -> Iterator[None]:
         raise FrontierFull from error
     except (RedisConnectionError, RedisTimeoutError) as error:
         raise RedisUnavailable(f"Redis does not answer: {error}") from error
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
+            raise
+        raise RedisUnavailable("Redis does not answer: it closed the connection") from error
     except (ReadOnlyError, MasterDownError) as error:
         raise RedisUnavailable(f"Redis rejects writes: {error}") from error
     except ResponseError as error:
