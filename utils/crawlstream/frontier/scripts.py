@@ -45,18 +45,25 @@ _CLOSED = "handler is closed"
 
 
 @contextmanager
+def _closed_connections() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
+            raise
+        raise RedisConnectionError("it closed the connection") from error
+
+
+@contextmanager
 def our_errors() -> Iterator[None]:
     """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
     try:
-        yield
+        with _closed_connections():
+            yield
     except OutOfMemoryError as error:
         raise FrontierFull from error
     except (RedisConnectionError, RedisTimeoutError) as error:
         raise RedisUnavailable(f"Redis does not answer: {error}") from error
-    except RuntimeError as error:
-        if _CLOSED not in str(error):
-            raise
-        raise RedisUnavailable("Redis does not answer: it closed the connection") from error
     except (ReadOnlyError, MasterDownError) as error:
         raise RedisUnavailable(f"Redis rejects writes: {error}") from error
     except ResponseError as error:
