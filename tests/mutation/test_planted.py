@@ -134,13 +134,10 @@ BUGS = FETCH_BUGS | {
     ),
     "a debt is forgotten before Kafka has its record": Bug(
         module="redis_monitor.outbox",
-        right=(
-            "            await self._publish(records)\n"
-            "            await self._liveness.retry(lambda: self._streams.published(ids))\n"
-        ),
+        right=("            await self._publish(records)\n            if self._homes:"),
         wrong=(
             "            await self._liveness.retry(lambda: self._streams.published(ids))\n"
-            "            await self._publish(records)\n"
+            "            await self._publish(records)\n            if self._homes:"
         ),
         test="integration/kafka_monitor/test_order_of_effects.py::owed_is_told",
     ),
@@ -245,18 +242,28 @@ BUGS = FETCH_BUGS | {
     "a spilled page ends before Kafka has its links": Bug(
         module="crawling.lease.holds",
         right=(
-            "            self._move(page, Phase.SPILLING)\n            self._on_spill(page, settle)"
+            "            self._move(page, Phase.SPILLING)\n            self.spiller.begin(page, settle)"
         ),
-        wrong=("            self._on_spill(page, settle)\n            self._end(page, settle)"),
+        wrong="            self.spiller.begin(page, settle)\n            self._end(page, settle)",
         test="unit/crawler/lease/test_spill.py::",
     ),
     "a page whose links cannot be spilled ends": Bug(
         module="crawling.publish.spill",
-        right=("            self._holds.unspilled(page)\n            return"),
-        wrong=(
-            "            self._holds.spilled(page, replace(settle, links=()))\n            return"
-        ),
+        right="self._holds.spilled(page, Release(token=page.token, sent_ms=page.sent_ms))",
+        wrong="self._holds.spilled(page, replace(settle, links=()))",
         test="unit/crawler/lease/test_spill.py::without_its_links",
+    ),
+    "a page settles before Kafka has its links to other partitions": Bug(
+        module="crawling.publish.links",
+        right="            await asyncio.shield(batch.sent)\n",
+        wrong="            await asyncio.sleep(0)\n",
+        test="unit/crawler/publish/test_links.py::needs_them",
+    ),
+    "a page does not need what it has sent to other partitions": Bug(
+        module="crawling.publish.links",
+        right="need=dict(self._topic.needs)",
+        wrong="need={}",
+        test="unit/crawler/publish/test_links.py::needs_them",
     ),
     "the word of one partition is taken for that of another": Bug(
         module="crawling.lease.holds",

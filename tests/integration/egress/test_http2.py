@@ -318,4 +318,4 @@ async def test_a_worker_that_is_killed_or_frozen_costs_no_page(
         await wait_until(lambda: '"reason":"frozen"' in worker.logged())
         await cluster.end_of(crawl, timeout_s=120)
     assert Counter(counted(cluster.results()).values()) == {1: len(paths)}
-    assert len(modern.visits) <= len(paths) + 2 * 4
+    assert len(modern.visits) <= len(paths) + 3 * 4

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from traceback import walk_tb
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
@@ -40,18 +41,24 @@ def digest_of(operation: str) -> str:
     return hashlib.sha1(source_of(operation).encode(), usedforsecurity=False).hexdigest()
 
 
-_CLOSED = "handler is closed"
-"""What uvloop says of a connection that went while it was written to; redis-py lets it pass."""
+_CONNECTION = "redis/asyncio/connection.py"
+"""Writes to a connection that another task has lost, or that is just being closed, and lets pass
+what Python and uvloop say of that."""
 
 
 @contextmanager
 def _closed_connections() -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:
-        if _CLOSED not in str(error):
+    except (AttributeError, RuntimeError) as error:
+        if not _came_from(_CONNECTION, error):
             raise
         raise RedisConnectionError("it closed the connection") from error
+
+
+def _came_from(file: str, error: Exception) -> bool:
+    """Whether an error was raised in a file, or in what it called."""
+    return any(frame.f_code.co_filename.endswith(file) for frame, _ in walk_tb(error.__traceback__))
 
 
 @contextmanager

@@ -96,7 +96,7 @@ async def test_a_stop_reaches_all_partitions(
     site.pages[HOSTS[0] + "/0"] = page(*endless)
     for host in HOSTS:
         for n in range(50):
-            site.pages[f"{host}/{n}"] = Answer(b"<p>", after_s=0.2)
+            site.pages[f"{host}/{n}"] = Answer(b"<p>", after_s=2)
     site.pages[HOSTS[0] + "/0"] = page(*endless)
     with running(cluster):
         witness.feed(request(site, "stopped"))
