@@ -33,6 +33,7 @@ TYPES: Mapping[Kind, str] = MappingProxyType(
         Kind.JSON: _TEXT,
     }
 )
+_PAUSES_S = (0.05, 0.2, 1.0)
 _OF_THE_ROWS = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -58,7 +59,7 @@ class Sqlite:
             self._connection = sqlite3.connect(
                 self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
             )
-            self._connection.execute("pragma journal_mode = wal")
+            _write_ahead(self._connection)
             self._connection.execute("pragma synchronous = full")
         except sqlite3.DatabaseError as error:
             self.close()
@@ -99,6 +100,20 @@ class Sqlite:
     def fits(self, kind: Kind, declared: str) -> bool:
         """Whether a column of a declared type can hold a kind: in SQLite each holds anything."""
         return True
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Write into a log first. Two who make the same file do not wait for each other here."""
+    for pause_s in _PAUSES_S:
+        try:
+            connection.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(pause_s)
+        else:
+            return
+    connection.execute("pragma journal_mode = wal")
 
 
 class _Transaction:
