@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from traceback import walk_tb
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
@@ -41,32 +40,11 @@ def digest_of(operation: str) -> str:
     return hashlib.sha1(source_of(operation).encode(), usedforsecurity=False).hexdigest()
 
 
-_CONNECTION = "redis/asyncio/connection.py"
-"""Writes to a connection that another task has lost, or that is just being closed, and lets pass
-what Python and uvloop say of that."""
-
-
-@contextmanager
-def _closed_connections() -> Iterator[None]:
-    try:
-        yield
-    except (AttributeError, RuntimeError) as error:
-        if not _came_from(_CONNECTION, error):
-            raise
-        raise RedisConnectionError("it closed the connection") from error
-
-
-def _came_from(file: str, error: Exception) -> bool:
-    """Whether an error was raised in a file, or in what it called."""
-    return any(frame.f_code.co_filename.endswith(file) for frame, _ in walk_tb(error.__traceback__))
-
-
 @contextmanager
 def our_errors() -> Iterator[None]:
     """Say in our words why Redis did not do it: FrontierFull or RedisUnavailable."""
     try:
-        with _closed_connections():
-            yield
+        yield
     except OutOfMemoryError as error:
         raise FrontierFull from error
     except (RedisConnectionError, RedisTimeoutError) as error:

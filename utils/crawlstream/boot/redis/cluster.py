@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from redis.asyncio.cluster import ClusterPipeline, RedisCluster
+from redis.asyncio.connection import Connection
 from redis.exceptions import (
     ClusterDownError,
     ClusterError,
@@ -21,6 +22,7 @@ from redis.exceptions import (
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from crawlstream.boot.redis.connection import CONNECTIONS
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.scripts import our_errors
 
@@ -38,6 +40,15 @@ def _one_connection() -> Iterator[None]:
 
 class ClusterClient(RedisCluster):
     """As redis-py's, with the errors of ``Redis``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        nodes = self.nodes_manager
+        # Of nodes that are found later, and of those that are known.
+        given = nodes.connection_kwargs
+        given["connection_class"] = CONNECTIONS[given.get("connection_class", Connection)]
+        for node in nodes.startup_nodes.values():
+            node.connection_class = CONNECTIONS[node.connection_class]
 
     async def initialize(self, *args: Any, **options: Any) -> Self:
         """Ask the nodes who has which slots, if that is not known."""

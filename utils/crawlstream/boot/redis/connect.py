@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 
 from crawlstream.boot.access import revealed
 from crawlstream.boot.redis.cluster import ClusterClient
+from crawlstream.boot.redis.connection import CONNECTIONS
 from crawlstream.boot.settings import Settings
 from crawlstream.errors import ConfigError
 
@@ -57,7 +58,7 @@ def cluster_of(settings: Settings, *, timeout_s: float | None) -> Redis:
 
 def redis_at(settings: Settings, host: str, port: int, *, timeout_s: float | None) -> Redis:
     """A client of one server; ``timeout_s`` None: a call waits as long as it says itself."""
-    return Redis(
+    client = Redis(
         **_security(settings),
         host=host,
         port=port,
@@ -70,6 +71,9 @@ def redis_at(settings: Settings, host: str, port: int, *, timeout_s: float | Non
         health_check_interval=30,
         retry=Retry(NoBackoff(), 1),
     )
+    pool = client.connection_pool
+    pool.connection_class = CONNECTIONS[pool.connection_class]
+    return client
 
 
 def _security(settings: Settings) -> dict[str, Any]:
