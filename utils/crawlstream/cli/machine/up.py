@@ -42,7 +42,7 @@ _Partitions = Annotated[
     typer.Option(
         min=2,
         max=MOST_LOCAL,
-        help="Preview: divide the frontier over so many Redis servers; for a new cluster only.",
+        help="Preview: number of Redis servers that share the frontier; for a new cluster only.",
     ),
 ]
 
