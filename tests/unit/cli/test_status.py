@@ -47,4 +47,4 @@ def test_spiders_that_pages_wait_for_are_named() -> None:
         backlog={"link": {"domains": 2}, "shop": {"domains": 1}, "news": {"domains": 0}},
     )
     heard = [Process(kind="crawler", spider="link"), Process(kind="rest")]
-    assert _Told(counters, heard, ()).lacking == ["shop"]
+    assert _Told(counters, heard, (), ()).lacking == ["shop"]

@@ -13,12 +13,13 @@ from typing import Any
 
 from dotenv import dotenv_values
 
-from crawlstream.boot.settings import Settings, load_settings
+from crawlstream.boot.settings import PREVIEW, Settings, load_settings
 
-_OF_REDIS = ("REDIS_HOST", "REDIS_PORT")
+_OF_PARTITIONS = (PREVIEW, "REDIS_HOSTS", "REDIS_CLUSTER", "CRAWLSTREAM_PARTITIONS")
+_OF_REDIS = ("REDIS_HOST", "REDIS_PORT", "REDIS_HOSTS", "REDIS_CLUSTER")
 _FOR_PROCESSES = (
-    *("KAFKA_HOSTS", "KAFKA_TOPIC_PREFIX", "ZOOKEEPER_HOSTS", *_OF_REDIS, "REDIS_DB"),
-    *("REDIS_PASSWORD", "CRAWLSTREAM_NAMESPACE", "CRAWLSTREAM_HOME"),
+    *("KAFKA_HOSTS", "KAFKA_TOPIC_PREFIX", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"),
+    *("REDIS_DB", "REDIS_PASSWORD", "CRAWLSTREAM_NAMESPACE", "CRAWLSTREAM_HOME", *_OF_PARTITIONS),
 )
 """What leads to the servers. The ports of a note are those of processes that run already."""
 
@@ -45,14 +46,15 @@ def repository() -> Path:
 def told_to(named: Mapping[str, str], absent: Mapping[str, str] | None = None) -> dict[str, str]:
     """The note for who has named these variables; ``absent`` is what it is without a cluster.
 
-    The password of one Redis is never shown to another.
+    The password of one Redis is never shown to another, which has its own partitions as well.
     """
     try:
         told: dict[str, str] = json.loads(note_in(home_path(named)).read_text())
     except (OSError, ValueError):
         told = dict(absent or {})
     if any(named.get(name, told.get(name)) != told.get(name) for name in _OF_REDIS):
-        told.pop("REDIS_PASSWORD", None)
+        for name in ("REDIS_PASSWORD", *_OF_PARTITIONS):
+            told.pop(name, None)
     return told
 
 

@@ -79,7 +79,8 @@ def load_settings(**overrides: Any) -> Settings:
 
     ``overrides`` are named as the variables are, or as the fields.
     """
-    kind = PreviewSettings if os.environ.get(PREVIEW) == "partitions" else Settings
+    preview = overrides.get(PREVIEW, os.environ.get(PREVIEW))
+    kind = PreviewSettings if preview == "partitions" else Settings
     given = {
         kind.variables_of(name)[0] if name in kind.model_fields else name: value
         for name, value in overrides.items()

@@ -24,6 +24,7 @@ from crawlstream.local import servers
 from crawlstream.local.crawlers import check_spiders, crawlers_of, scaled, targets_file
 from crawlstream.local.home import Home, default_home, find_jars
 from crawlstream.local.layout import Layout
+from crawlstream.local.partitions import choose_partitions, note_partitions, partitions_in
 from crawlstream.local.ports import Ports
 from crawlstream.local.readiness import Progress, Readiness
 from crawlstream.local.supervisor import ProcessInfo, Supervisor
@@ -52,6 +53,7 @@ class LocalCluster:
             ports=ports or Ports.given(given),
             given=given,
             pipelines=find_pipelines(self.home, given),
+            partitions=partitions_in(self.home),
         )
         self._supervisor = Supervisor(self.home)
 
@@ -76,6 +78,7 @@ class LocalCluster:
         *,
         spiders: Mapping[str, int] = _DEFAULT,
         pipelines: int | None = None,
+        partitions: int | None = None,
         progress: Progress = lambda _states: None,
         tied: bool = False,
     ) -> None:
@@ -83,6 +86,9 @@ class LocalCluster:
 
         ``pipelines``: so many processes run the pipelines, whose file must be there then; None:
         one, if there is a file.
+
+        ``partitions``: so many has the frontier, each on a Redis of its own; None: as many as the
+        one in the home has, else one.
 
         A spider of the user's own is looked for from the current directory. ``tied``: it stops
         when the calling thread ends, whatever ends it. SetupError and ConfigError say what is in
@@ -99,6 +105,7 @@ class LocalCluster:
         self.home.prepare()
         with self._alone():
             self._supervisor.clear_up()
+            self._choose_partitions(partitions)
             self._layout.check()
             if "redis" in self._layout.local:
                 self.home.ensure_redis_password()
@@ -209,12 +216,24 @@ class LocalCluster:
                 )
             yield
 
+    def _choose_partitions(self, wanted: int | None) -> None:
+        if wanted is not None and "redis" not in self._layout.local:
+            raise SetupError(
+                "--partitions starts Redis servers, but the environment names one that runs:"
+                " remove REDIS_HOST, REDIS_HOSTS and REDIS_CLUSTER, or --partitions"
+            )
+        chosen = choose_partitions(self.home, wanted)
+        self._layout = replace(self._layout, partitions=chosen)
+
     def _render(self) -> None:
         """Write the configuration of the servers that run here, and of the crawlers."""
         self._layout.note(self._layout.crawlers)
         folder, ports, local = self.home.path, self._layout.ports, self._layout.local
+        password, partitions = self._layout.redis_password, self._layout.partitions
         if "redis" in local:
-            servers.redis(folder, port=ports.redis, password=self._layout.redis_password)
+            note_partitions(self.home, partitions)
+        for name, port in self._layout.redis.items():
+            servers.redis(folder, port=port, password=password, name=name, partitions=partitions)
         if "zookeeper" in local:
             servers.zookeeper(folder, port=ports.zookeeper, jars=find_jars(self.home))
         if "kafka" in local:

@@ -1,7 +1,7 @@
 """What a cluster of one machine consists of, before anything of it runs.
 
 A server that the environment names (KAFKA_HOSTS, ZOOKEEPER_HOSTS, REDIS_HOST) is used where it
-is; the others are started here, on 127.0.0.1.
+is; the others are started here, on 127.0.0.1. Of a frontier of several partitions each has a Redis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawlstream.boot.settings import Settings
+from crawlstream.boot.settings import PREVIEW, Settings
 from crawlstream.errors import SetupError
 from crawlstream.local.crawlers import (
     Crawler,
@@ -23,13 +23,20 @@ from crawlstream.local.crawlers import (
     note_targets,
 )
 from crawlstream.local.home import Home
+from crawlstream.local.partitions import redis_names
 from crawlstream.local.ports import OFFSETS, Ports, offset_of_pipeline, taken
 from crawlstream.local.probes import condition
 
 _NAMED_BY = {"kafka": "KAFKA_HOSTS", "zookeeper": "ZOOKEEPER_HOSTS", "redis": "REDIS_HOST"}
 _PROGRAMS = {"kafka": "java", "zookeeper": "java", "redis": "redis-server"}
 
-_NAMES = ("KAFKA_TOPIC_PREFIX", "REDIS_DB", "CRAWLSTREAM_NAMESPACE")
+_SEVERAL = ("REDIS_HOSTS", "REDIS_CLUSTER")
+"""What names the Redis of a frontier of several partitions."""
+
+_NAMES = (
+    *("KAFKA_TOPIC_PREFIX", "REDIS_DB", "CRAWLSTREAM_NAMESPACE"),
+    *(PREVIEW, "CRAWLSTREAM_PARTITIONS"),
+)
 
 _Listener = tuple[str, str]
 """Who listens on a port, and the variable that moves it."""
@@ -48,13 +55,22 @@ class Layout:
     """The file of the pipelines; None: none are run."""
     pipeline_processes: int = 1
     """How many run them, if there is such a file."""
+    partitions: int = 1
+    """Of a frontier whose Redis are started here."""
 
     @property
     def local(self) -> frozenset[str]:
         """The servers that are started here."""
-        return frozenset(
-            name for name, variable in _NAMED_BY.items() if not self.given.get(variable)
-        )
+        elsewhere = {name for name, variable in _NAMED_BY.items() if self.given.get(variable)}
+        if self.given.get(PREVIEW) and any(self.given.get(name) for name in _SEVERAL):
+            elsewhere.add("redis")
+        return frozenset(_NAMED_BY.keys() - elsewhere)
+
+    @property
+    def redis(self) -> Mapping[str, int]:
+        """The port of each Redis that is started here, by its name; the n-th has partition n."""
+        names = redis_names(self.partitions) if "redis" in self.local else []
+        return {name: self.ports.redis + number for number, name in enumerate(names)}
 
     def environment(self) -> dict[str, str]:
         """Every variable that the cluster's processes, and its clients, are started with."""
@@ -82,11 +98,18 @@ class Layout:
         if "zookeeper" in self.local:
             found["ZOOKEEPER_HOSTS"] = f"127.0.0.1:{self.ports.zookeeper}"
         if "redis" in self.local:
-            found |= {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(self.ports.redis)}
-        names = (*_NAMED_BY.values(), "REDIS_PORT")
+            found |= self._redis_addresses()
+        names = (*_NAMED_BY.values(), "REDIS_PORT", *_SEVERAL)
         if self.pipelines is not None:
             found["CRAWLSTREAM_PIPELINES"] = str(self.pipelines)
         return {name: self.given[name] for name in names if name in self.given} | found
+
+    def _redis_addresses(self) -> dict[str, str]:
+        if self.partitions == 1:
+            return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(self.ports.redis)}
+        servers = ",".join(f"127.0.0.1:{port}" for port in self.redis.values())
+        number = str(self.partitions)
+        return {PREVIEW: "partitions", "REDIS_HOSTS": servers, "CRAWLSTREAM_PARTITIONS": number}
 
     def names(self) -> dict[str, str]:
         """The variables that tell this cluster's topics and keys from others'."""
@@ -94,6 +117,8 @@ class Layout:
 
     def port_of(self, kind: str, name: str) -> int:
         """Where the probe of a process knocks; 0 for a crawler that has just been taken away."""
+        if kind == "redis":
+            return self.ports.redis + int(name.partition("-")[2] or 0)
         if kind in _NAMED_BY:
             return int(getattr(self.ports, kind))
         if kind in OFFSETS:
@@ -148,8 +173,8 @@ class Layout:
             yield self.ports.kafka + 1, ("Kafka's controller", "CRAWLSTREAM_KAFKA_PORT")
         if "zookeeper" in self.local:
             yield self.ports.zookeeper, ("ZooKeeper", "CRAWLSTREAM_ZOOKEEPER_PORT")
-        if "redis" in self.local:
-            yield self.ports.redis, ("Redis", "CRAWLSTREAM_REDIS_PORT")
+        for name, port in self.redis.items():
+            yield port, (name.capitalize(), "CRAWLSTREAM_REDIS_PORT")
         yield self.ports.rest, ("REST", "CRAWLSTREAM_REST_PORT")
         for name, offset in OFFSETS.items():
             yield self.ports.metrics + offset, _metrics_of(name)
@@ -173,8 +198,11 @@ class Layout:
         counts = {
             f"CRAWLSTREAM_LOCAL_{name.upper()}": str(int(name in self.local)) for name in _NAMED_BY
         }
+        several = len(self.redis) > 1
         return {
             **counts,
+            "CRAWLSTREAM_LOCAL_REDIS": str(int("redis" in self.local and not several)),
+            "CRAWLSTREAM_LOCAL_PARTITIONS": str(len(self.redis) if several else 0),
             "CRAWLSTREAM_SOCKET": str(self.home.socket),
             "CRAWLSTREAM_LOCAL_PIPELINE": str(len(self._pipeline_names())),
             "CRAWLSTREAM_CRAWLERS": include_pattern(self.home),

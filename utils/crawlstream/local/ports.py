@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import psutil
 
 from crawlstream.errors import ConfigError
+from crawlstream.local.partitions import MOST_LOCAL
 
 _RANGE = range(20_000, 32_000)
 """Below the range from which Linux takes the ports of outgoing connections."""
@@ -39,6 +40,7 @@ class Ports:
     """Its controller listens on the next one."""
     zookeeper: int = 2181
     redis: int = 6379
+    """Of several partitions, the first one's; the others have the next ones."""
     rest: int = 5343
     metrics: int = 5400
     """The first of a row: kafka-monitor +0, redis-monitor, rest, crawlers +11…, pipelines +31…"""
@@ -59,11 +61,11 @@ class Ports:
     @classmethod
     def free(cls) -> Ports:
         """Ports that nobody uses now, for a cluster beside others."""
-        first = free_block(6 + _METRICS_BLOCK)
+        first = free_block(6 + _METRICS_BLOCK + MOST_LOCAL)
         return cls(
             kafka=first,
             zookeeper=first + 2,
-            redis=first + 3,
+            redis=first + 6 + _METRICS_BLOCK,
             rest=first + 4,
             metrics=first + 6,
         )

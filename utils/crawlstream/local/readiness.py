@@ -135,7 +135,8 @@ def _make_topics(settings: Settings, patience_s: float, given_up: Event) -> None
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return asyncio.run(ensure_topics(kafka_of(settings), settings.topics))
+            partitions = settings.partitions.number
+            return asyncio.run(ensure_topics(kafka_of(settings), settings.topics, partitions))
         except Unavailable as error:
             if given_up.wait(_LOOK_EVERY_S) or time.monotonic() > deadline:
                 raise SetupError(f"cannot create the topics: {error}") from error

@@ -44,13 +44,16 @@ def redis(
     max_memory: int | None = None,
     password: str | None = None,
     keeps_all: bool = False,
+    name: str = "redis",
+    partitions: int = 1,
 ) -> Server:
     """Configure Redis: every write in its log within a second, nothing ever evicted.
 
-    ``max_memory`` is in bytes, by default a quarter of the machine's. A password stands in the
+    ``max_memory`` is in bytes, by default a quarter of the machine's, shared by so many
+    ``partitions``; ``name`` is that of its configuration and of its data. A password stands in the
     configuration only, which is its owner's. ``keeps_all``: a write is on disk before its answer.
     """
-    data = _data(folder, "redis")
+    data = _data(folder, name)
     lines = (
         "bind 127.0.0.1",
         f"port {port}",
@@ -66,11 +69,11 @@ def redis(
         f"appendfsync {'always' if keeps_all else 'everysec'}",
         "aof-load-truncated yes",
         "maxmemory-policy noeviction",
-        f"maxmemory {max_memory or _machine_memory() // 4}",
+        f"maxmemory {max_memory or _machine_memory() // 4 // partitions}",
         *([f"requirepass {_redis_quoted(password)}"] if password else []),
     )
-    _write(folder / "conf" / "redis.conf", lines)
-    return Server("redis", port, ("redis-server", "conf/redis.conf"), folder)
+    _write(folder / "conf" / f"{name}.conf", lines)
+    return Server(name, port, ("redis-server", f"conf/{name}.conf"), folder)
 
 
 def zookeeper(folder: Path, *, port: int, jars: Path) -> Server:

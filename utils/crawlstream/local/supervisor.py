@@ -191,7 +191,7 @@ def _info(told: Mapping[str, Any]) -> ProcessInfo:
     is_up = told["pid"] != 0
     return ProcessInfo(
         name=told["name"],
-        kind="crawler" if told["group"].startswith("crawler-") else told["group"],
+        kind=_kind(told["group"]),
         pid=told["pid"] or None,
         state=told["statename"],
         uptime_s=float(told["now"] - told["start"]) if is_up else 0.0,
@@ -199,10 +199,16 @@ def _info(told: Mapping[str, Any]) -> ProcessInfo:
     )
 
 
+def _kind(group: str) -> str:
+    if group == "redis-partition":
+        return "redis"
+    return "crawler" if group.startswith("crawler-") else group
+
+
 def _place(process: ProcessInfo) -> tuple[int, str, int]:
     """Servers first; the crawlers of a spider by their numbers."""
     spider, _, number = process.name.rpartition("-")
-    is_numbered = process.kind in {"crawler", "pipeline"}
+    is_numbered = number.isdigit()
     return _KINDS.index(process.kind), spider, int(number) if is_numbered else 0
 
 

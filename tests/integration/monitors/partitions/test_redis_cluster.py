@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ import pytest
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.chaos.scripted_site import CrawlerSite, serving
 from crawlstream.chaos.witness import Witness
+from crawlstream.keys import Partitions
 from support.crawler.spread_web import WIDE_OPEN, spread
 from support.monitors import MonitorCluster, Servers
 from support.partitions.servers.redis_cluster import RunningCluster, redis_cluster
@@ -74,3 +76,28 @@ async def test_a_node_is_lost_and_comes_back(
     assert set(Counter(result["url"] for result in witness.results("nodes"))) == set(urls)
     assert ending["counters"]["admitted"] == ending["counters"]["done"] == len(urls)
     assert len(witness.events("nodes", "crawl_finished")) == 1
+
+
+async def test_a_slot_that_is_moved_key_by_key_is_waited_for(
+    cluster: MonitorCluster, nodes: RunningCluster, site: CrawlerSite
+) -> None:
+    """Its partition rests without a second one on the other node; then the run ends as ever."""
+    urls = spread(site, [f"127.0.5.{n}" for n in range(2, 14)], pages=15)
+    keys = Partitions(cluster.prefix, 6).keys(0)
+    witness = Witness(cluster.kafka_hosts, cluster.prefix)
+    with ExitStack() as stack:
+        stack.callback(witness.close)
+        stack.enter_context(cluster.kafka_monitor())
+        stack.enter_context(cluster.redis_monitor(**WIDE_OPEN))
+        crawler = stack.enter_context(cluster.crawler("link"))
+        crawl = {"appid": "moved", "crawlid": "moved", "maxdepth": 60}
+        witness.feed(*({"url": url, **crawl} for url in urls[:12]))
+        await wait_until(lambda: len(site.visits) > 30)
+        async with nodes.migrating(keys.tag) as target:
+            await wait_until(lambda: "Redis holds no frontier" in crawler.logged())
+            await asyncio.sleep(3)
+            assert not [key for key in (await nodes.keys())[target] if keys.tag.encode() in key]
+        ending = await witness.ended("moved", timeout_s=120)
+    assert {result["url"] for result in witness.results("moved")} == set(urls)
+    assert ending["counters"]["admitted"] == ending["counters"]["done"] == len(urls)
+    assert len(witness.events("moved", "crawl_finished")) == 1

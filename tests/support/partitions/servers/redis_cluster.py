@@ -1,4 +1,4 @@
-"""A real Redis Cluster on 127.0.0.1: three primaries with equal ranges of slots."""
+"""A real Redis Cluster on 127.0.0.1: three primaries with equal ranges of slots, and replicas."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
-    """Its nodes; node n has the n-th third of the slots."""
+    """Its nodes; node n has the n-th third of the slots, and perhaps the n-th replica."""
 
     nodes: Sequence[RunningServer]
+    replicas: Sequence[RunningServer] = ()
 
     @property
     def addresses(self) -> str:
         """All nodes, as REDIS_CLUSTER lists them."""
-        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return ",".join(f"127.0.0.1:{node.port}" for node in (*self.nodes, *self.replicas))
 
     def client(self) -> RedisCluster:
         """A client that knows the cluster."""
@@ -41,9 +42,12 @@ class RunningCluster:
 
     async def ask(self, node: int, *command: str | int) -> Any:
         """What one node answers to a command."""
-        client: Any = Redis(port=self.nodes[node].port)
-        async with client:
-            return await client.execute_command(*command)
+        return await _ask(self.nodes[node], *command)
+
+    async def role(self, replica: int) -> str:
+        """What a replica is now: `master` after a failover, before it `slave`."""
+        role = (await _ask(self.replicas[replica], "ROLE"))[0]
+        return role.decode() if isinstance(role, bytes) else str(role)
 
     async def empty(self) -> None:
         """Delete everything."""
@@ -71,38 +75,51 @@ class RunningCluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, nodes: int = NODES, **options: str) -> Iterator[RunningCluster]:
-    """Run one whose data lives in ``folder``, of nodes with further options."""
-    first = free_block(2 * nodes)
+def running_cluster(
+    folder: Path, nodes: int = NODES, replicas: int = 0, /, **options: str
+) -> Iterator[RunningCluster]:
+    """Run one whose data lives in ``folder``, of nodes with further options.
+
+    So many ``nodes`` are primaries, and the first of them have ``replicas``.
+    """
+    count = nodes + replicas
+    first = free_block(2 * count)
     with ExitStack() as stack:
         servers = [
-            _node(folder / f"{n}", first + n, first + nodes + n, options) for n in range(nodes)
+            _node(folder / f"{n}", first + n, first + count + n, options) for n in range(count)
         ]
-        cluster = RunningCluster([stack.enter_context(running(each)) for each in servers])
+        every = [stack.enter_context(running(each)) for each in servers]
+        cluster = RunningCluster(every[:nodes], every[nodes:])
         run_to_end(_join(cluster))
         yield cluster
 
 
 @asynccontextmanager
 async def redis_cluster(
-    folder: Path, nodes: int = NODES, **options: str
+    folder: Path, nodes: int = NODES, replicas: int = 0, /, **options: str
 ) -> AsyncIterator[RunningCluster]:
     """The same, in a test that is a coroutine."""
-    with running_cluster(folder, nodes, **options) as cluster:
+    with running_cluster(folder, nodes, replicas, **options) as cluster:
         yield cluster
 
 
 async def _join(cluster: RunningCluster) -> None:
     """Deal out the slots, and let the nodes know each other."""
-    nodes = len(cluster.nodes)
-    for n, node in enumerate(cluster.nodes):
+    nodes, every = len(cluster.nodes), (*cluster.nodes, *cluster.replicas)
+    for n in range(nodes):
         begin, end = (-(-each * SLOTS // nodes) for each in (n, n + 1))
         await cluster.ask(n, "CLUSTER", "SET-CONFIG-EPOCH", n + 1)
         await cluster.ask(n, "CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
-        if n:
-            await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", node.port, node.port + nodes)
+    for node in every[1:]:
+        await cluster.ask(0, "CLUSTER", "MEET", "127.0.0.1", node.port, node.port + len(every))
     for n in range(nodes):
         await wait_until(partial(_is_whole, cluster, n))
+    for n, replica in enumerate(cluster.replicas):
+        primary = (await cluster.ask(n, "CLUSTER", "MYID")).decode()
+        await wait_until(partial(_knows, replica, primary))
+        await _ask(replica, "CLUSTER", "REPLICATE", primary)
+    for replica in cluster.replicas:
+        await wait_until(partial(_is_in_step, replica))
 
 
 def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> Server:
@@ -119,6 +136,20 @@ def _node(folder: Path, port: int, bus: int, more: Mapping[str, str]) -> Server:
     }
     argv = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     return Server("redis", port, ("redis-server", *argv), folder)
+
+
+async def _ask(server: RunningServer, *command: str | int) -> Any:
+    client: Any = Redis(port=server.port)
+    async with client:
+        return await client.execute_command(*command)
+
+
+async def _knows(server: RunningServer, node: str) -> bool:
+    return node in str(await _ask(server, "CLUSTER", "NODES"))
+
+
+async def _is_in_step(replica: RunningServer) -> bool:
+    return "connected" in str((await _ask(replica, "ROLE"))[3])
 
 
 async def _is_whole(cluster: RunningCluster, node: int) -> bool:

@@ -38,6 +38,7 @@ from crawlstream.demo.web import Web
 from crawlstream.errors import SetupError
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.home import default_home
+from crawlstream.local.partitions import MOST_LOCAL
 from crawlstream.local.ports import Ports, free_block
 from crawlstream.local.supervisor import MARK
 from crawlstream.model.crawl import CrawlKey
@@ -61,6 +62,12 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the cluster and the site running afterwards.")
     ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=2, max=MOST_LOCAL, help="Preview: number of Redis servers that share the frontier."
+        ),
+    ] = None,
 ) -> None:
     """Crawl the bundled site, from Kafka to Kafka, and check every page.
 
@@ -74,7 +81,7 @@ def demo(
     duration of the demo in seconds, paths of the results and of the pipeline's files.
     """
     try:
-        is_right = _Demo(keep=keep).run()
+        is_right = _Demo(keep=keep, partitions=partitions).run()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(0 if is_right else 1)
@@ -83,8 +90,9 @@ def demo(
 class _Demo:
     """One demo: everything it starts is in ``<CRAWLSTREAM_HOME>/demo``."""
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, keep: bool, partitions: int | None) -> None:
         self._keep = keep
+        self._partitions = partitions
         self._began = time.monotonic()
         self._console = PrintableConsole(highlight=False)
         self._home = default_home().path / "demo"
@@ -156,6 +164,7 @@ class _Demo:
         with self._console.status("starting") as status:
             self._cluster.start(
                 spiders={"link": WORKERS},
+                partitions=self._partitions,
                 tied=not self._keep,
                 progress=lambda states: status.update(_busy_parts(states)),
             )

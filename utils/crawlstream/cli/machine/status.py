@@ -51,7 +51,9 @@ class _Told:
     heard: Sequence[Process]
     """Every process that was heard of lately, on this machine or another."""
     warnings: Sequence[str]
-    """What of Redis' own settings may cost work."""
+    """What of Redis' own settings may cost work, or which partition does not answer."""
+    servers: Sequence[str]
+    """Where each partition is."""
 
     @property
     def lacking(self) -> Sequence[str]:
@@ -122,7 +124,8 @@ async def _ask() -> _Told | None:
         async with open_frontiers(load_settings()) as frontiers, asyncio.timeout(_PATIENCE_S):
             state, heard = await asyncio.gather(frontiers.queries.state(), _heard(frontiers))
             by_name = sorted(heard, key=lambda process: process.name)
-            return _Told(state, by_name, await _warnings_of(frontiers, state))
+            servers = [frontiers.machine(p) for p in range(len(frontiers))]
+            return _Told(state, by_name, await _warnings_of(frontiers, state), servers)
     except (CrawlstreamError, RedisError, TimeoutError):
         return None
 
@@ -170,7 +173,16 @@ def _as_json(
         "heard": [views.process(process) for process in told.heard] if told else [],
         "lacking": list(told.lacking) if told else [],
         "counters": views.frontier(told.counters) if told else None,
+        "partitions": _partitions(told) if told else [],
     }
+
+
+def _partitions(told: _Told) -> Sequence[Mapping[str, object]]:
+    missing = told.counters.missing_partitions
+    return [
+        {"partition": p, "server": server, "state": "unavailable" if p in missing else "ready"}
+        for p, server in enumerate(told.servers)
+    ]
 
 
 def _itself(process: Process | None) -> Mapping[str, str | None]:

@@ -16,12 +16,13 @@ from rich.live import Live
 from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
-from crawlstream.boot.settings import load_settings
+from crawlstream.boot.settings import PREVIEW, load_settings
 from crawlstream.cli.common.console import stderr_console
 from crawlstream.cli.common.user_agent import placeholder_warning
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local.cluster import LocalCluster, adopt_running_cluster
 from crawlstream.local.crawlers import MOST
+from crawlstream.local.partitions import MOST_LOCAL
 from crawlstream.local.ports import MOST_PIPELINES
 from crawlstream.local.readiness import Progress
 from crawlstream.model.egress.render import lane_of
@@ -33,6 +34,22 @@ _Pipelines = Annotated[
         min=1,
         max=MOST_PIPELINES,
         help="Number of pipeline processes, with a pipelines.toml; default: 1.",
+    ),
+]
+
+_Partitions = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        max=MOST_LOCAL,
+        help="Preview: number of Redis servers that share the frontier; for a new cluster only.",
+    ),
+]
+
+_Wanderers = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
     ),
 ]
 
@@ -62,14 +79,10 @@ def up(  # noqa: PLR0917  typer passes them by name
     workers: Annotated[
         int | None, typer.Option(min=0, max=MOST, help="Same as --spider link=N; default: 1.")
     ] = None,
-    wanderers: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=MOST, help="Same as --spider wandering=N, a bundled spider; default: 0."
-        ),
-    ] = None,
+    wanderers: _Wanderers = None,
     renderers: _Renderers = None,
     pipelines: _Pipelines = None,
+    partitions: _Partitions = None,
 ) -> None:
     """Start Redis, ZooKeeper, Kafka, the monitors and the crawlers in CRAWLSTREAM_HOME.
 
@@ -86,13 +99,19 @@ def up(  # noqa: PLR0917  typer passes them by name
     spiders = _counts(spider or (), workers=workers, wanderers=wanderers, renderers=renderers)
     cluster = LocalCluster()
     if spiders and cluster.is_running and not cluster.is_stopping:
-        _scale(spiders, pipelines, console)
+        _scale(spiders, console, pipelines=pipelines, partitions=partitions)
         return
     with _ends_as_interrupt():
         started_at = time.monotonic()
         with showing(console) as progress:
             wanted = {"link": 1, **spiders}
-            cluster.start(spiders=wanted, pipelines=pipelines, progress=progress, tied=not detach)
+            cluster.start(
+                spiders=wanted,
+                pipelines=pipelines,
+                partitions=partitions,
+                progress=progress,
+                tied=not detach,
+            )
         console.print(f"ready in {time.monotonic() - started_at:.0f} s", style="green")
         _tell_addresses(console, cluster)
         if warning := placeholder_warning(load_settings()):
@@ -120,8 +139,15 @@ def _counts(named: Iterable[str], **aliases: int | None) -> Mapping[str, int]:
 _ALIASES = {"workers": "link", "wanderers": "wandering", "renderers": lane_of("link", renders=True)}
 
 
-def _scale(spiders: Mapping[str, int], pipelines: int | None, console: Console) -> None:
+def _scale(
+    spiders: Mapping[str, int], console: Console, *, pipelines: int | None, partitions: int | None
+) -> None:
     """Change the crawlers of the cluster that runs, and nothing else of it."""
+    if partitions is not None:
+        raise SetupError(
+            "--partitions is chosen when a cluster is started for the first time, and this one is"
+            " running: leave it out, or set CRAWLSTREAM_HOME to another directory"
+        )
     if pipelines is not None:
         raise SetupError(
             "--pipelines takes effect when a cluster starts, and this one is running: stop it"
@@ -162,7 +188,7 @@ def _as_table(states: Mapping[str, str]) -> Table:
 
 def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     addresses = cluster.addresses
-    for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"):
+    for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT", *_PREVIEWED):
         if name in addresses:
             console.print(f"  export {name}={addresses[name]}", highlight=False)
     if cluster.home.redis_password and "REDIS_PASSWORD" in cluster.told:
@@ -206,6 +232,7 @@ def _ends_as_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+_PREVIEWED = (PREVIEW, "REDIS_HOSTS")
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
