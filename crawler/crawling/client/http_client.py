@@ -57,7 +57,7 @@ class _Ask(NamedTuple):
 class HttpClient:
     """libcurl behind the gate."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first two by name
         self,
         holds: Holds,
         resolver: GuardedResolver,
