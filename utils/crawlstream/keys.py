@@ -73,6 +73,10 @@ class FrontierKeys:
         """The clock, the life and the version of the rules."""
         return self.tag + "m"
 
+    def moved(self) -> str:
+        """What ``meta`` was, where the frontier was moved away."""
+        return self.tag + "moved"
+
     def positions(self) -> str:
         """Next offset to apply, by topic UUID and Kafka partition."""
         return self.tag + "positions"
