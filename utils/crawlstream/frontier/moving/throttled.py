@@ -1,7 +1,7 @@
 """How domains were asked, as a frontier with another clock knows it.
 
-See ``lua/includes/throttle.lua`` for the form. All of them are treated as after a restart of Redis: as
-if their allowance had been used up just now. What sites have asked for themselves stays.
+See ``lua/includes/throttle.lua`` for the form. All of them are treated as after a restart of
+Redis: as if their allowance had been used up just now. What sites have asked for themselves stays.
 """
 
 from __future__ import annotations

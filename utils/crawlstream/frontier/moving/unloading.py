@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, NamedTuple
 
+from crawlstream.errors import ConfigError
+from crawlstream.frontier.codec.chunks import unpack_chunk
 from crawlstream.frontier.codec.values import pack, unpack
-from crawlstream.frontier.scripts import Scripts
+from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.frontier.shelves.shelf import Shelf
-from crawlstream.frontier.shelves.stocking import Stocking
 
 Fields = dict[bytes, bytes]
 _OWN_SPLIT_FROM, _OWN_PER_SET = 400, 209
@@ -23,6 +24,7 @@ class Lost(NamedTuple):
     """Pages of a chunk that the shelf does not have."""
 
     domain: bytes
+    chunk: bytes
     pages: int
 
 
@@ -97,7 +99,7 @@ class Unloading:
     def __init__(self, partition: int, scripts: Scripts, shelf: Shelf | None) -> None:
         self.partition = partition
         self.scripts = scripts
-        self._chunks = Stocking(scripts, shelf)
+        self._shelf = shelf
 
     async def about(self) -> About:
         """The partition as a whole."""
@@ -144,6 +146,11 @@ class Unloading:
         async for part in self._scan("domains", context.c, own_spider):
             yield [_domain(*each) for each in part]
 
+    async def sizes(self, context: Context) -> AsyncIterator[Sequence[int]]:
+        """How many fingerprints domains have of their own; a domain may come twice."""
+        async for part in self._scan("sizes", context.c):
+            yield part
+
     async def rest(
         self, context: Context, domain: bytes, band: Band
     ) -> AsyncIterator[Sequence[bytes] | Lost]:
@@ -168,7 +175,7 @@ class Unloading:
             yield await self._ask("own", context.c, domain.name, number)
 
     async def slabs(self, context: Context) -> AsyncIterator[tuple[int, Sequence[Sequence[bytes]]]]:
-        """Fingerprints of small domains, which share slabs: the number of the first, and several."""
+        """Fingerprints of small domains, several slabs at once, and the number of the first."""
         last = context.counter(b"slab")
         for first in range(1, last + 1, SLABS_A_CALL):
             until = min(first + SLABS_A_CALL - 1, last)
@@ -190,9 +197,22 @@ class Unloading:
 
     async def _chunk(self, domain: bytes, chunk: bytes) -> Sequence[bytes] | Lost:
         id_, amount, place = chunk.split()
-        kept = (await self._ask("chunk", id_))[0] if place == b"i" else b""
-        entries = await self._chunks.read(id_, kept)
-        return entries if entries is not None else Lost(domain, int(amount))
+        if place == b"i":
+            value = (await self._ask("chunk", id_))[0]
+        else:
+            value = await self._shelved(id_.decode())
+        try:
+            return unpack_chunk(id_, value)
+        except ValueError:
+            return Lost(domain, id_, int(amount))
+
+    async def _shelved(self, id_: str) -> bytes:
+        if self._shelf is None:
+            raise ConfigError("pages wait on a shelf of their own: set CRAWLSTREAM_SHELF as it was")
+        keys = self.scripts.keys
+        with our_errors():
+            name = await self.scripts.redis.hget(keys.shelf(), "name")
+        return await self._shelf.get(keys.shelved_chunk(name.decode(), id_)) or b""
 
     async def _scan(self, what: str, *args: object) -> AsyncIterator[Any]:
         cursor = _DONE

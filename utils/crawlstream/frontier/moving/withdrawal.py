@@ -30,7 +30,7 @@ class Withdrawal:
         self._frontiers = frontiers
 
     async def begin(self, to: str) -> Mapping[str, int]:
-        """Have nothing more begin; what is under way. ``to`` is told to processes that come later."""
+        """Have nothing more begin; what is under way. ``to``: what processes are told later."""
         return (await self._ask("begin", to))[1]
 
     async def look(self) -> tuple[State, Mapping[str, int]]:

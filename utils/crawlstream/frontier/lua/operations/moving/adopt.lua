@@ -3,10 +3,11 @@
 -- Guarantee: what is given enters as it was: in its order, with its retries, counted once. A domain that is there
 --   already when it comes for the first time is left out: it was handed out twice.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {c, domains, delayed, is nothing to follow}
+-- ARGV: 1 packed {c, domains, delayed, lost, is nothing to follow}
 --   domain  {name, is this the first of it, pages that count, slab, {fingerprint …} of its own sets, bands
 --            {spider, priority, {entry …} …}}
 --   delayed {name, spider, priority, side ('f', 'b'), due in ms of this frontier's clock, entry}
+--   lost    {name, id of a chunk that the shelf does not have, its pages}: these fail
 -- Returns: packed {domain …}: those that were left out
 -- Cost: as the children of a settle, without looking whether they are known.
 --- include: clock
@@ -18,7 +19,7 @@
 --- include: dedupe
 --- include: admit
 
-local c, domains, delayed, is_last = unpack(cmsgpack.unpack(ARGV[1]))
+local c, domains, delayed, lost, is_last = unpack(cmsgpack.unpack(ARGV[1]))
 local names, left_out = {}, {}
 for i = 1, #domains do
   names[i] = domains[i][1]
@@ -69,6 +70,13 @@ for i = 1, #domains do
 end
 for i = 1, #delayed do
   keep_back(unpack(delayed[i]))
+end
+for i = 1, #lost do
+  local domain, id, pages = unpack(lost[i])
+  count(c, 'admitted', pages)
+  count(c, 'failed', pages)
+  count(c, 'f:shelf_lost', pages)
+  owe('shelf_lost', c, { reason = 'shelf_lost', spill = id, links = pages, domain = domain })
 end
 touched[c] = is_last or nil
 save_domain_records()

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- enlist: a partition that is being filled gets what is not pages: crawls, their registry, what is seen of small
 --   domains, how domains were asked.
--- Guarantee: fills a partition which nobody uses yet: `m` is that of one being filled, or nothing is done.
+-- Guarantee: fills a partition that nobody uses yet: `m` is that of one being filled, or nothing is done.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {what, its arguments …}
 --   begin    m {…}, positions {…}, enrolled {…}, epochs {…}
---   crawl    name, text in `names`, c, ledger {…}, profiles {…}, shift, end of memory|'', end of its pause in epoch s|-1
+--   crawl    name, text in `names`, c, ledger {…}, profiles {…}, {shift, forgotten at|'', paused until|-1}
 --   home     name, packed, is a run open, profiles {…}
 --   slabs    c, {slab, {fingerprint …} …}
 --   states   {name, state …}
@@ -31,7 +31,8 @@ function enlist.begin(meta, positions, enrolled, epochs)
   write(K.epochs, epochs)
 end
 
-function enlist.crawl(name, text, c, ledger, profiles, shift, forget_at, paused_until)
+function enlist.crawl(name, text, c, ledger, profiles, steered)
+  local shift, forget_at, paused_until = unpack(steered)
   redis.call('HSET', K.names, name, text)
   write(K.ledger(c), ledger)
   write(K.profiles(c), profiles)

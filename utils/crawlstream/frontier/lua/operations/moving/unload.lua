@@ -4,10 +4,11 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {what, its arguments …}
 --   about                         -> {m {…}, positions {…}, enrolled {…}, epochs {…}, totals {…}, spiders {…}}
---   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, end of memory|''} …}}
+--   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, forgotten at|''} …}}
 --   registry cursor               -> {next, {name, packed, profiles {…} …}}
 --   domains  c, spider, cursor    -> {next, {{domain, record, fingerprints in its first own set {…}, bands} …}}
 --     bands  {spider, priority, entries in the head, the first of them {…}, chunks {…}, entries in the tail}
+--   sizes    c, cursor            -> {next, {fingerprints in a domain's own sets …}}
 --   band     which, spider, tag, domain, from -> {entry …} of a head ('b') or a tail ('bt')
 --   own      c, domain, set       -> {fingerprint …}
 --   slabs    c, first, last       -> {{fingerprint …} …}
@@ -54,7 +55,8 @@ local function bands_of(c, own_spider, domain, names)
   for priority, S in string.gmatch(names, ',(-?%d+)@?([^,]*)') do
     S = S ~= '' and S or own_spider
     local tag = c .. '/' .. priority
-    local head, chunks = redis.call('LLEN', K.band(S, tag, domain)), redis.call('LRANGE', K.chunks(S, tag, domain), 0, -1)
+    local head = redis.call('LLEN', K.band(S, tag, domain))
+    local chunks = redis.call('LRANGE', K.chunks(S, tag, domain), 0, -1)
     local tail = redis.call('LLEN', K.tail(S, tag, domain))
     if head + #chunks + tail > 0 then
       bands[#bands + 1] = { S, tonumber(priority), head,
@@ -75,6 +77,14 @@ function tell.domains(c, own_spider, cursor)
     end
   end
   return { scanned[1], domains }
+end
+
+function tell.sizes(c, cursor)
+  local scanned, sizes = redis.call('HSCAN', K.domains(c), cursor, 'COUNT', 10 * DOMAINS), {}
+  for i = 2, #scanned[2], 2 do
+    sizes[#sizes + 1] = tonumber(string.match(scanned[2][i], '^%d+ %d+ (%d+) ') or nil)
+  end
+  return { scanned[1], sizes }
 end
 
 function tell.band(which, S, tag, domain, from)
