@@ -164,9 +164,7 @@ async def ending(witness: Witness, crawlid: str) -> dict[str, Any]:
     return found[0]
 
 
-async def crawl_to_end(
-    crawler: Crawler, witness: Witness, crawlid: str
-) -> dict[str, Any] | None:
+async def crawl_to_end(crawler: Crawler, witness: Witness, crawlid: str) -> dict[str, Any] | None:
     """Crawl a page, if there is one; the event that ends a crawl, once it is there."""
     await crawler.crawl(1)
     return witness.ending(crawlid)

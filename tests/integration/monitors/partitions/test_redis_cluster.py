@@ -82,7 +82,7 @@ async def test_a_node_is_lost_and_comes_back(
 async def test_a_slot_that_is_moved_key_by_key_is_waited_for(
     cluster: MonitorCluster, nodes: RunningCluster, site: CrawlerSite, *, is_finished: bool
 ) -> None:
-    """Its partition rests, and nothing of it begins on the other node; then the run ends as ever."""
+    """Its partition rests, without a second one on the other node; then the run ends as ever."""
     urls = spread(site, [f"127.0.5.{n}" for n in range(2, 14)], pages=15)
     keys = Partitions(cluster.prefix, 6).keys(0)
     witness = Witness(cluster.kafka_hosts, cluster.prefix)
