@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crawlstream.cli.repartition.stages import agree_on_old
 from crawlstream.frontier.moving.move import read_frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.shelves.shelf import Shelf
@@ -35,6 +36,7 @@ class Plan:
 
 async def plan_of(old: Frontiers, shelf: Shelf | None) -> Plan:
     """Count what a frontier holds; RedisUnavailable."""
+    await agree_on_old(old)
     frontier = await read_frontier(old, shelf)
     domains = seen = 0
     for crawl in frontier.crawls:

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from crawlstream.boot.failpoints import failpoint
+from crawlstream.boot.redis_check import refuse_layout
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.history import partition_offsets, read_all, topic_id_of
 from crawlstream.bus.records import Out
-from crawlstream.errors import ConfigError, CrawlstreamError
+from crawlstream.errors import ConfigError, CrawlstreamError, NoFrontier
 from crawlstream.frontier.codec.values import crawl_from, pack
-from crawlstream.frontier.layout import BEING_FILLED
+from crawlstream.frontier.layout import BEING_FILLED, Layout
 from crawlstream.frontier.moving.filling import Filling, Founding
 from crawlstream.frontier.moving.kept import delete_all
 from crawlstream.frontier.moving.move import GENERATIONS, Move, OldFrontier, Progress, read_frontier
@@ -73,6 +74,7 @@ class Stages:
         ``until_stopped`` returns when no process uses the old frontier any more.
         ConfigError, CrawlstreamError: a sentence that says what is in the way.
         """
+        await agree_on_old(self.old)
         state, _ = await self._withdrawal.look()
         layouts = await self._filling.layouts()
         if state is State.FROZEN and layouts and await self._filling.is_complete():
@@ -224,6 +226,19 @@ class Stages:
     def _progressed(self, now: Progress, waiting: int) -> None:
         failpoint("repartition_page")
         self.told(now, waiting)
+
+
+async def agree_on_old(old: Frontiers) -> None:
+    """ConfigError where the old frontier is laid out otherwise than the settings say."""
+    root = old.root.scripts
+    keys = old.partitions.root
+    with our_errors():
+        noted = await root.redis.get(keys.layout())
+        for key in (root.keys.meta(), root.keys.moved(), keys.meta(), keys.moved()):
+            noted = noted or await root.redis.hget(key, "layout")
+    if noted is None:
+        raise NoFrontier
+    refuse_layout(Layout.read(noted), old.partitions)
 
 
 async def until_nobody_lives(old: Frontiers, wait_s: float, say: Callable[[str], None]) -> None:
