@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -46,7 +47,7 @@ class Person:
         """What is there."""
         return frontiers_in(self.redis, partitions, name)
 
-    async def all_keys(self) -> Mapping[bytes, bytes | None]:
+    async def all_keys(self) -> Mapping[Any, Any]:
         """Everything in Redis."""
         return {key: await self.redis.dump(key) for key in await self.redis.keys("*")}
 
@@ -134,7 +135,7 @@ async def test_what_is_in_the_way_is_said(person: Person) -> None:
     told = await person.types("--wait", "0")
     assert f"still running: {process.name}" in told
     assert person.status == 1
-    told = await person.types(CRAWLSTREAM_PREVIEW="partitions", CRAWLSTREAM_PARTITIONS="2")
+    told = await person.types(CRAWLSTREAM_PARTITIONS="2")
     assert "has 1 partition(s), but this process is configured for 2" in told
     assert person.status == 2
     await open_bench(person.redis, keys=FrontierKeys("new"))

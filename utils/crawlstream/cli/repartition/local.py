@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.local_note import told_to
-from crawlstream.boot.settings import PREVIEW, Settings, load_settings
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local import servers
 from crawlstream.local.cluster import LocalCluster
@@ -94,7 +94,6 @@ class LocalMove:
         return load_settings(
             **{
                 **self._cluster.environment(),
-                PREVIEW: "partitions",
                 "REDIS_HOSTS": hosts,
                 "CRAWLSTREAM_PARTITIONS": str(self._to),
             }
@@ -110,8 +109,8 @@ class LocalMove:
         if not self._cluster.is_running:
             if self._stage is None:
                 raise SetupError(
-                    "the cluster is not running: start it with ./crawlstream up -d, so that what"
-                    " is under way comes to its end, and repeat this command"
+                    "the cluster is not running: start it with ./crawlstream up -d, so that"
+                    " pages in flight come to their end, and repeat this command"
                 )
             self._start_old()
         shutil.rmtree(self._folder / "data", ignore_errors=True)
