@@ -169,7 +169,7 @@ async def test_what_is_in_the_way_is_said(person: Person) -> None:
     told = await person.types("--wait", "0")
     assert f"still running: {process.name}" in told
     assert person.status == 1
-    told = await person.types(CRAWLSTREAM_PREVIEW="partitions", CRAWLSTREAM_PARTITIONS="2")
+    told = await person.types(CRAWLSTREAM_PARTITIONS="2")
     assert "has 1 partition(s), but this process is configured for 2" in told
     assert person.status == 2
     await open_bench(person.redis, keys=FrontierKeys("new"))

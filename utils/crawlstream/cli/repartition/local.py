@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.boot.failpoints import failpoint
 from crawlstream.boot.local_note import home_path, told_to
-from crawlstream.boot.settings import PREVIEW, Settings, load_settings
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local import servers
 from crawlstream.local.cluster import LocalCluster
@@ -94,7 +94,6 @@ class LocalMove:
         return load_settings(
             **{
                 **self._cluster.environment(),
-                PREVIEW: "partitions",
                 "REDIS_HOSTS": hosts,
                 "CRAWLSTREAM_PARTITIONS": str(self._to),
             }
