@@ -7,7 +7,6 @@ from typing import Any
 
 import yaml
 
-from crawlstream.boot.settings import PREVIEW, PreviewSettings
 from crawlstream.boot.variables import setting_names
 
 ROOT = Path(__file__).parents[2]
@@ -16,9 +15,7 @@ DOCKER = ROOT / "docker"
 
 def variables() -> frozenset[str]:
     """Every name by which a setting can be set."""
-    fields = PreviewSettings.model_fields
-    divided = {name for field in fields for name in PreviewSettings.variables_of(field)}
-    return setting_names() | divided | {PREVIEW, "CRAWLSTREAM_SPIDER_MODULES"}
+    return setting_names() | {"CRAWLSTREAM_SPIDER_MODULES"}
 
 
 def load_yaml(path: Path) -> Any:
