@@ -1,4 +1,4 @@
-#!lua flags=allow-oom
+#!lua
 -- enlist: a partition that is being filled gets what is not pages: crawls, their registry, what is seen of small
 --   domains, how domains were asked.
 -- Guarantee: fills a partition that nobody uses yet: `m` is that of one being filled, or nothing is done.
