@@ -50,9 +50,7 @@ def running(*argv: str, folder: str, **env: str) -> Iterator[int]:
 
 
 @asynccontextmanager
-async def own_kafka(
-    folder: str, *, partitions: int = 1, frontier: int = 1
-) -> AsyncIterator[str]:
+async def own_kafka(folder: str, *, partitions: int = 1, frontier: int = 1) -> AsyncIterator[str]:
     """The address of a Kafka that has our topics, for a frontier of so many partitions."""
     server = servers.kafka(Path(folder), port=free_block(2), jars=find_jars())
     servers.format_kafka(server)

@@ -58,7 +58,9 @@ class Site:
                 if path in self.arrived and not self.arrived[path].done():
                     self.arrived[path].set_result(time.perf_counter())
                 body = f'<a href="{self.links.get(path, "/")}">on</a>'.encode()
-                head_of = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+                head_of = (
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+                )
                 writer.write(head_of % len(body) + body)
                 self.answered_at[path] = time.perf_counter()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -136,7 +138,9 @@ async def fill(kafka: str, origin: LinkOrigin) -> int:
                 different += 1
                 known.append(group)
             groups.append(group)
-        sent += [Out(TOPICS.links, value, partition=READ_BY) for value in pack_links(origin, groups)]
+        sent += [
+            Out(TOPICS.links, value, partition=READ_BY) for value in pack_links(origin, groups)
+        ]
     async with KafkaSink(Kafka([kafka])) as sink:
         for start in range(0, len(sent), 200):
             await sink.send(sent[start : start + 200])

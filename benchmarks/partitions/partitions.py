@@ -58,7 +58,9 @@ class Load:
         number = len(servers)
         frontiers = await open_divided(servers, number)
         fillers = await hold_seeds(frontiers, CRAWL)
-        await fill_divided(frontiers, fillers, [links(domain_name(d), EACH) for d in range(DOMAINS)])
+        await fill_divided(
+            frontiers, fillers, [links(domain_name(d), EACH) for d in range(DOMAINS)]
+        )
         sessions = [frontiers.session(p, "worker", SPIDER) for p in range(number)]
         return cls(frontiers, sessions, Web({}), [[] for _ in sessions], [0] * number, LinkCache())
 
