@@ -21,13 +21,13 @@ from lib.harness import Benchmark, Figures, Line, measured
 from lib.load import SPIDER, domain_name, done
 from lib.processes import REDIS_MONITOR, TOPICS, divided, environment, own_kafka, running
 from redis.asyncio import Redis
-from redis_monitor.partitions.endings import RUNS_A_LOOK, Endings
 
 from crawlstream.bus.connect import Kafka
 from crawlstream.bus.tail import end_offsets, read_topic
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.model.crawl import CrawlKey
+from redis_monitor.partitions.endings import RUNS_A_LOOK, Endings
 
 NUMBER, OPEN, A_FEED = 16, 10_000, 200
 ENDED, PAUSE_S = 40, 0.25
