@@ -1,7 +1,7 @@
 """A frontier of several partitions under load, each on a Redis of its own or all in one.
 
-What processes do between partitions is done here by plain calls: homes enroll seeds, partitions take
-them, labels are asked for.
+What processes do between partitions is done here by plain calls: homes enroll seeds, partitions
+take them, labels are asked for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How many open runs are looked at a second, and how soon a run that is over says so.
 
-Sixteen partitions in one Redis, ten thousand runs that are open because a page of theirs waits. The
-looks are those of one redis-monitor's duty; the delays are from the settle of a last page to the
-record on the topic of events, with a real redis-monitor at a grace of 0: with no other run open, and
-with all of them.
+Sixteen partitions in one Redis, ten thousand runs that are open because a page of theirs waits.
+The looks are those of one redis-monitor's duty; the delays are from the settle of a last page to
+the record on the topic of events, with a real redis-monitor at a grace of 0: with no other run
+open, and with all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Links to another partition: how many a second one kafka-monitor applies, and how late they come.
+"""Links to another partition: how many a second one kafka-monitor applies, and how late they are.
 
-Records are as crawlers write them: links of many pages, mostly one of each domain. The delay is that
-of real processes: from the answer of a site to the request for the link that was on the page, which
-lies in the other of two partitions; parsing, fetching and all other hops are in it.
+Records are as crawlers write them: links of many pages, mostly one of each domain. The delay is
+that of real processes: from the answer of a site to the request for the link that was on the page,
+which lies in the other of two partitions; parsing, fetching and all other hops are in it.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ async def measure(redis: Redis) -> Figures:
 if __name__ == "__main__":
     Benchmark(
         name="links",
-        about="Links from Kafka into a partition by one kafka-monitor; from page to page across two.",
+        about="Links into a partition by one kafka-monitor; from page to page across two.",
         measure=measure,
         lines={
             "links_per_s": Line(floor=40_000, goal=80_000, unit="1/s", more=True),

@@ -22,7 +22,7 @@ IDLE_S, BUSY_S = 1.0, 0.1
 TIMES = 4
 """A pause is so many times as long as the step before it, up to IDLE_S."""
 RUNS_A_LOOK = 200
-FULL_LOOK_S = 10.0
+FULL_LOOK_S = 5.0
 """A run that has work in some partition is looked at in the others, too, so often: what has work
 there and is not confirmed is asked about."""
 
@@ -164,4 +164,7 @@ class Endings:
                 continue
             await self._home.told(answers)
             told += len(answers)
+            # What was changed is asked for at once: a paused crawl, say, is in no worker's way.
+            changed = [Question(tell.context) for tell in tells if tell.what == "changed"]
+            self._labelling.ask(partition, changed)
         return told
