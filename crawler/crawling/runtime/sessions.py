@@ -17,7 +17,6 @@ from crawling.background import Tasks
 from crawling.lease.holds import Holds
 from crawling.metrics import Meter
 from crawling.page.flight_recorder import Crash
-from crawling.page.page import Page
 from crawling.publish.deadlines import Deadlines
 from crawling.robots.check import Robots
 from crawling.runtime.clients import Clients
