@@ -22,6 +22,7 @@ from crawlstream.frontier.worker_session import WorkerSession
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import CrawlKey, Entry, Hold, Profile
 from crawlstream.model.effects import IntakeBatch, Links, Loss, Seed
+from crawlstream.model.partitions.messages import Stamp
 from crawlstream.model.throttle import ThrottleTable
 from crawlstream.wire.stored import encode_entry
 
@@ -99,7 +100,7 @@ async def feed(frontiers: Frontiers, seeds: Sequence[Seed]) -> None:
     if len(frontiers) == 1:
         await frontiers.root.intake.apply(batch)
         return
-    stamps = {}
+    stamps = dict[int, Stamp]()
     for p, frontier in enumerate(frontiers):
         own = [one for one in seeds if frontiers.partitions.home(one.crawl) == p]
         stamps |= (await frontier.home.enroll(_with(batch, own))).stamps

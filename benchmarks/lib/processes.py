@@ -79,7 +79,6 @@ def divided(found: Mapping[str, str], partitions: int) -> Mapping[str, str]:
     """The same for a frontier of so many partitions, in the one Redis."""
     return {
         **found,
-        "CRAWLSTREAM_PREVIEW": "partitions",
         "CRAWLSTREAM_PARTITIONS": str(partitions),
     }
 

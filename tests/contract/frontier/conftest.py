@@ -11,11 +11,11 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.maintenance import FrontierLimits
 from crawlstream.frontier.reckoning import Reckoning
 from kafka_monitor.partitions import intake
+from support.contract.whole import Whole, open_whole
 from support.frontier.bench import DEDUPE_MS, GRACE_MS
 from support.partitions.bench import DividedBench, open_divided_bench
 from support.partitions.servers.divided import THREE, divided, divided_settings
 from support.partitions.servers.redis_cluster import RunningCluster, running_cluster
-from support.partitions.whole import Whole, open_whole
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.effects import Outcome
 from crawlstream.model.inspection import Where
 from crawlstream.model.throttle import ThrottleRule
+from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, url_of
-from support.partitions.whole import Whole
 
 ONE_AT_A_TIME = ThrottleRule(hits=1_000, window_s=1, moderated=False, concurrency=1)
 TWO_A_MINUTE = ThrottleRule(hits=2, window_s=60, moderated=False, concurrency=9)

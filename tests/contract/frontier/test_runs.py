@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crawlstream.model.crawl import CrawlKey, Hold
+from support.contract.whole import Whole
 from support.frontier.bench import CRAWL, links, url_of
-from support.partitions.whole import Whole
 
 OTHER = CrawlKey("link", "app", "other")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawling.lease.pace import QUICKEST_S, SLOWEST_S
-from support.crawler.divided_worker import DividedWorker
+from support.crawler.divided.worker import DividedWorker
 
 SIXTEEN = 16
 

@@ -89,13 +89,11 @@ local function home_waits()
     return questions
   end
 
-  -- Up to which offsets other partitions must have read their links: {partition, offset …}. Pages that
-  -- settle together mostly need the same: only what is more is written.
+  -- Up to which offsets other partitions must have read their links: {partition, offset …}.
   function waits.raise_need(c, need)
-    local known = needs[c] or {}
-    needs[c] = known
+    needs[c] = needs[c] or {}
     for i = 1, #need, 2 do
-      local q, offset = need[i], need[i + 1]
+      local known, q, offset = needs[c], need[i], need[i + 1]
       known[q] = known[q] or tonumber(redis.call('HGET', K.need(c), int(q)) or 0)
       if offset > known[q] then
         known[q] = offset

@@ -64,7 +64,9 @@ class _Homes:
         try:
             return await question(home)
         except NotRestored as error:
-            await home.restore(error.redis_epoch, survivors(self._marks[partition]))
+            await home.restore(
+                error.redis_epoch, survivors((partition, mark) for mark in self._marks[partition])
+            )
         return await question(home)
 
     async def note_stop(self, partition: int, stop: StopToNote, place: str, at_ms: int) -> None:

@@ -15,8 +15,8 @@ from crawling.page.page import Page
 from crawling.runtime import lease_loop
 from crawling.runtime.lease_loop import LeaseLoop, Shared
 from crawlstream.model.effects import ExchangeResult, Outcome
+from support.crawler.divided.virtual_time import VirtualLoop, run_virtually
 from support.crawler.holds import hold
-from support.crawler.virtual_time import VirtualLoop, run_virtually
 
 ANSWER_S = 0.002
 _MANY = 10**6
