@@ -53,6 +53,9 @@ class Name(StrEnum):
     VISITS = "visits"
     FRESHNESS = "freshness"
     SHELVES = "shelves"
+    PARTITIONS = "partitions"
+    LINKS = "links"
+    ENDINGS = "endings"
 
 
 def bench(
