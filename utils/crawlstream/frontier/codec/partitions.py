@@ -63,7 +63,7 @@ def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
 
 def unpack_note(note: Sequence[Any]) -> StopToNote | None:
     """A stop that is to be noted; of nothing None."""
-    return StopToNote(note[0], crawl_from(note[1]), note[2]) if note else None
+    return StopToNote(note[0], crawl_from(note[1]), note[2], note[3]) if note else None
 
 
 def pack_take(batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf) -> bytes:
@@ -244,17 +244,28 @@ def unpack_report(packed: Sequence[Any]) -> Report:
     """What a partition says of one context."""
     is_idle, is_leasable, need, ledger = packed
     needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
-    return Report(bool(is_idle), bool(is_leasable), needed, _counters(ledger))
+    counters = _counters(ledger)
+    kept = {
+        name.removeprefix(_KEPT): counters.pop(name)
+        for name in [*counters]
+        if name.startswith(_KEPT)
+    }
+    kept_run = counters.pop("kept", 0)
+    return Report(bool(is_idle), bool(is_leasable), needed, counters, kept_run, kept)
 
 
 def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
+    """Those of what is under way, and with a prefix those of the run before it."""
     return {
-        name: int(value)
-        for name, value in pairs(ledger).items()
-        if name in _COUNTERS or name[:2] in {"n:", "f:", "z:"}
+        field: int(value)
+        for field, value in pairs(ledger).items()
+        if (name := field.removeprefix(_KEPT)) in _COUNTERS
+        or name[:2] in {"n:", "f:", "z:"}
+        or field == "kept"
     }
 
 
+_KEPT = "kept:"
 _COUNTERS = frozenset(
     {"admitted", "done", "failed", "redirected", "stopped", "expired", "bytes"}
     | {"queued", "delayed", "held"}
