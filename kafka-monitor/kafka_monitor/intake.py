@@ -82,6 +82,9 @@ class Standing(Protocol):
     def is_over(self, crawl: CrawlKey, record: Record) -> bool:
         """Whether a seed of a lost Redis is not to be crawled again."""
 
+    def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:
+        """What becomes of a command of the past that is no question."""
+
     async def note_steering(self, batch: Batch, effects: Sequence[object]) -> None:
         """Have Kafka remember stops, pauses and resumes of a batch before they take effect."""
 
@@ -195,7 +198,9 @@ class Intake:
         if isinstance(effect, Command | ScheduleChange) and not handler.replays:
             is_late = record.timestamp_ms < (time.time() - ASKED_LATELY_S) * 1000
             asked = effect.name if isinstance(effect, Command) else effect.do
-            return None if is_late or asked not in QUESTIONS else effect
+            if asked not in QUESTIONS:
+                return self._recovery.steer_again(effect)
+            return None if is_late else effect
         return effect
 
     async def _judge_one(

@@ -15,17 +15,20 @@ from crawlstream.boot.garbage import collect_seldom
 from crawlstream.boot.health import Health, serve
 from crawlstream.boot.log import configure
 from crawlstream.boot.metrics import total_of
-from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.check import Missing, check_frontiers, keep_agreeing
 from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.boot.signals import Stop
 from crawlstream.boot.startup import until_ready
 from crawlstream.boot.variables import told
+from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
+from crawlstream.bus.history import read_all
 from crawlstream.bus.outbound import Outbound
 from crawlstream.bus.topics import ensure_topics
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.keys import Topics
 from crawlstream.model.process import Process
 from crawlstream.plugins.requests import Router, installed
 from crawlstream.stats.heartbeat import Heartbeat, Work
@@ -63,7 +66,9 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
     partitions = len(frontiers)
     await until_ready("kafka", partial(ensure_topics, kafka, topics, partitions), stop=stop)
     async with make_sink(kafka) as sink:
-        missing = await until_ready("redis", partial(check_frontiers, frontiers), stop=stop)
+        missing_are = await until_ready("kafka", partial(_before, kafka, topics), stop=stop)
+        check = partial(check_frontiers, frontiers, missing_are)
+        missing = await until_ready("redis", check, stop=stop)
         tally = Tally(redis, root.scripts.keys)
         process = Process(
             kind="kafka-monitor",
@@ -89,7 +94,7 @@ async def _work(settings: Settings, frontiers: Frontiers, router: Router) -> Non
         work = assemble(resources)
         health = partial(_health, work)
         port, host = settings.metrics_port, settings.metrics_host
-        helpers = (tally.run(), heartbeat.run(), agree_later(frontiers, missing or (), stop))
+        helpers = (tally.run(), heartbeat.run(), keep_agreeing(frontiers, missing or (), stop))
         async with (
             work.source,
             beside(*helpers, *work.helpers),
@@ -111,6 +116,12 @@ def _router(settings: Settings, frontier: Frontier) -> Router:
         ZookeeperHandler(),
     )
     return Router([*ours, *installed()], settings.request_limits)
+
+
+async def _before(kafka: Kafka, topics: Topics) -> Missing:
+    """Whether partitions without data were there before: Kafka knows earlier epochs of them."""
+    records = await read_all(kafka, topics.runs)
+    return "lost" if any((r.key or b"").startswith(Topics.HOME_KEYS) for r in records) else "new"
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

@@ -33,7 +33,7 @@ from crawlstream.bus.records import Batch, LostRecords, Out, OutOfRange, Record
 from crawlstream.frontier.positions import Positions
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.effects import Command, Loss
+from crawlstream.model.effects import Command, Loss, ScheduleChange
 from crawlstream.model.runs import REMEMBERED, Past, RunMark
 from crawlstream.wire import runs
 from kafka_monitor.rejections import RejectionPublisher
@@ -143,6 +143,9 @@ class Recovery:
         place = f"{replay.topic_id}:{record.partition}"
         return replay.past.is_over(crawl, place, offset=record.offset, at_ms=record.timestamp_ms)
 
+    def steer_again(self, _effect: Command | ScheduleChange) -> None:
+        """Never: ``note_steering`` has had Kafka remember it."""
+
     async def note_steering(self, batch: Batch, effects: Sequence[object]) -> None:
         """Have Kafka remember stops, pauses and resumes of a batch before they take effect."""
         place = f"{batch.topic_id}:{batch.partition}"
@@ -243,14 +246,14 @@ class Recovery:
         for partition, one in found.items():
             position = known.get((topic_id, partition))
             is_unknown = position is None
-            applied = self._applied(topic_id, partition, one) if is_unknown else _committed(one)
+            applied = self._applied(topic_id, partition, one) if is_unknown else one.applied
             if applied > (position or 0):
                 lost[partition] = applied
         return lost
 
     def _applied(self, topic_id: str, partition: int, found: PartitionOffsets) -> int:
         """How far a partition has taken effect, by the group's commit and by what we have seen."""
-        applied = _committed(found)
+        applied = found.applied
         if self._located.get(partition) == topic_id:
             applied = max(applied, self._reached[partition])
         return applied
@@ -274,9 +277,3 @@ class Recovery:
 
     async def _marks(self) -> list[RunMark]:
         return marks_of(await self._read_runs())
-
-
-def _committed(found: PartitionOffsets) -> int:
-    """What the group has committed; more than there is was of a topic of this name that is gone."""
-    committed = found.committed or 0
-    return committed if committed <= found.end else 0

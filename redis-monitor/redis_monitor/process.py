@@ -121,7 +121,7 @@ async def run(settings: Settings) -> None:
         ]
         helpers = (
             *(resources.tally.run(), heartbeat.run(), sharing.run()),
-            agree_later(resources.frontier, missing, stop),
+            agree_later(resources.frontier, missing, stop, "away"),
             *_notifying(resources, process),
         )
         await stack.enter_async_context(beside(*helpers))
@@ -141,7 +141,7 @@ async def _resources(
     shelf = await stack.enter_async_context(shelf_of(settings))
     frontiers = await stack.enter_async_context(open_frontiers(settings, _limits(settings), shelf))
     redis, keys = frontiers.heartbeats[0]
-    missing = await until_ready("redis", partial(check_frontiers, frontiers), stop=stop)
+    missing = await until_ready("redis", partial(check_frontiers, frontiers, "away"), stop=stop)
     kafka = kafka_of(settings, "redis-monitor")
     ensure = partial(ensure_topics, kafka, topics, len(frontiers))
     await until_ready("kafka", ensure, stop=stop)

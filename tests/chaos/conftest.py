@@ -11,7 +11,11 @@ import pytest_asyncio
 from crawlstream.chaos.cluster import ChaosCluster
 from e2e.fixtures import cluster_fixture, serve_fixture, witness_fixture
 
-collect_ignore = [] if os.environ.get("CRAWLSTREAM_LONG") == "1" else ["test_scenarios.py"]
+collect_ignore = (
+    []
+    if os.environ.get("CRAWLSTREAM_LONG") == "1"
+    else ["test_scenarios.py", "test_partition_scenarios.py"]
+)
 """What takes many minutes is played by option only."""
 
 __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
@@ -21,5 +25,13 @@ __all__ = ["cluster_fixture", "serve_fixture", "witness_fixture"]
 async def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChaosCluster]:
     """A cluster and a site of 150 pages, for the scenarios of one file."""
     home = tmp_path_factory.mktemp("chaos")
-    async with ChaosCluster(home, pages=150, hosts=5, seed=1, renderers=1) as cluster:
+    async with ChaosCluster(home, pages=150, hosts=5, renderers=1) as cluster:
+        yield cluster
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def divided_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChaosCluster]:
+    """The same with a frontier of three partitions."""
+    home = tmp_path_factory.mktemp("chaos")
+    async with ChaosCluster(home, pages=150, hosts=9, partitions=3) as cluster:
         yield cluster

@@ -14,10 +14,11 @@ import pytest
 
 from chaos.broken import BREAKS
 from crawlstream.chaos.cluster import QUICK, ChaosCluster
-from crawlstream.chaos.extra_processes import extra_crawler, extra_process, is_up, settles
 from crawlstream.chaos.nemesis import FAULTS
 from crawlstream.chaos.rounds import Outcome, Round
-from crawlstream.chaos.scenarios import SCENARIOS, Scenario, strike_in_turn
+from crawlstream.chaos.scenarios import SCENARIOS, Scenario
+from crawlstream.chaos.scripts import strike_in_turn
+from crawlstream.chaos.strikes.extra_processes import extra_crawler, extra_process, is_up, settles
 from support.waiting import wait_until
 
 pytestmark = [
@@ -109,7 +110,7 @@ async def test_a_process_that_breaks_a_law_is_caught(
         chaos_cluster, Scenario(f"broken-{name}", "", partial(script, name), rate=4)
     )
     # What it has left in the books is no matter of the next round.
-    await chaos_cluster.redis.flushall()
+    await chaos_cluster.observed.redis[0].flushall()
     assert CAUGHT[name] in {violation.law for violation in outcome.violations}
 
 

@@ -15,7 +15,7 @@ from crawlstream.chaos.proxy import Proxy
 from crawlstream.chaos.recorder import AccessLogReader, KafkaLogs
 from crawlstream.chaos.report import flatness
 from crawlstream.chaos.rounds import Footprint, has_pages
-from crawlstream.chaos.runner import Options
+from crawlstream.chaos.runner import Options, problem_of
 from crawlstream.chaos.scenarios import SCENARIOS
 from crawlstream.cli.app import run
 from crawlstream.demo.visits import AccessLog, Visit
@@ -211,8 +211,23 @@ def test_faults_choose_scenarios() -> None:
         return [scenario.name for scenario in options.scenarios]
 
     assert named("kill-redis,feed,cut-kafka") == ["feed", "chosen"]
-    assert named("table") == list(SCENARIOS)
-    assert named("table,kill-redis") == [*SCENARIOS, "chosen"]
+    of_one = [name for name, each in SCENARIOS.items() if each.partitions != "several"]
+    assert named("table") == of_one
+    assert named("table,kill-redis") == [*of_one, "chosen"]
+
+
+def test_scenarios_and_faults_of_partitions_want_some() -> None:
+    """What several partitions are needed for is refused with one, and the other way about."""
+    assert problem_of("kill-redis,home", 3) is None
+    assert problem_of("home") == "home is for several partitions: see --partitions"
+    assert problem_of("kill-home") == "kill-home is for several partitions: see --partitions"
+    assert problem_of("log-truncated", 3) == "log-truncated is for one partition: see --partitions"
+    options = Options(
+        faults="table", seconds=1, round_seconds=1, seed=1, pages=1, report=Path("unused"),
+        partitions=3,
+    )  # fmt: skip
+    names = {scenario.name for scenario in options.scenarios}
+    assert set(SCENARIOS) - names == {"full", "log-truncated"}
 
 
 def test_crawlers_with_a_browser_run_where_they_are_struck() -> None:

@@ -265,6 +265,24 @@ BUGS = FETCH_BUGS | {
         wrong="need={}",
         test="unit/crawler/publish/test_links.py::needs_them",
     ),
+    "a lost partition asks its sites at once": Bug(
+        module="crawlstream.boot.redis.check",
+        right='layout, is_lost = Layout(partitions=partitions.number), missing_are == "lost"',
+        wrong="layout, is_lost = Layout(partitions=partitions.number), False",
+        test="integration/partitions/test_start.py::loses_its_data",
+    ),
+    "an ending that was forgotten is told without what partitions had counted": Bug(
+        module="crawlstream.frontier.partitions.confirm",
+        right="if report.kept_run == run.run:",
+        wrong="if report.kept_run < 0:",
+        test="integration/frontier/partitions/test_homes_that_go_back.py::with_all_counters",
+    ),
+    "the next run has the counters of the last": Bug(
+        module="crawlstream.frontier.partitions.confirm",
+        right="if report.kept_run == run.run:",
+        wrong="if report.kept_run:",
+        test="integration/frontier/partitions/test_homes_that_go_back.py::next_is_open",
+    ),
     "the word of one partition is taken for that of another": Bug(
         module="crawling.lease.holds",
         right="        return self._of(page).word.came_within(within_s)",

@@ -82,7 +82,7 @@ class Clients:
 
     async def wait_for_redis(self, settings: Settings) -> None:
         """Return when Redis answers, holds what we know, and agrees about limits."""
-        await until_ready("redis", partial(check_frontiers, self.frontiers))
+        await until_ready("redis", partial(check_frontiers, self.frontiers, "away"))
         await self.rules.agree(settings.throttle_scope)
 
     async def close(self) -> None:

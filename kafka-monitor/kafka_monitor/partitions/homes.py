@@ -74,6 +74,7 @@ class Homes:
             redis_epoch=await self._frontiers[partition].contexts.epoch(),
             crawl=stop.crawl,
             generation=stop.generation,
+            run=stop.run,
             positions={place: stop.offset + 1},
             at_ms=at_ms,
         )

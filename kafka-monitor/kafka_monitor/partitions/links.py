@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
+from functools import partial
 
 import structlog
 
@@ -19,6 +21,7 @@ from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
 from crawlstream.errors import FrontierFull, PositionGap, Unavailable
 from crawlstream.frontier.codec.link_records import LinkRecord, read_links
+from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
 from crawlstream.frontier.partitions.reading import LinkBatch
@@ -28,6 +31,8 @@ from crawlstream.tasks import end, let_leave
 from kafka_monitor.rejections import RejectedRecord, RejectionPublisher
 
 POLL_S = 0.5
+LOOK_EVERY_S = 2.0
+"""How soon it is noticed that a partition has gone back, also while nothing comes for it."""
 RECORDS_AT_ONCE = 20
 """So many are decoded while Redis has those before them: a few calls, a few milliseconds."""
 FAILED_PAUSE_S = 5.0
@@ -54,6 +59,10 @@ class LinkReader:
         self._topic = topics.links
         self._kafka = kafka.named("kafka-monitor-links")
         self._group = f"{group}.links"
+        self._requests = partial(partition_offsets, kafka, topics.incoming, group=group)
+        self._reached: dict[int, tuple[str, int]] = {}
+        """Topic UUID and position, by partition that was ever ours."""
+        self._looked_at = time.monotonic()
         self.liveness = Liveness("links")
 
     async def run(self) -> None:
@@ -80,7 +89,24 @@ class LinkReader:
             for batch in await source.poll(POLL_S):
                 if batch.partition < len(self._frontiers):
                     await self._take(source, batch)
+            await self._look_after(source)
             self.liveness.beat()
+
+    async def _look_after(self, source: Source) -> None:
+        """Have partitions read again that have lost their last seconds, or everything."""
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = time.monotonic()
+        try:
+            answers = await self._frontiers.ask(lambda frontier: frontier.positions.known())
+        except Unavailable:
+            return
+        for partition, known in answers.by_partition.items():
+            topic_id, reached = self._reached.get(partition, ("", -1))
+            if known.get((topic_id, partition), -1) < reached:
+                log.warning("links", outcome="gone_back", partition=partition, reached=reached)
+                del self._reached[partition]
+                source.locate(topic_id, partition)
 
     async def _take(self, source: Source, batch: Batch) -> None:
         try:
@@ -90,6 +116,7 @@ class LinkReader:
         except (Unavailable, FrontierFull) as error:
             log.warning("links", outcome="waiting", partition=batch.partition, error=str(error))
         else:
+            self._reached[batch.partition] = batch.topic_id, batch.next
             await source.commit({batch.partition: batch.next})
             return
         source.locate(batch.topic_id, batch.partition)
@@ -159,7 +186,24 @@ class LinkReader:
         if not (await frontier.overflow.state()).has_room:
             raise Unavailable(f"{self._frontiers.name(partition)} has no room for links")
         found = await partition_offsets(self._kafka, self._topic, group=self._group)
-        return await frontier.reading.begin(topic_id, partition, found[partition].oldest)
+        begin = await frontier.reading.begin(topic_id, partition, found[partition].oldest)
+        # In this order: what is lost meanwhile takes the position with it, so that nothing is read.
+        await self._wait_for_seeds(frontier, topic_id)
+        self._reached[partition] = topic_id, begin
+        return begin
+
+    async def _wait_for_seeds(self, frontier: Frontier, topic_id: str) -> None:
+        """Unavailable while a partition that has gone back has seeds to read again.
+
+        A link that came before the seed with its URL would be another page than that.
+        """
+        known: defaultdict[int, int] = defaultdict(int)
+        for (topic, number), position in (await frontier.positions.known()).items():
+            if topic != topic_id:
+                known[number] = max(known[number], position)
+        for number, found in (await self._requests()).items():
+            if known[number] < found.applied:
+                raise Unavailable(f"the seeds of partition {number} are read again first")
 
     async def _decide(self, gap: OutOfRange) -> int | None:
         """Say what Kafka has lost, and go on behind it; None where nobody knows what follows."""

@@ -5,7 +5,9 @@ What has gone back is read again from its own position: those that are ahead ski
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from crawlstream.bus.connect import Kafka
@@ -13,7 +15,12 @@ from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.records import Batch, Record
 from crawlstream.keys import Topics
 from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Command, Effect, ScheduleChange
 from kafka_monitor.partitions.intake import DividedIntake
+
+STEERING = frozenset({"stop", "pause", "resume", "reprioritize"})
+ANSWERED_S = 600
+"""What was asked so long ago has been answered, or nobody waits for it any more."""
 
 
 class DividedPositions:
@@ -22,26 +29,39 @@ class DividedPositions:
     def __init__(self, intake: DividedIntake, kafka: Kafka, topics: Topics, *, group: str) -> None:
         self._intake = intake
         self._offsets = partial(partition_offsets, kafka, topics.incoming, group=group)
+        self._committed: dict[int, int] = {}
 
     async def locate(self, topic_id: str, partition: int) -> int:
         """The offset to read a Kafka partition from; Unavailable."""
-        found = await self._offsets()
-        return await self._intake.begin(topic_id, partition, found[partition].oldest)
+        found = (await self._offsets())[partition]
+        self._committed[partition] = found.applied
+        return await self._intake.begin(topic_id, partition, found.oldest)
 
     def note_reached(self, partition: int, position: int) -> None:
-        """The intake knows its positions itself."""
+        """All partitions have come so far."""
+        self._committed[partition] = max(position, self._committed.get(partition, 0))
 
     async def misplaced(self) -> dict[int, str]:
         """Topic UUID by Kafka partition, of those to be read from an earlier offset on."""
         return {partition: topic_id for topic_id, partition in await self._intake.misplaced()}
 
-    def is_past(self, _partition: int, _offset: int) -> bool:
-        """Never: who has what is for each partition to say."""
-        return False
+    def is_past(self, partition: int, offset: int) -> bool:
+        """Whether all had come further before: the group's commit never goes back."""
+        return offset < self._committed.get(partition, 0)
 
     def is_over(self, _crawl: CrawlKey, _record: Record) -> bool:
         """Never: homes say so."""
         return False
+
+    def steer_again(self, effect: Command | ScheduleChange) -> Effect | None:
+        """What a home has forgotten of a crawl is done to it again.
+
+        Who asked for it long ago has been answered; lately, may not have been.
+        """
+        if not isinstance(effect, Command) or effect.name not in STEERING:
+            return None
+        is_late = effect.timestamp_ms < (time.time() - ANSWERED_S) * 1000
+        return replace(effect, request=b"") if is_late else effect
 
     async def note_steering(self, _batch: Batch, _effects: Sequence[object]) -> None:
         """Homes note their stops themselves."""

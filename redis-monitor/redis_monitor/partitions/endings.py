@@ -123,7 +123,7 @@ class Endings:
         for number, run in enumerate(runs):
             self._note_busy(run, looks, number)
             if is_over(run, looks, number, self._topic_id):
-                ended = await self._home.finish(run, summed(looks, number))
+                ended = await self._home.finish(run, summed(run, looks, number))
                 log.info(
                     "homes", outcome="over", crawl=str(run.context.crawl), run=run.run, ended=ended
                 )

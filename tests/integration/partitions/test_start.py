@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 from redis.asyncio import Redis
 
-from crawlstream.boot.redis.check import agree_later, check_frontiers
+from crawlstream.boot.redis.check import agree_later, check_frontiers, keep_agreeing
 from crawlstream.boot.redis.servers import open_frontiers
 from crawlstream.boot.settings import Settings
 from crawlstream.chaos.processes import RunningServer
@@ -20,6 +20,7 @@ from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.local.ports import free_block
 from crawlstream.model.state import FrontierState
+from crawlstream.tasks import end
 from support.crawler.tls import make_certificate
 from support.partitions.servers.divided import THREE, addresses, divided, divided_settings
 from support.partitions.servers.redis_cluster import redis_cluster
@@ -102,6 +103,36 @@ async def test_a_server_that_comes_with_another_layout_ends_the_process(
         three[1].start()
         await agreeing
         assert stop.is_set()
+
+
+async def test_a_partition_that_loses_its_data_is_created_anew(frontiers: Frontiers) -> None:
+    """By whoever reads Kafka again; as after a restart, for its domains were just asked."""
+    agreeing = asyncio.create_task(keep_agreeing(frontiers, (), asyncio.Event()))
+    try:
+        await frontiers.servers[1].redis.flushall()
+        await wait_until(lambda: _has_clocks(frontiers, {0, 1, 2}))
+    finally:
+        await end([agreeing])
+    restarts = await frontiers.ask(
+        lambda its: its.scripts.redis.hget(its.scripts.keys.meta(), "restart")
+    )
+    assert [float(at) > 0 for at in restarts.values] == [False, True, False]
+
+
+async def _has_clocks(frontiers: Frontiers, partitions: set[int]) -> bool:
+    return await _clocks(frontiers) == partitions
+
+
+async def test_who_does_not_read_kafka_waits_for_a_partition_without_data(
+    frontiers: Frontiers,
+) -> None:
+    """It would begin to work in it as if nobody had been asked for anything."""
+    await frontiers.servers[1].redis.flushall()
+    missing = await check_frontiers(frontiers, "away")
+    assert missing == {1: "it has no data yet, or has lost it"}
+    assert await _clocks(frontiers) == {0, 2}
+    assert not await check_frontiers(frontiers, "lost")
+    assert await _clocks(frontiers) == {0, 1, 2}
 
 
 async def test_nobody_answers() -> None:

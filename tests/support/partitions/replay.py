@@ -293,7 +293,7 @@ class Replay:
     async def _finish(self, before: State, after: State) -> None:
         assert self.look
         assert is_over(self.look, self.looks, 0, LINKS)
-        ledger = summed(self.looks, 0)
+        ledger = summed(self.look, self.looks, 0)
         assert not Counter(ledger)["queued"] + Counter(ledger)["held"]
         assert await self.real.parts[HOME].home.finish(self.look, ledger)
         assert after.registry.owed

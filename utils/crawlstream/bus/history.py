@@ -58,6 +58,12 @@ class PartitionOffsets:
     committed: int | None
     """Where the group has come to, about a second ago; None: it has never said."""
 
+    @property
+    def applied(self) -> int:
+        """What the group has committed; more than there is was of a topic that is gone."""
+        committed = self.committed or 0
+        return committed if committed <= self.end else 0
+
 
 async def partition_offsets(kafka: Kafka, topic: str, *, group: str) -> dict[int, PartitionOffsets]:
     """Bounds and committed position of each partition; KafkaUnavailable if Kafka does not tell."""

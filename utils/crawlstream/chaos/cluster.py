@@ -10,19 +10,19 @@ import signal
 import time
 from asyncio import Lock
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from math import inf
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.boot.settings import load_settings
 from crawlstream.boot.variables import environment_without_settings
 from crawlstream.chaos.facts import FedCrawl, Rule
+from crawlstream.chaos.observed import Observed
 from crawlstream.chaos.pipelines.described import describe, readers
 from crawlstream.chaos.pipelines.reading import StoreReader
 from crawlstream.chaos.processes import RunningServer
@@ -33,11 +33,11 @@ from crawlstream.demo.process import served
 from crawlstream.demo.truth import Rules, expected_pages
 from crawlstream.demo.web import Kind, Web
 from crawlstream.errors import CrawlstreamError, SetupError
-from crawlstream.frontier.frontier import Frontier
-from crawlstream.keys import FrontierKeys
+from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.local import servers
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.home import find_jars
+from crawlstream.local.partitions import redis_names
 from crawlstream.local.ports import Ports, free_block
 from crawlstream.local.servers import Server
 from crawlstream.local.supervisor import MARK, ProcessInfo
@@ -57,7 +57,6 @@ _FIRST_HOST = "127.77.0.1"
 REDIS_BYTES = 1 << 30
 _SHELVE_AT = "4"
 """Pages of one host from which on their middle is on the shelf, where there is one."""
-_LOADED_S = 60
 SETTINGS = {
     # Webs under test live on loopback addresses.
     "CRAWLSTREAM_ALLOW_NETWORKS": "127.0.0.0/8",
@@ -98,24 +97,26 @@ class ChaosCluster:
         *,
         pages: int,
         hosts: int,
-        seed: int,
         workers: int = 2,
         pipelines: int = 0,
         renderers: int = 0,
         has_shelf: bool = False,
+        partitions: int = 1,
     ) -> None:
         """``pipelines``, ``renderers`` (crawlers with a browser): so many processes of them.
 
-        ``has_shelf``: a Redis for long queues.
+        ``has_shelf``: a Redis for long queues. ``partitions`` of the frontier, each on a Redis.
         """
         self.home = home
         self.workers = workers
         self.pipelines = pipelines
         self.renderers = renderers
         self.has_shelf = has_shelf
+        self.redis_names = redis_names(partitions)
+        """The Redis of each partition."""
         self.stores: Sequence[StoreReader] = readers(home) if pipelines else ()
         self._shape: Mapping[str, Any] = {
-            "hosts": hosts, "pages": pages, "seed": seed, "first_host": _FIRST_HOST,
+            "hosts": hosts, "pages": pages, "seed": 1, "first_host": _FIRST_HOST,
             # So many that some are under way whenever a fault strikes.
             "slow_pages": pages // 3, "slow_s": 0.4,
         }  # fmt: skip
@@ -177,21 +178,14 @@ class ChaosCluster:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
-    async def state(self) -> FrontierState | None:
-        """The frontier at a glance, past the proxy; None while Redis does not answer."""
-        try:
-            async with asyncio.timeout(2):
-                return await self.frontier.queries.state()
-        except (CrawlstreamError, RedisError, OSError, TimeoutError):
-            return None
+    @property
+    def frontier(self) -> Frontiers:
+        """The frontier, past the proxies."""
+        return self.observed.frontiers
 
-    async def ask(self, question: Callable[[Frontier], Awaitable[T]]) -> T:
-        """What the frontier answers, past the proxy, once Redis has loaded all it is to load."""
-        async with asyncio.timeout(_LOADED_S):
-            while True:
-                with suppress(CrawlstreamError, RedisError, OSError):
-                    return await question(self.frontier)
-                await asyncio.sleep(0.2)
+    async def state(self) -> FrontierState | None:
+        """The frontier at a glance; None while no Redis answers."""
+        return await self.observed.state()
 
     @asynccontextmanager
     async def slowly(self, rate: float) -> AsyncIterator[None]:
@@ -276,9 +270,8 @@ class ChaosCluster:
         self._editor = ThrottleEditor(
             settings.zookeeper_hosts, settings.throttle_path, default=settings.default_rule
         )
-        self.redis = Redis(port=self.servers["redis"].port, socket_timeout=2)
-        self._stack.push_async_callback(self.redis.aclose)
-        self.frontier = Frontier(self.redis, FrontierKeys())
+        self.observed = Observed({name: self.servers[name].port for name in self.redis_names})
+        self._stack.push_async_callback(self.observed.close)
         kafka = f"127.0.0.1:{self.servers['kafka'].port}"
         self.recorder = Recorder(kafka, settings.kafka_topic_prefix)
         self._stack.callback(self.recorder.close)
@@ -293,10 +286,13 @@ class ChaosCluster:
         behind = Proxy(free_block(1), kafka.port)
         _advertise(kafka, behind.port)
         await self.by_hand("kafka", servers.format_kafka, kafka)
-        redis = servers.redis(self.home, port=ports.redis, max_memory=REDIS_BYTES)
         zookeeper = servers.zookeeper(self.home, port=ports.zookeeper, jars=jars)
-        self.proxies = {"kafka": behind, "redis": Proxy(free_block(1), redis.port)}
-        all_servers = {"redis": redis, "zookeeper": zookeeper, "kafka": kafka}
+        all_servers = {"zookeeper": zookeeper, "kafka": kafka}
+        self.proxies = {"kafka": behind}
+        for number, name in enumerate(self.redis_names):
+            port = ports.redis + number
+            all_servers[name] = _redis(self.home, name, port)
+            self.proxies[name] = Proxy(free_block(1), port)
         if self.has_shelf:
             shelf = all_servers["shelf"] = _shelf(self.home)
             self.proxies["shelf"] = Proxy(free_block(1), shelf.port)
@@ -317,8 +313,7 @@ class ChaosCluster:
             **(_PATIENT if self.renderers else {}),
             **(_on_shelf(self.proxies["shelf"]) if self.has_shelf else {}),
             "KAFKA_HOSTS": f"127.0.0.1:{self.proxies['kafka'].port}",
-            "REDIS_HOST": "127.0.0.1",
-            "REDIS_PORT": str(self.proxies["redis"].port),
+            **_addresses([self.proxies[name] for name in self.redis_names]),
             "ZOOKEEPER_HOSTS": f"127.0.0.1:{ports.zookeeper}",
         }
 
@@ -337,6 +332,19 @@ class ChaosCluster:
         """What is frozen could not stop."""
         for pid in tuple(self._frozen):
             self.thaw(pid)
+
+
+def _addresses(redis: Sequence[Proxy]) -> Mapping[str, str]:
+    """Settings that lead to the Redis of all partitions."""
+    if len(redis) == 1:
+        return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(redis[0].port)}
+    listed = ",".join(f"127.0.0.1:{proxy.port}" for proxy in redis)
+    return {"REDIS_HOSTS": listed}
+
+
+def _redis(home: Path, name: str, port: int) -> Server:
+    """The Redis of one partition."""
+    return servers.redis(home, port=port, max_memory=REDIS_BYTES, name=name)
 
 
 def _shelf(home: Path) -> Server:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from crawlstream.chaos.cluster import ChaosCluster
+from crawlstream.model.crawl import CrawlKey
 
 BACK_S = 240
 """A process that died is up again within this, however busy the machine."""
@@ -20,6 +21,8 @@ class FaultContext:
     random: Random
     is_long: bool = False
     """Whether faults last as long as they are meant to be outlived."""
+    crawls: Sequence[CrawlKey] = ()
+    """What is crawled."""
 
     def between(self, shortest: float, longest: float) -> float:
         """Some number of seconds."""
@@ -51,6 +54,8 @@ class Fault:
     """Whether unfinished crawls begin again after it."""
     is_for_all: bool = True
     """Whether it may be mixed with all others, and is when nobody chooses."""
+    needs_partitions: bool = False
+    """Whether only a frontier of several partitions can suffer it."""
 
 
 async def leased(context: FaultContext) -> int:

@@ -28,7 +28,6 @@ for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
 end
 return cmsgpack.pack(found)
 """
-_PREFIX = FrontierKeys().tag
 _HEAD = struct.Struct("<IIdIB")
 
 ENDS = ("done", "failed", "redirected", "stopped", "expired")
@@ -38,12 +37,12 @@ ENDS = ("done", "failed", "redirected", "stopped", "expired")
 class Dump:
     """All keys of a frontier by name without prefix, as Python values."""
 
-    def __init__(self, found: list[list[Any]]) -> None:
+    def __init__(self, found: list[list[Any]], tag: str) -> None:
         self.values: dict[str, Any] = {}
         self.ttls: dict[str, int] = {}
         self._by_letter: dict[str, list[tuple[list[str], Any]]] = defaultdict(list)
         for key, type_, value, ttl in found:
-            name = key.decode().removeprefix(_PREFIX)
+            name = key.decode().removeprefix(tag)
             if type_ in {b"hash", b"zset"}:
                 pairs = zip(value[::2], value[1::2], strict=True)
                 self.values[name] = {k: v for k, v in pairs if k.strip(b"#")}  # without padding
@@ -68,18 +67,20 @@ def _require(holds: object, *what: object) -> None:
         raise AssertionError(*what)
 
 
-async def dump(redis: Redis) -> Dump:
-    """Everything the frontier has in Redis."""
-    packed = await redis.eval(_DUMP, 1, _PREFIX)
-    return Dump(msgpack.unpackb(packed, raw=True, strict_map_key=False))
+async def dump(redis: Redis, keys: FrontierKeys) -> Dump:
+    """Everything that a frontier, or one partition of it, has in Redis."""
+    packed = await redis.eval(_DUMP, 1, keys.tag)
+    return Dump(msgpack.unpackb(packed, raw=True, strict_map_key=False), keys.tag)
 
 
-async def check(redis: Redis) -> Dump:
+async def check(redis: Redis, keys: FrontierKeys | None = None) -> Dump:
     """Check every invariant; the dump is given back for further questions.
+
+    ``keys`` are those of one partition among several; None: of a frontier with one.
 
     Raises AssertionError where one does not hold, also of a Python that leaves asserts out.
     """
-    state = await dump(redis)
+    state = await dump(redis, keys or FrontierKeys())
     _check_ledger(state)
     for (spider,), index in state.named("o"):
         if _is_by_group(state):
@@ -149,7 +150,9 @@ def _check_ledger(state: Dump) -> None:
         if _is_running(state, c):
             _require((counts["queued"], counts["delayed"]) == (queued[c], delayed[c]), c, ledger)
             is_idle = c.encode() in state.get("idle")
-            _require("paused" in ledger or is_idle == (waiting == 0), c, ledger)
+            # What has a label is ended by its home, and may not be noted as idle any more.
+            is_noted = is_idle == (waiting == 0) or ("label" in ledger and not is_idle)
+            _require("paused" in ledger or is_noted, c, ledger)
             totals["running"] += 1
         else:
             _require(counts["queued"] == counts["delayed"] == 0, c, ledger)
@@ -181,6 +184,12 @@ def _check_indexes(state: Dump, spider: str, index: dict[bytes, bytes]) -> None:
         _require(not several or tag == b"*")
 
 
+def _waits_for_a_run(state: Dump, c: str) -> bool:
+    """Whether a partition works for no run of a crawl now: what it has left is not to be found."""
+    ledger = state.get(f"x:{c}")
+    return b"label" in ledger and ledger[b"run"] == b"0"
+
+
 def _is_by_group(state: Dump) -> bool:
     return b"group" in state.get("m").get(b"scope", b"")
 
@@ -204,6 +213,8 @@ def _check_bands(state: Dump) -> None:
         if 0 < int(state.get(f"x:{c}").get(b"expires", 0)) < time.time():
             continue
         if b"paused" in state.get(f"x:{c}") or c.encode() in state.get("revisit"):
+            continue
+        if _waits_for_a_run(state, c):
             continue
         known = state.get(f"o:{spider}").get(domain.encode())
         tags = {known, *state.get(f"q:{spider}:{domain}")}

@@ -7,39 +7,33 @@ killed is started again, by supervisor or by itself. All chance comes from a see
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 from kafka.admin import KafkaAdminClient, NewPartitions
 from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from crawlstream.chaos.auditor import EMPTIES_SHELF
-from crawlstream.chaos.cluster import REDIS_BYTES, ChaosCluster
-from crawlstream.chaos.extra_processes import (
+from crawlstream.chaos.cluster import ChaosCluster
+from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
+from crawlstream.chaos.pipelines.faults import OF_PIPELINES
+from crawlstream.chaos.scenes.browsers import OF_RENDERERS
+from crawlstream.chaos.strikes.extra_processes import (
     die_at_a_step,
     err_in_time,
     freeze_past_deadline,
     join_and_leave,
 )
-from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext, Inject, leased
-from crawlstream.chaos.pipelines.faults import OF_PIPELINES
-from crawlstream.chaos.scenes.browsers import OF_RENDERERS
-from crawlstream.chaos.truncated_log import lose_end_of_log
-from crawlstream.chaos.victims import ends, freezes, kills
-from crawlstream.keys import FrontierKeys
-from crawlstream.tasks import beside, wait_until
-
-_FOLLOW_EVERY_S = 0.3
-"""How often the limit of a Redis that is kept full follows what it uses."""
+from crawlstream.chaos.strikes.partitions import OF_PARTITIONS
+from crawlstream.chaos.strikes.redis import OF_REDIS
+from crawlstream.chaos.strikes.truncated_log import lose_end_of_log
+from crawlstream.chaos.strikes.victims import ends, freezes, kills
+from crawlstream.tasks import wait_until
 
 _FILLED_S = 20
 """Within this something is on the shelf, if pages wait."""
@@ -74,43 +68,6 @@ def _freezes_server(name: str) -> Inject:
     return freeze
 
 
-async def cut_power_of_redis(context: FaultContext) -> Effect:
-    """Kill it, and take away what it wrote in the last moments: its disk has never seen that."""
-    cluster = context.cluster
-    async with cluster.turns["redis"]:
-        in_flight = await leased(context)
-        done = await _done(context)
-        log = _newest_log(context)
-        size = log.stat().st_size
-        await asyncio.sleep(context.between(0.2, 1.8))
-        done_then = await _done(context)
-        redis = cluster.servers["redis"]
-        await cluster.by_hand("redis", redis.kill)
-        if log == _newest_log(context):
-            os.truncate(log, size)
-        await cluster.by_hand("redis", redis.start)
-    return Effect("redis", in_flight + await leased(context) + max(0, done_then - done))
-
-
-def _newest_log(context: FaultContext) -> Path:
-    """The part of Redis' append-only file that is being written."""
-    parts = (context.cluster.home / "data" / "redis").glob("*/*.incr.aof")
-    return max(parts, key=lambda path: int(path.name.split(".")[-3]))
-
-
-async def _done(context: FaultContext) -> int:
-    """Pages that are complete, of all crawls that are known."""
-    crawls = await context.cluster.ask(lambda frontier: frontier.queries.crawls())
-    return sum(state.done for state in crawls)
-
-
-async def empty_redis(context: FaultContext) -> Effect:
-    """Everything that Redis knows is gone."""
-    in_flight = await leased(context)
-    await context.cluster.redis.flushall()
-    return Effect("redis", in_flight)
-
-
 async def empty_shelf(context: FaultContext) -> Effect:
     """Everything that is on the shelf is gone; a shelf that has nothing is waited for."""
     cluster = context.cluster
@@ -120,66 +77,6 @@ async def empty_shelf(context: FaultContext) -> Effect:
         chunks = await shelf.dbsize()
         await shelf.flushall()
     return Effect(f"{chunks} chunks", has_struck=chunks > 0)
-
-
-async def fill_redis(context: FaultContext) -> Effect:
-    """Redis may use little more than it does, or less: for seconds, or, if long, for minutes."""
-    share = context.random.choice([1.3, 1.08, 1.0, 0.98])
-    async with kept_full(context.cluster, share):
-        await asyncio.sleep(context.between(60, 180) if context.is_long else context.between(1, 3))
-    return Effect(f"redis at {100 / share:.0f} %")
-
-
-@asynccontextmanager
-async def kept_full(cluster: ChaosCluster, share: float = 1.0) -> AsyncIterator[None]:
-    """Redis may use ``share`` of what it uses, whatever that is, for the length of the block."""
-
-    async def follow() -> None:
-        while True:
-            with suppress(RedisError, OSError):
-                used = int((await cluster.redis.info("memory"))["used_memory"])
-                await cluster.redis.config_set("maxmemory", int(used * share))
-            await asyncio.sleep(_FOLLOW_EVERY_S)
-
-    try:
-        async with beside(follow()):
-            yield
-    finally:
-        await wait_until(partial(_may_grow, cluster), timeout_s=BACK_S)
-
-
-async def _may_grow(cluster: ChaosCluster) -> bool:
-    """Lift the limit to what it always is; another fault may have Redis in its hands."""
-    with suppress(RedisError, OSError):
-        await cluster.redis.config_set("maxmemory", REDIS_BYTES)
-        return True
-    return False
-
-
-_STEP = """#!lua flags=allow-oom
-if redis.call('HEXISTS', KEYS[1], 'wall') == 1 then
-  redis.call('HINCRBY', KEYS[1], 'wall', ARGV[1])
-end
-"""
-"""To the frontier, its memory of Redis' clock put back is that clock set forwards."""
-
-
-async def step_clock_of_redis(context: FaultContext) -> Effect:
-    """Redis' clock is set forwards and back, by a millisecond up to an hour, again and again."""
-    cluster, keys = context.cluster, FrontierKeys()
-    in_flight = await leased(context)
-    steps = context.random.randint(2, 60 if context.is_long else 20)
-    for _ in range(steps):
-        far = context.random.choice([1, 100, 1_000, 5_000, 9_999, 3_600_000])
-        # Another fault may have Redis in its hands just now.
-        with suppress(RedisError, OSError, TimeoutError):
-            await cluster.redis.eval(_STEP, 1, keys.meta(), str(far * _sign(context)))
-        await asyncio.sleep(context.between(0, 0.4))
-    return Effect(f"{steps} steps", in_flight)
-
-
-def _sign(context: FaultContext) -> int:
-    return context.random.choice([-1, 1])
 
 
 _MOST_PARTITIONS = 12
@@ -264,8 +161,8 @@ def _spoil(cluster: ChaosCluster, how: str, seconds: float) -> None:
 
 
 _KINDS = ("crawler", "kafka-monitor", "redis-monitor", "rest")
-_SERVERS = ("redis", "kafka", "zookeeper")
-_NETWORKS = ("redis", "kafka")
+_SERVERS = ("kafka", "zookeeper")
+_NETWORKS = ("kafka",)
 
 
 def _faults() -> list[Fault]:
@@ -320,12 +217,10 @@ FAULTS: Mapping[str, Fault] = {
     fault.name: fault
     for fault in (
         *_faults(),
+        *OF_REDIS,
+        *OF_PARTITIONS,
         *OF_SHELF,
         *OF_RENDERERS,
-        Fault("power-cut", "Redis loses what it wrote in its last moments", cut_power_of_redis),
-        Fault("empty-redis", "FLUSHALL", empty_redis, began_again=True),
-        Fault("fill-redis", "maxmemory near, or below, what Redis uses", fill_redis),
-        Fault("step-clock", "Redis' clock set forwards and back", step_clock_of_redis),
         Fault("add-partitions", "one more partition of incoming", add_partitions),
         Fault(
             "truncate-log",

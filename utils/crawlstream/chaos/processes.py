@@ -147,7 +147,8 @@ class RunningServer(Program):
     def wait_until_it_answers(self) -> None:
         """Return when the server answers; SetupError with the end of its log when it does not."""
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not PROBES[self.server.name](self.port):
+        probe = PROBES[self.server.name.partition("-")[0]]
+        while not probe(self.port):
             is_running = self.is_running()
             if not is_running or time.monotonic() > deadline:
                 late = f"did not answer within {_START_TIMEOUT_S} s"

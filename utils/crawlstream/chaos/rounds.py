@@ -126,7 +126,9 @@ class Round:
     @property
     def context(self) -> FaultContext:
         """For the faults of one nemesis."""
-        return FaultContext(self.cluster, Random(self.seed + len(self.strikes)), self.is_long)
+        random = Random(self.seed + len(self.strikes))
+        crawls = [fed.key for fed in self.fed]
+        return FaultContext(self.cluster, random, self.is_long, crawls)
 
     @property
     def expected(self) -> int:
@@ -238,7 +240,7 @@ class Round:
             seconds=time.monotonic() - self.began,
             facts=facts,
             violations=audit(facts),
-            footprint=await self._footprint(),
+            footprint=await footprint(self.cluster),
         )
         for fed in self.fed:
             self.cluster.recorder.forget(fed.crawlid)
@@ -292,7 +294,8 @@ class Round:
                 self.samples.append(
                     Sample(
                         at=time.monotonic() * 1000,
-                        ledgers=[state for state in states if state],
+                        # Of a partition that is away nothing is known.
+                        ledgers=[s for s in states if s and not s.missing_partitions],
                         logged=self.cluster.logs.ends(),
                     )
                 )
@@ -313,7 +316,7 @@ class Round:
             pool=self.pool,
             by_proxies=self.by_proxies,
             render=self.render,
-            leaks=await self._leaks(),
+            leaks=await leaks(self.cluster),
             stores=[
                 await asyncio.to_thread(reader.read, self._source())
                 for reader in self.cluster.stores
@@ -322,31 +325,33 @@ class Round:
             undelivered=self.cluster.recorder.undelivered(),
         )
 
-    async def _leaks(self) -> Mapping[str, int]:
-        """What is wrong in the frontier now: by its own account, and by every key of it."""
-        found: dict[str, int] = {
-            str(crawl.crawlid if crawl else "held"): residual
-            for crawl, residual in (await self.cluster.frontier.maintenance.balance()).found.items()
-        }
-        try:
-            await check(self.cluster.redis)
-        except AssertionError as error:
-            found[f"a key: {str(error)[:300]}"] = 1
-        return found
 
-    async def _footprint(self) -> Footprint:
-        """A crawl that is over is remembered for an hour, by a key: those do not count."""
-        info: dict[str, Any] = await self.cluster.redis.info("memory")
-        keys = (await self.cluster.redis.info("keyspace")).get("db0", {"keys": 0, "expires": 0})
-        remembered = len(await self.cluster.frontier.queries.crawls())
-        processes = await asyncio.to_thread(self.cluster.local.processes)
-        rss: dict[str, int] = {}
-        for process in processes:
-            with suppress(psutil.Error):
-                size = psutil.Process(process.pid).memory_info().rss
-                rss[process.kind] = max(size, rss.get(process.kind, 0))
-        return Footprint(
-            keys=keys["keys"] - keys["expires"] - remembered,
-            redis_bytes=info["used_memory"],
-            rss_bytes=rss,
-        )
+async def leaks(cluster: ChaosCluster) -> Mapping[str, int]:
+    """What is wrong in the frontier now: by its own account, and by every key of it."""
+    found: dict[str, int] = {}
+    for p, frontier in enumerate(cluster.frontier):
+        for crawl, residual in (await frontier.maintenance.balance()).found.items():
+            found[f"{crawl.crawlid if crawl else 'held'} in partition {p}"] = residual
+        try:
+            await check(cluster.observed.redis[p], cluster.frontier.partitions.keys(p))
+        except AssertionError as error:
+            found[f"a key of partition {p}: {str(error)[:300]}"] = 1
+    return found
+
+
+async def footprint(cluster: ChaosCluster) -> Footprint:
+    """A crawl that is over is remembered for an hour, by a key: those do not count."""
+    keys = redis_bytes = 0
+    for redis, frontier in zip(cluster.observed.redis, cluster.frontier, strict=True):
+        info: dict[str, Any] = await redis.info("memory")
+        redis_bytes += info["used_memory"]
+        space = (await redis.info("keyspace")).get("db0", {"keys": 0, "expires": 0})
+        remembered = len(await frontier.queries.crawls())
+        keys += space["keys"] - space["expires"] - remembered
+    processes = await asyncio.to_thread(cluster.local.processes)
+    rss: dict[str, int] = {}
+    for process in processes:
+        with suppress(psutil.Error):
+            size = psutil.Process(process.pid).memory_info().rss
+            rss[process.kind] = max(size, rss.get(process.kind, 0))
+    return Footprint(keys=keys, redis_bytes=redis_bytes, rss_bytes=rss)

@@ -45,13 +45,16 @@ class Options:
     pages: int
     report: Path
     is_long: bool = False
+    partitions: int = 1
 
     @property
     def scenarios(self) -> Sequence[Scenario]:
         """The scenarios that are named (all of them by ``table``), then one of the faults."""
         names = _split(self.faults)
         found = [
-            scenario for name, scenario in SCENARIOS.items() if name in names or "table" in names
+            scenario
+            for name, scenario in SCENARIOS.items()
+            if name in names or ("table" in names and scenario.fits(self.partitions))
         ]
         faults = [name for name in names if name in FAULTS]
         return [*found, *([chosen(faults)] if faults else [])]
@@ -78,11 +81,18 @@ class Options:
         )
 
 
-def problem_of(faults: str) -> str | None:
-    """What is wrong with names of faults or scenarios."""
+def problem_of(faults: str, partitions: int = 1) -> str | None:
+    """What is wrong with names of faults or scenarios, for so many partitions."""
     unknown = sorted(set(_split(faults)) - {*SCENARIOS, *FAULTS, "table"})
     if unknown:
         return f"no such fault or scenario: {', '.join(unknown)}; --list shows all of them"
+    for name in _split(faults):
+        scenario, fault = SCENARIOS.get(name), FAULTS.get(name)
+        if scenario and not scenario.fits(partitions):
+            number = "one partition" if scenario.partitions == "one" else "several partitions"
+            return f"{name} is for {number}: see --partitions"
+        if fault and fault.needs_partitions and partitions == 1:
+            return f"{name} is for several partitions: see --partitions"
     return None if _split(faults) else "no fault or scenario is named; --list shows all of them"
 
 
@@ -109,11 +119,11 @@ class Runner:
             home,
             pages=pages,
             hosts=hosts,
-            seed=1,
             workers=WORKERS,
             pipelines=pipelines,
             renderers=RENDERERS if options.has_renderers else 0,
             has_shelf=options.has_shelf,
+            partitions=options.partitions,
         )
         async with cluster:
             until = time.monotonic() + options.seconds
@@ -162,6 +172,7 @@ class Runner:
         """Write down what is known so far."""
         options = self._options
         about = {"seed": options.seed, "pages": options.pages, "faults": options.faults}
+        about["partitions"] = options.partitions
         report.write(options.report, self.outcomes, self.flat, **about)
 
     def _say(self, scenario: str) -> Say:

@@ -44,13 +44,16 @@ class Layout:
         return f"{self.version}{parts}{self.share and ':' + self.share}"
 
 
-async def create_frontier(scripts: Scripts, layout: Layout | None = None) -> Layout:
+async def create_frontier(
+    scripts: Scripts, layout: Layout | None = None, *, is_lost: bool = False
+) -> Layout:
     """Let there be a frontier, or one partition of it, unless there is: at a start, in recovery.
 
-    ``layout`` None: of this version, with one partition. Answers the layout that is there.
+    ``layout`` None: of this version, with one partition. ``is_lost``: it takes the place of one
+    whose domains may have been asked a moment ago. Answers the layout that is there.
     RedisUnavailable: no answer; repeating it is safe.
     """
-    return await _noted(scripts, "found", layout or Layout())
+    return await _noted(scripts, "found", layout or Layout(), int(is_lost))
 
 
 async def create_partitions(redis: Redis, partitions: Partitions) -> Layout:
@@ -79,6 +82,13 @@ async def divide(root: Scripts, layout: Layout) -> Layout:
     return await _noted(root, "divide", layout)
 
 
+async def known_division(root: Scripts) -> Layout | None:
+    """What ``divide`` has noted; None: nothing. RedisUnavailable: no answer."""
+    with our_errors():
+        text = await root.redis.get(root.keys.layout())
+    return Layout.read(text) if text else None
+
+
 async def known_layout(scripts: Scripts) -> Layout | None:
     """The layout that a frontier or partition was created with; None: there is none here.
 
@@ -89,5 +99,5 @@ async def known_layout(scripts: Scripts) -> Layout | None:
     return Layout.read(text) if text else None
 
 
-async def _noted(scripts: Scripts, operation: str, layout: Layout) -> Layout:
-    return Layout.read(cast(bytes, await scripts.run(operation, layout.text)))
+async def _noted(scripts: Scripts, operation: str, layout: Layout, *more: int) -> Layout:
+    return Layout.read(cast(bytes, await scripts.run(operation, layout.text, *more)))

@@ -62,8 +62,8 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
     (run,), _ = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
     assert is_over(run, looks, 0, LINKS)
-    assert await home.finish(run, summed(looks, 0))
-    assert not await home.finish(run, summed(looks, 0))
+    assert await home.finish(run, summed(run, looks, 0))
+    assert not await home.finish(run, summed(run, looks, 0))
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
     (started, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
     assert (started.kind, started.run) == ("crawl_started", 1)
@@ -227,7 +227,7 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     home = two.parts[0].home
     note = (await home.enroll(batch)).note
-    assert note == StopToNote(2, two.crawl, 1)
+    assert note == StopToNote(2, two.crawl, 1, run=1)
     assert (await home.enroll(batch, {2: 1})).note is None
     streams = Streams(redis, two.parts[0].keys, "reader")
     assert not await streams.actions(count=10, block_ms=0)

@@ -5,52 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from crawlstream.chaos.processes import RunningServer
-from crawlstream.chaos.scripted_site import CrawlerSite, serving
-from crawlstream.chaos.witness import Witness
-from crawlstream.keys import Partitions
-from support import servers as real
-from support.crawler.spread_web import WIDE_OPEN, spread
-from support.monitors import MonitorCluster, Servers
+from support.crawler.spread_web import spread
+from support.partitions.servers.crawled import Divided, crawled
 from support.waiting import wait_until
-
-APP = "faults"
-
-
-@dataclass
-class Divided:
-    """Three Redis, what works with them, and a web whose hosts are spread over them."""
-
-    cluster: MonitorCluster
-    redis: list[RunningServer]
-    witness: Witness
-    site: CrawlerSite
-
-    def hosts(self, partition: int, count: int = 3) -> list[str]:
-        """Some hosts whose pages lie in a partition."""
-        partitions = Partitions(self.cluster.prefix, 3)
-        every = (f"127.0.1.{n}" for n in range(2, 250))
-        return [host for host in every if partitions.of(host) == partition][:count]
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Both monitors and a crawler, for the length of the block."""
-        with ExitStack() as stack:
-            stack.enter_context(self.cluster.kafka_monitor())
-            stack.enter_context(self.cluster.redis_monitor(**WIDE_OPEN))
-            stack.enter_context(self.cluster.crawler("link"))
-            yield
-
-    def feed(self, crawlid: str, urls: list[str], **more: object) -> None:
-        """Feed a seed to each of these."""
-        crawl = {"appid": APP, "crawlid": crawlid, "maxdepth": 60, **more}
-        self.witness.feed(*({"url": url, **crawl} for url in urls))
 
 
 @pytest.fixture
@@ -61,19 +23,8 @@ def divided(
     tmp_path: Path,
 ) -> Iterator[Divided]:
     """A cluster of this test's own."""
-    with ExitStack() as stack:
-        redis = [stack.enter_context(real.redis(tmp_path / f"redis{n}")) for n in range(3)]
-        told = {
-            "REDIS_HOSTS": ",".join(f"127.0.0.1:{server.port}" for server in redis),
-        }
-        home = tmp_path / "home"
-        home.mkdir()
-        servers = Servers(redis[0], kafka_server, zookeeper_server)
-        cluster = MonitorCluster(servers, name=fresh_name, home=home, more=told)
-        witness = Witness(cluster.kafka_hosts, cluster.prefix)
-        stack.callback(witness.close)
-        site = stack.enter_context(serving({}))
-        yield Divided(cluster, redis, witness, site)
+    with crawled((kafka_server, zookeeper_server), fresh_name, tmp_path) as divided:
+        yield divided
 
 
 @pytest.mark.parametrize("partition", [0, 2])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from redis.asyncio.cluster import RedisCluster
@@ -24,7 +24,13 @@ from crawlstream.boot.redis_check import (
 )
 from crawlstream.errors import ConfigError, RedisUnavailable
 from crawlstream.frontier.frontier import Frontier
-from crawlstream.frontier.layout import Layout, create_frontier, divide, known_layout
+from crawlstream.frontier.layout import (
+    Layout,
+    create_frontier,
+    divide,
+    known_division,
+    known_layout,
+)
 from crawlstream.frontier.partitions.frontiers import Frontiers, Server
 from crawlstream.frontier.scripts import Scripts, our_errors
 from crawlstream.keys import Partitions
@@ -33,18 +39,22 @@ from crawlstream.tasks import together
 AGAIN_S = 1.0
 """Pause between two attempts to agree with partitions that were away at the start."""
 
+Missing = Literal["new", "lost", "away"]
+"""What a partition without data is taken for; only kafka-monitors create one among several."""
+
 log = structlog.get_logger()
 
 
-async def check_frontiers(frontiers: Frontiers) -> Mapping[int, str]:
+async def check_frontiers(frontiers: Frontiers, missing_are: Missing = "new") -> Mapping[int, str]:
     """Agree with all partitions that answer; why the others do not, by number.
 
-    ConfigError: one evicts keys, or is laid out otherwise. RedisUnavailable: none answers.
+    ``missing_are`` those without data: what is new, or lost, is created. ConfigError: one evicts
+    keys, or is laid out otherwise. RedisUnavailable: none answers.
     """
     if len(frontiers) == 1 and not _is_cluster(frontiers.servers[0]):
         await check_redis(frontiers.root.scripts.redis, frontiers.partitions)
         return {}
-    missing = await _agree(frontiers, range(len(frontiers)))
+    missing = await _agree(frontiers, range(len(frontiers)), missing_are)
     if len(missing) == len(frontiers):
         raise RedisUnavailable("; ".join(sorted(set(missing.values()))))
     for p, reason in missing.items():
@@ -53,43 +63,77 @@ async def check_frontiers(frontiers: Frontiers) -> Mapping[int, str]:
     return missing
 
 
-async def agree_later(frontiers: Frontiers, missing: Iterable[int], stop: asyncio.Event) -> None:
+async def agree_later(
+    frontiers: Frontiers,
+    missing: Iterable[int],
+    stop: asyncio.Event,
+    missing_are: Missing = "new",
+) -> None:
     """Agree with the partitions that were away; ``stop`` is set if one is laid out otherwise."""
     left: Sequence[int] = list(missing)
     while left:
-        await asyncio.sleep(AGAIN_S)
         try:
-            left = list(await _agree(frontiers, left))
+            left = list(await _agree(frontiers, left, missing_are))
         except ConfigError as error:
             log.error("check", service="redis", error=str(error))  # noqa: TRY400  a sentence for people
             stop.set()
             return
+        if left:
+            await asyncio.sleep(AGAIN_S)
+
+
+async def keep_agreeing(frontiers: Frontiers, missing: Iterable[int], stop: asyncio.Event) -> None:
+    """As ``agree_later``; then have partitions created anew that lose all their data.
+
+    What they had is read again from Kafka: of a process that does so.
+    """
+    await agree_later(frontiers, missing, stop, "lost")
+    while len(frontiers) > 1 and not stop.is_set():
+        await asyncio.sleep(AGAIN_S)
+        lost = await _without_data(frontiers)
+        if lost:
+            log.error("check", service="redis", outcome="lost", partitions=lost)
+            await agree_later(frontiers, lost, stop, "lost")
+
+
+async def _without_data(frontiers: Frontiers) -> Sequence[int]:
+    """Partitions whose server answers, and has nothing of them."""
+    try:
+        answers = await frontiers.ask(lambda frontier: known_layout(frontier.scripts))
+    except RedisUnavailable:
+        return []
+    return [p for p, layout in answers.by_partition.items() if layout is None]
 
 
 def _is_cluster(server: Server) -> bool:
     return isinstance(server.redis, RedisCluster)
 
 
-async def _agree(frontiers: Frontiers, partitions: Iterable[int]) -> Mapping[int, str]:
+async def _agree(
+    frontiers: Frontiers, partitions: Iterable[int], missing_are: Missing
+) -> Mapping[int, str]:
     by_server = groupby(partitions, lambda p: id(frontiers.servers[p]))
     shares = [list(share) for _, share in by_server]
-    found = await together(_agree_on(frontiers, share) for share in shares)
+    found = await together(_agree_on(frontiers, share, missing_are) for share in shares)
     return {p: reason for share in found for p, reason in share.items()}
 
 
-async def _agree_on(frontiers: Frontiers, share: Sequence[int]) -> Mapping[int, str]:
+async def _agree_on(
+    frontiers: Frontiers, share: Sequence[int], missing_are: Missing
+) -> Mapping[int, str]:
     """Agree with some of the partitions of one server."""
     server, partitions = frontiers.servers[share[0]], frontiers.partitions
     wanted = Layout(partitions=partitions.number, share=_share(frontiers, server))
     try:
-        noted = await _divided(Scripts(server.redis, partitions.root), wanted)
+        noted = await _divided(Scripts(server.redis, partitions.root), wanted, missing_are)
     except RedisUnavailable:
         # Of a cluster, the node with this may be away alone: nothing is created until it answers.
         noted = None
     if noted is not None:
         refuse_share(noted, wanted, server, partitions)
     warned: set[str] = set()
-    checks = (_check(frontiers, p, warned, may_create=noted is not None) for p in share)
+    missing_are = missing_are if noted is not None else "away"
+    checks = (_check(frontiers, p, warned, missing_are) for p in share)
     found = dict(zip(share, await together(checks), strict=True))
     return {p: reason for p, reason in found.items() if reason}
 
@@ -100,9 +144,11 @@ def _share(frontiers: Frontiers, server: Server) -> str:
     return "" if len(own) == len(frontiers) else f"{own[0]}-{own[-1]}"
 
 
-async def _divided(root: Scripts, wanted: Layout) -> Layout:
+async def _divided(root: Scripts, wanted: Layout, missing_are: Missing) -> Layout | None:
     if wanted.partitions == 1:
         return await create_frontier(root, wanted)
+    if missing_are == "away":
+        return await known_division(root)
     return await divide(root, wanted)
 
 
@@ -124,25 +170,26 @@ def _named(share: str) -> str:
     return f"partitions {share}"
 
 
-async def _create(frontier: Frontier, partitions: Partitions, *, may_create: bool) -> None:
-    if may_create:
-        found = await create_frontier(frontier.scripts, Layout(partitions=partitions.number))
-    else:
+async def _create(frontier: Frontier, partitions: Partitions, missing_are: Missing) -> None:
+    if missing_are == "away":
         known = await known_layout(frontier.scripts)
         if known is None:
-            raise RedisUnavailable("it has no data, and the node with the layout does not answer")
+            raise RedisUnavailable("it has no data yet, or has lost it")
         found = known
+    else:
+        layout, is_lost = Layout(partitions=partitions.number), missing_are == "lost"
+        found = await create_frontier(frontier.scripts, layout, is_lost=is_lost)
     refuse_layout(found, partitions)
 
 
 async def _check(
-    frontiers: Frontiers, partition: int, warned: set[str], *, may_create: bool
+    frontiers: Frontiers, partition: int, warned: set[str], missing_are: Missing
 ) -> str:
     """Why a partition cannot be used now; nothing if it can."""
     frontier = frontiers[partition]
     try:
         await _check_server(frontier, warned)
-        await _create(frontier, frontiers.partitions, may_create=may_create)
+        await _create(frontier, frontiers.partitions, missing_are)
     except RedisUnavailable as error:
         return str(error)
     return ""

@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import psutil
 
-from crawlstream.chaos.extra_processes import extra_process
 from crawlstream.chaos.faults import Effect, Fault, FaultContext, Inject
 from crawlstream.chaos.pipelines.described import objects_of
 from crawlstream.chaos.pipelines.objects import TROUBLES, in_trouble
-from crawlstream.chaos.victims import ends, frozen, kills
+from crawlstream.chaos.strikes.extra_processes import extra_process
+from crawlstream.chaos.strikes.victims import ends, frozen, kills
 from crawlstream.tasks import wait_until
 
 _STEPS = ("before_claim", "after_claim", "after_put", "after_finish")

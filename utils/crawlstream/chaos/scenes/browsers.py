@@ -13,7 +13,7 @@ import psutil
 
 from crawlstream.chaos.cluster import RENDERER
 from crawlstream.chaos.faults import BACK_S, Effect, Fault, FaultContext
-from crawlstream.chaos.victims import freezes, kills
+from crawlstream.chaos.strikes.victims import freezes, kills
 
 _IS_BROWSER = "--remote-debugging-pipe"
 """What stands in the command of a browser, and of none of the processes that it starts."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
-from crawlstream.chaos.extra_processes import extra_crawler
 from crawlstream.chaos.facts import FedCrawl
 from crawlstream.chaos.faults import Effect, Fault, FaultContext, leased
 from crawlstream.chaos.rounds import Round
+from crawlstream.chaos.strikes.extra_processes import extra_crawler
 
 _POISONED = """
 import os, signal

@@ -13,12 +13,7 @@ from crawlstream.chaos.runner import Options, problem_of, run, show_names
 from crawlstream.cli.common.console import PrintableConsole
 from crawlstream.cli.crawl.interruption import INTERRUPTED
 from crawlstream.local.home import checkout
-
-
-def _known(faults: str) -> str:
-    if problem := problem_of(faults):
-        raise typer.BadParameter(problem)
-    return faults
+from crawlstream.local.partitions import MOST_LOCAL
 
 
 def _console() -> PrintableConsole:
@@ -26,27 +21,36 @@ def _console() -> PrintableConsole:
     return PrintableConsole(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
-def chaos(
+Faults = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated names of faults or scenarios; `table` runs every scenario once."
+    ),
+]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        min=1, help="Start no new round after this many seconds; the current one still finishes."
+    ),
+]
+Partitions = Annotated[
+    int,
+    typer.Option(
+        min=1, max=MOST_LOCAL, help="Partitions of the frontier, each on a Redis of its own."
+    ),
+]
+
+
+def chaos(  # noqa: PLR0913  an option each
     *,
-    faults: Annotated[
-        str,
-        typer.Option(
-            callback=_known,
-            help="Comma-separated names of faults or scenarios; `table` runs every scenario once.",
-        ),
-    ] = "combined",
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            help="Start no new round after this many seconds; the current one still finishes.",
-        ),
-    ] = 120,
+    faults: Faults = "combined",
+    seconds: Seconds = 120,
     round_seconds: Annotated[
         float, typer.Option(min=5, help="Seconds of fault injection per round (one crawl).")
     ] = 30,
     seed: Annotated[int, typer.Option(help="Random seed; round n uses seed + n - 1.")] = 1,
     pages: Annotated[int, typer.Option(min=50, help="Number of pages of the test website.")] = 1000,
+    partitions: Partitions = 1,
     report: Annotated[Path, typer.Option(help="File to write the report to.")] = Path(
         "chaos-report.json"
     ),
@@ -73,6 +77,8 @@ def chaos(
     if is_list:
         show_names(_console())
         return
+    if problem := problem_of(faults, partitions):
+        raise typer.BadParameter(problem, param_hint="--faults")
     options = Options(
         faults=faults,
         seconds=seconds,
@@ -81,6 +87,7 @@ def chaos(
         pages=pages,
         report=report,
         is_long=is_long,
+        partitions=partitions,
     )
     raise typer.Exit(_run(options))
 

@@ -63,7 +63,7 @@ def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
 
 def unpack_note(note: Sequence[Any]) -> StopToNote | None:
     """A stop that is to be noted; of nothing None."""
-    return StopToNote(note[0], crawl_from(note[1]), note[2]) if note else None
+    return StopToNote(note[0], crawl_from(note[1]), note[2], note[3]) if note else None
 
 
 def pack_take(batch: IntakeBatch, stamps: Mapping[int, Stamp], site_of: SiteOf) -> bytes:
@@ -253,19 +253,36 @@ def unpack_report(packed: Sequence[Any]) -> Report:
     """What a partition says of one context."""
     is_idle, is_leasable, need, ledger, is_short = packed
     needed = {int(q): int(at) for q, at in zip(need[::2], need[1::2], strict=True)}
+    counters = _counters(ledger)
+    kept = {
+        name.removeprefix(_KEPT): counters.pop(name)
+        for name in [*counters]
+        if name.startswith(_KEPT)
+    }
+    kept_run = counters.pop("kept", 0)
     return Report(
-        bool(is_idle), bool(is_leasable), needed, _counters(ledger), is_short=bool(is_short)
+        bool(is_idle),
+        bool(is_leasable),
+        needed,
+        counters,
+        is_short=bool(is_short),
+        kept_run=kept_run,
+        kept=kept,
     )
 
 
 def _counters(ledger: Sequence[bytes]) -> dict[str, int]:
+    """Those of what is under way, and with a prefix those of the run before it."""
     return {
-        name: int(value)
-        for name, value in pairs(ledger).items()
-        if name in _COUNTERS or name[:2] in {"n:", "f:", "z:"}
+        field: int(value)
+        for field, value in pairs(ledger).items()
+        if (name := field.removeprefix(_KEPT)) in _COUNTERS
+        or name[:2] in {"n:", "f:", "z:"}
+        or field == "kept"
     }
 
 
+_KEPT = "kept:"
 _COUNTERS = frozenset(
     {"admitted", "done", "failed", "redirected", "stopped", "expired", "bytes"}
     | {"queued", "delayed", "held"}

@@ -10,6 +10,9 @@ from crawlstream.frontier.partitions.home import Home
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import Look, OpenRun, Question
 
+ENDS = ("done", "failed", "redirected", "stopped", "expired")
+"""Counters of entries that came to their end."""
+
 
 async def confirm(
     home_of: Callable[[CrawlKey], Home],
@@ -50,9 +53,16 @@ def is_over(run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: s
     )
 
 
-def summed(looks: Sequence[Look], reports: int) -> Mapping[str, int]:
-    """The counters of all partitions together."""
+def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
+    """The counters of a run in all partitions together.
+
+    One may have heard that it was over, from a home that has gone back to before that.
+    """
     total = Counter[str]()
     for look in looks:
-        total.update(look.reports[reports].ledger)
+        report = look.reports[reports]
+        total.update(report.ledger)
+        if report.kept_run == run.run:
+            total.update(report.kept)
+            total["admitted"] += sum(report.kept.get(end, 0) for end in ENDS)
     return total

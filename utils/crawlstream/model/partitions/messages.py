@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from crawlstream.model.crawl import CrawlKey
@@ -40,6 +41,8 @@ class StopToNote(NamedTuple):
     crawl: CrawlKey
     generation: int
     """The one that it begins."""
+    run: int = 0
+    """The one that it ends; 0: none was open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,10 @@ class Report(NamedTuple):
     """Counters of the run, among them those by reason: ``n:<reason>``, ``f:…``, ``z:…``."""
     is_short: bool = False
     """Links wait for credits of a page limit; it is not idle then."""
+    kept_run: int = 0
+    """The run of which the partition heard last that it is over; 0: of none."""
+    kept: Mapping[str, int] = MappingProxyType({})
+    """What that had come to, but for how many it had admitted."""
 
 
 class Look(NamedTuple):

@@ -89,7 +89,8 @@ do
     now, life, restart = wall, 0, NEVER
   end
   if is_restarted then
-    life, restart = math.max(life + 1, math.floor(wall / 1000)), m[1] and now or NEVER
+    -- In ms: a server may be restarted twice in a second, and lose that it was restarted first.
+    life, restart = math.max(life + 1, wall), m[1] and now or NEVER
     redis.call('HSET', K.meta, 'run_id', run_id, 'life', int(life), 'restart', int(restart))
     save_clock()
   end

@@ -58,16 +58,35 @@ local function unconfirmed_of(contexts)
   return home_waits().questions(found)
 end
 
+-- What a run of a context has come to stays, until another run is open: `kept` is its number, `kept:<field>` are
+-- its counters. A home that goes back to before its ending asks for them once more.
+local function drop_kept(c)
+  for _, field in ipairs(redis.call('HKEYS', K.ledger(c))) do
+    if string.find(field, '^kept') then
+      redis.call('HDEL', K.ledger(c), field)
+    end
+  end
+end
+
+local OVER = { done = true, failed = true, redirected = true, stopped = true, expired = true, bytes = true }
+
 -- A run of a context is over: what it has left behind waits for the next one, and is counted there.
-local function drop_counters(c)
+local function drop_counters(c, run)
   local key = K.ledger(c)
-  for _, field in ipairs(redis.call('HKEYS', key)) do
-    if string.find(field, '^[nfz]:') then
+  if tonumber(redis.call('HGET', key, 'kept') or -1) ~= run then
+    drop_kept(c)
+    redis.call('HSET', key, 'kept', int(run))
+  end
+  local ledger = redis.call('HGETALL', key)
+  for i = 1, #ledger, 2 do
+    local field = ledger[i]
+    if OVER[field] or string.find(field, '^[nfz]:') then
+      redis.call('HINCRBY', key, 'kept:' .. field, ledger[i + 1])
       redis.call('HDEL', key, field)
     end
   end
   local left = redis.call('HMGET', key, 'queued', 'delayed', 'held')
-  redis.call('HDEL', key, 'done', 'failed', 'redirected', 'stopped', 'expired', 'bytes', 'top', 'occasion')
+  redis.call('HDEL', key, 'top', 'occasion')
   redis.call('HSET', key, 'admitted', int(tonumber(left[1] or 0) + tonumber(left[2] or 0) + tonumber(left[3] or 0)))
 end
 
@@ -77,8 +96,11 @@ local function relabel(c, version_life, version_number, run, is_sure)
   local crawl = crawl_of(c)
   local context, former = crawl.context, tonumber(crawl.run)
   if former ~= run and former > 0 then
-    drop_counters(c)
+    drop_counters(c, former)
     forget_steering(c)
+  end
+  if run > 0 and redis.call('HGET', K.ledger(c), 'kept') ~= int(run) then
+    drop_kept(c)
   end
   local must_revisit = run > 0 and (former == 0 or context.dropped)
   crawl.run = int(run)

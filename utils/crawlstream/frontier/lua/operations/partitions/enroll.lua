@@ -10,8 +10,8 @@
 --   seed    {'seed', offset, timestamp_ms, name, profile index, priority}
 --   command {'command', offset, timestamp_ms, action, request, name of the crawl|'', the priority of
 --            `reprioritize` or the end of `pause` in epoch s|0, generation that was noted|-1}
--- Returns: packed {'OK', life, {offset, generation|-1, number, run …}, {} or {offset, name, generation} of a
---   stop to be noted}: life and number are the version, -1 is of a run that is over; {'GAP', position}: -1
+-- Returns: packed {'OK', life, {offset, generation|-1, number, run …}, {} or {offset, name, generation, run|0}
+--   of a stop to be noted}: life and number are the version, -1 is of a run that is over; {'GAP', position}: -1
 --   where none is known; or {'RESTORE', life}
 -- Cost: about two commands a crawl, three where a run opens.
 --- include: clock
@@ -76,6 +76,18 @@ local function seed(record)
   stamp(offset, crawl.g, crawl.number, crawl.run)
 end
 
+-- Whether the reply to a stop is owed still, which the home has heard of from Kafka, in an earlier life.
+local function is_closing(name, crawl, request)
+  local field = name .. ' ' .. int(crawl.g - 1)
+  local packed = redis.call('HGET', K.closing, field)
+  local closing = packed and cmsgpack.unpack(packed) or {}
+  if packed and not closing.request then
+    closing.request = request
+    redis.call('HSET', K.closing, field, cmsgpack.pack(closing))
+  end
+  return closing.request == request
+end
+
 -- Stop a crawl; answers the generation that is to be noted first.
 local function stop(name, crawl, timestamp, offset, noted, request)
   if offset < (crawl.over[place] or 0) then
@@ -115,12 +127,15 @@ local function command(record)
   if crawl and action == 'stop' then
     local generation = stop(name, crawl, timestamp, offset, noted, request)
     if generation then
-      return { offset, name, generation }
-    elseif run then
+      return { offset, name, generation, run or 0 }
+    elseif run or is_closing(name, crawl, request) then
       return nil  -- It is answered when all partitions have been told.
     end
   elseif run and STEERS[action] then
     steer(name, crawl, action, aim)
+  end
+  if request == '' then
+    return nil  -- Nobody waits for an answer any more.
   end
   local fields = { 'name', action, 'request', request }
   if run then

@@ -8,7 +8,8 @@
 -- ARGV: 1 packed {life, fates, is this the last of several calls}; in the order of the log, without what an
 --   earlier life of the home has written after a later one had begun
 --   fate    {'stop' or 'end', name, generation, run, {place, offset …}, timestamp_ms}: of a stop, the generation
---           that it begins and its own place; of an end, up to which offsets it covers seeds
+--           that it begins, the run that it ends (0: none) and its own place; of an end, up to which offsets it
+--           covers seeds
 -- Returns: packed {life, was it this one}
 -- Cost: about two commands a crawl, and one a partition where something ends.
 --- include: clock
@@ -27,9 +28,12 @@ end
 
 local effects = {}
 
-function effects.stop(name, generation, _, covered, timestamp)
+function effects.stop(name, generation, run, covered, timestamp)
   local crawl = registered(name)
   if generation > crawl.g then
+    if run > crawl.run then
+      crawl.run, crawl.is_open = run, true  -- Its ending is owed, unless the log tells of that as well.
+    end
     end_generations(name, crawl, generation)
     cover_all(name, crawl, covered)
     note_stop(name, covered[1], timestamp, covered[2] - 1)

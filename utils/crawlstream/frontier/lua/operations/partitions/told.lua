@@ -19,11 +19,24 @@ if not is_restored() then
   return cmsgpack.pack({ 'RESTORE', life })
 end
 
--- Sums by field, of what is a number.
-local function add(sums, ledger)
+local ENDS = { done = true, failed = true, redirected = true, stopped = true, expired = true }
+
+-- Sums by field, of what is a number. What the ledger has of the run from before it was told to be over, by a
+-- home that has gone back to before that, counts as well.
+local function add(sums, ledger, run)
+  local of = {}
   for i = 1, #ledger, 2 do
-    local field, value = ledger[i], tonumber(ledger[i + 1])
-    sums[field] = value and (sums[field] or 0) + value
+    of[ledger[i]] = tonumber(ledger[i + 1])
+  end
+  for field, value in pairs(of) do
+    local kept = string.match(field, '^kept:(.+)$')
+    local into = kept or field
+    if not kept or of.kept == run then
+      sums[into] = (sums[into] or 0) + value
+      if kept and ENDS[kept] then
+        sums.admitted = (sums.admitted or 0) + value
+      end
+    end
   end
 end
 
@@ -41,8 +54,10 @@ local function reply(closing)
   for _, pages in pairs(closing.purged) do
     purged = purged + pages
   end
-  redis.call('XADD', K.actions, '*', 'name', 'stop', 'request', closing.request, 'purged', int(purged), 'run',
-    int(closing.run))
+  if closing.request ~= '' then
+    redis.call('XADD', K.actions, '*', 'name', 'stop', 'request', closing.request, 'purged', int(purged), 'run',
+      int(closing.run))
+  end
   closing.request = nil
 end
 
@@ -68,7 +83,7 @@ local function note(name, generation, partition, purged, is_drained, ledger)
   end
   if is_drained then
     closing.drained = closing.drained + 1
-    add(closing.fields, ledger)
+    add(closing.fields, ledger, closing.run)
   end
   if closing.drained < partitions then
     redis.call('HSET', K.closing, field, cmsgpack.pack(closing))

@@ -44,7 +44,7 @@ async def lose_end_of_log(context: FaultContext, meanwhile: Meanwhile | None = N
 async def _cut_some_log(context: FaultContext) -> int | None:
     """Take the end of a dead Kafka's log away; its partition, None if nothing has taken effect."""
     cluster, topic = context.cluster, context.cluster.settings.topics.incoming
-    known = await cluster.ask(lambda frontier: frontier.positions.known())
+    known = await cluster.observed.ask(lambda frontier: frontier.root.positions.known())
     positions = {partition: position for (_, partition), position in known.items() if position}
     if not positions:
         return None

@@ -1,0 +1,129 @@
+"""Links to other partitions are read again by a partition that has forgotten them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+from redis.asyncio import Redis
+
+from crawlstream.bus.connect import Kafka
+from crawlstream.bus.outbound import Outbound
+from crawlstream.bus.records import Out
+from crawlstream.bus.shape import TopicShape
+from crawlstream.bus.sink import KafkaSink
+from crawlstream.bus.topics import ensure_topics
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.frontier.codec.link_records import pack_links
+from crawlstream.frontier.partitions.frontiers import Frontiers, Server
+from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.keys import Topics
+from crawlstream.tasks import beside
+from kafka_monitor.partitions.links import LinkReader
+from kafka_monitor.rejections import RejectionPublisher
+from support.partitions.two import Two, open_two
+from support.waiting import wait_until
+
+PLACE, GROUP = 1, "monitors"
+
+
+class LinkTopic:
+    """The topic of links of a frontier of two partitions, and who reads it."""
+
+    def __init__(self, two: Two, kafka: Kafka, topics: Topics, sink: KafkaSink) -> None:
+        self.two = two
+        self._kafka, self._topics, self._sink = kafka, topics, sink
+        server = Server(name="redis", redis=two.redis, waiting=two.redis)
+        self._frontiers = Frontiers(two.partitions, [server])
+
+    async def send(self, values: Sequence[bytes]) -> None:
+        """Links to partition 1."""
+        await self._sink.send([Out(self._topics.links, one, partition=PLACE) for one in values])
+
+    def commit(self, offset: int) -> None:
+        """The group has read requests up to an offset, as every partition had."""
+        consumer = KafkaConsumer(bootstrap_servers=self._kafka.hosts, group_id=GROUP)
+        place = TopicPartition(self._topics.incoming, 0)
+        consumer.assign([place])
+        consumer.commit({place: OffsetAndMetadata(offset, "", -1)})
+        consumer.close()
+
+    async def request(self) -> None:
+        """Any record at all for homes."""
+        await self._sink.send([Out(self._topics.incoming, b"{}", partition=0)])
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Read for the length of the block."""
+        labelling = Labelling(self._frontiers)
+        rejects = RejectionPublisher(Outbound(self._sink, self._topics, per_app=False))
+        reader = LinkReader(
+            self._frontiers,
+            labelling,
+            rejects,
+            kafka=self._kafka,
+            topics=self._topics,
+            group=GROUP,
+        )
+        async with beside(reader.run()):
+            yield
+        await labelling.stop()
+
+    async def queued(self) -> int:
+        """Links that wait in partition 1."""
+        return (await self.two.parts[PLACE].frontier.queries.state()).queued
+
+
+@pytest.fixture
+async def topic(
+    redis: Redis, kafka_server: RunningServer, fresh_name: str
+) -> AsyncIterator[LinkTopic]:
+    """An empty topic, and two partitions whose links it has."""
+    kafka = Kafka([f"127.0.0.1:{kafka_server.port}"], shape=TopicShape(partitions=1))
+    topics = Topics(fresh_name)
+    await ensure_topics(kafka, topics, 2)
+    async with KafkaSink(kafka) as sink:
+        yield LinkTopic(await open_two(redis), kafka, topics, sink)
+
+
+async def _links_of_a_page(two: Two) -> list[bytes]:
+    """A page of partition 0 leads to partition 1."""
+    await two.feed()
+    await two.confirm(0)
+    _, origin = await two.page(0)
+    return pack_links(origin, two.links("b"))
+
+
+async def test_links_are_read_again_though_nothing_more_comes(topic: LinkTopic) -> None:
+    """A partition that has lost its last seconds is seen, or its run would never end."""
+    values = await _links_of_a_page(topic.two)
+    before = await topic.two.parts[PLACE].moment()
+    async with topic.reading():
+        await topic.send(values)
+        await wait_until(lambda: _has(topic, 2))
+        await topic.two.parts[PLACE].go_back(before, 2)
+        assert await topic.queued() == 1
+        await wait_until(lambda: _has(topic, 2))
+
+
+async def test_links_wait_until_a_lost_partition_has_its_seeds(topic: LinkTopic) -> None:
+    """A link that came before the seed with its URL would be fetched beside that."""
+    values = await _links_of_a_page(topic.two)
+    part = topic.two.parts[PLACE]
+    await part.redis.hdel(part.keys.positions(), "incoming:0")
+    await topic.request()
+    topic.commit(1)
+    await topic.send(values)
+    async with topic.reading():
+        await asyncio.sleep(2)
+        assert await topic.queued() == 1
+        await part.redis.hset(part.keys.positions(), "incoming:0", 1)
+        await wait_until(lambda: _has(topic, 2))
+
+
+async def _has(topic: LinkTopic, queued: int) -> bool:
+    return await topic.queued() == queued

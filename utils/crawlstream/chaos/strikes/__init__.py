@@ -1,0 +1,1 @@
+"""What faults do: to processes, to Redis and its partitions, to Kafka's log."""
