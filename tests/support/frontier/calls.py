@@ -32,6 +32,7 @@ from crawlstream.model.runs import RunMark
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
+from support.partitions.limits.replay import replay_credits
 from support.partitions.moving import frontiers_in
 from support.partitions.traces import replay_walk
 
@@ -73,6 +74,7 @@ async def note_calls(port: int) -> Sequence[Call]:
             await _ask(redis)
             for seed in WALKS:
                 await replay_walk(redis, Random(seed), f"{seed}")
+            await replay_credits(redis, Random(0))
     return seen
 
 

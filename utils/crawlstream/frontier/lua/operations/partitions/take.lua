@@ -9,7 +9,7 @@
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|''}
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed, {} or {name, generation} of a
---   seed that waits for credits, and what follows it}, {'FULL', used, limit in bytes} where a seed must wait, or
+--   seed that waits for credits as what follows it does}, {'FULL', used, limit in bytes} where a seed must wait, or
 --   {'GAP', position}: -1 where none is known
 --   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
 --               asked, for `label`
