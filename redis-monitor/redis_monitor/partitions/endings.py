@@ -141,15 +141,17 @@ class Endings:
         self._busy.pop(run.context, None)
 
     def _confirm(self, partition: int, runs: Sequence[OpenRun], look: Look) -> None:
-        """Ask about contexts that have work, and nobody may lease from."""
-        self._labelling.ask(
-            partition,
-            [
-                Question(run.context)
-                for run, report in zip(runs, look.reports, strict=True)
-                if not (report.is_idle or report.is_leasable)
-            ],
-        )
+        """Ask about contexts that nobody may lease from, or that wait for credits."""
+        pairs = [*zip(runs, look.reports, strict=True)]
+        unconfirmed = [
+            Question(run.context)
+            for run, report in pairs
+            if not (report.is_idle or report.is_leasable)
+        ]
+        short = [
+            Question(run.context, is_of_credits=True) for run, report in pairs if report.is_short
+        ]
+        self._labelling.ask(partition, [*unconfirmed, *short])
 
     async def _tell(self) -> int:
         """Tell partitions what is new, and their home what they answer; how many were told.

@@ -47,6 +47,7 @@ class Name(StrEnum):
     OCCASION = "occasion"
     PROXIED = "proxied"
     PROXIES = "proxies"
+    DIRECT = "direct"
     TLS = "tls"
     RENDER = "render"
     VISITS = "visits"

@@ -62,8 +62,7 @@ local function home_waits()
   local waits, needs = {}, {}
   made_waits = waits
 
-  -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
-  -- allowance is untouched.
+  -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often.
   function waits.ask_again_at(c)
     local waited = now - math.max(crawl_of(c).context.since, restart)
     return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
@@ -78,15 +77,17 @@ local function home_waits()
     end
   end
 
-  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} each.
+  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} for a label, with a
+  -- true behind for credits.
   function waits.questions(crawls)
-    local questions = {}
+    local asked = {}
     for c in pairs(crawls) do
-      local crawl = crawl_of(c)
-      local wanted = crawl.context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
-      questions[#questions + 1] = { crawl.name, crawl.context.generation, wanted }
+      local name, context = crawl_of(c).name, crawl_of(c).context
+      asked[#asked + 1] = context.is_short and { name, context.generation, {}, true } or nil
+      local wanted = context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
+      asked[#asked + 1] = standings().is_unconfirmed(context) and { name, context.generation, wanted } or nil
     end
-    return questions
+    return asked
   end
 
   -- Up to which offsets other partitions must have read their links: {partition, offset …}.
