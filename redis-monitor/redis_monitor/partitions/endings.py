@@ -25,6 +25,10 @@ RUNS_A_LOOK = 200
 FULL_LOOK_S = 5.0
 """A run that has work in some partition is looked at in the others, too, so often: what has work
 there and is not confirmed is asked about."""
+FULL_LOOKS = 20
+"""So many of these a step: with thousands of open runs they come round less often."""
+FORGET_S = 60.0
+"""What was seen so long ago is of runs that others have ended."""
 
 log = structlog.get_logger()
 
@@ -89,19 +93,20 @@ class Endings:
         """The next step looks at the runs behind these, or begins anew."""
         self._start += passed
         if passed < RUNS_A_LOOK:
-            self._start, since = 0, time.monotonic() - FULL_LOOK_S
+            self._start, since = 0, time.monotonic() - FORGET_S
             self._busy = {run: busy for run, busy in self._busy.items() if busy.looked_at > since}
 
     async def _perhaps_over(self, runs: Sequence[OpenRun]) -> Sequence[OpenRun]:
         """Those that have nothing left where they had something the last time."""
-        now, left = time.monotonic(), list[OpenRun]()
+        now, left, due = time.monotonic(), list[OpenRun](), FULL_LOOKS
         busy = defaultdict[int, list[OpenRun]](list)
         for run in runs:
             known = self._busy.get(run.context)
-            if known and now < known.looked_at + FULL_LOOK_S:
+            if known and (now < known.looked_at + FULL_LOOK_S or due == 0):
                 busy[known.partition].append(run)
             else:
                 left.append(run)
+                due -= known is not None
         looks = await together(
             self._frontiers[p].contexts.look([run.context for run in there])
             for p, there in busy.items()

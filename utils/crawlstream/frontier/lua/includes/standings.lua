@@ -62,8 +62,7 @@ local function home_waits()
   local waits, needs = {}, {}
   made_waits = waits
 
-  -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
-  -- allowance is untouched.
+  -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often.
   function waits.ask_again_at(c)
     local waited = now - math.max(crawl_of(c).context.since, restart)
     return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
