@@ -68,16 +68,18 @@ class Endings:
                 )
 
     def _confirm(self, runs: Sequence[OpenRun], looks: Sequence[Look]) -> None:
-        """Ask about contexts that have work, and nobody may lease from."""
+        """Ask about contexts that have work, and nobody may lease from, or that wait for credits."""
         for partition, look in enumerate(looks):
-            self._labelling.ask(
-                partition,
-                [
-                    Question(run.context)
-                    for run, report in zip(runs, look.reports, strict=True)
-                    if not (report.is_idle or report.is_leasable)
-                ],
-            )
+            pairs = [*zip(runs, look.reports, strict=True)]
+            unconfirmed = [
+                Question(run.context)
+                for run, report in pairs
+                if not (report.is_idle or report.is_leasable)
+            ]
+            short = [
+                Question(run.context, is_of_credits=True) for run, report in pairs if report.is_short
+            ]
+            self._labelling.ask(partition, [*unconfirmed, *short])
 
     async def _tell(self) -> int:
         """Tell partitions what is new, and their home what they answer; how many were told.

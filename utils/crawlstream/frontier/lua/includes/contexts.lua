@@ -11,6 +11,9 @@ local function close_context(name)
   redis.call('HSET', K.closed, name .. ' ' .. int(record.run), record.c)
   redis.call('HSET', K.ledger(record.c), 'told', '1')
   close_run(name, 'stopping')
+  local limbo_key = K.limbo(record.c)
+  count(record.c, 'z:ended_run', redis.call('LLEN', limbo_key))
+  redis.call('UNLINK', limbo_key, K.limbo_marks(record.c), K.limbo_domains(record.c), K.credit(record.c))
 end
 
 -- The context of a generation, made if there is none; nil where that is over.
@@ -48,7 +51,7 @@ local function unconfirmed_of(contexts)
   local found = {}
   for c in pairs(contexts) do
     local context = crawl_of(c).context
-    found[c] = context and standings().is_unconfirmed(context) or nil
+    found[c] = context and (context.is_short or standings().is_unconfirmed(context)) or nil
   end
   return home_waits().questions(found)
 end

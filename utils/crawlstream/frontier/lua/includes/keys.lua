@@ -56,9 +56,14 @@ K.tell = P .. 'tell'
 K.closing = P .. 'closing'
 K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
+K.credits = P .. 'credits'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end
 function K.wanted(c) return P .. 'wanted:' .. c end
+function K.credit(c) return P .. 'credit:' .. c end
+function K.limbo(c) return P .. 'limbo:' .. c end
+function K.limbo_marks(c) return P .. 'limbo_marks:' .. c end
+function K.limbo_domains(c) return P .. 'limbo_domains:' .. c end
 
 -- Schedules.
 K.schedules = P .. 'schedules'

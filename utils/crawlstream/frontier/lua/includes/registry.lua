@@ -84,6 +84,7 @@ local function end_generations(name, crawl, generation, request)
   crawl.is_published, crawl.owed = true, nil
   for ended = crawl.g, generation - 1 do
     tell_all(name, crawl, ended, 'ended')
+    redis.call('HDEL', K.credits, name .. ' ' .. int(ended))
   end
   crawl.g = generation
 end

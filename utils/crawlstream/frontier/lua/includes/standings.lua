@@ -78,13 +78,19 @@ local function home_waits()
     end
   end
 
-  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} each.
+  -- What the homes of these contexts are asked: {name, generation, hashes of profiles} for a label, with a
+  -- true behind for credits.
   function waits.questions(crawls)
     local questions = {}
     for c in pairs(crawls) do
       local crawl = crawl_of(c)
+      if crawl.context.is_short then
+        questions[#questions + 1] = { crawl.name, crawl.context.generation, {}, true }
+      end
       local wanted = crawl.context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
-      questions[#questions + 1] = { crawl.name, crawl.context.generation, wanted }
+      if standings().is_unconfirmed(crawl.context) then
+        questions[#questions + 1] = { crawl.name, crawl.context.generation, wanted }
+      end
     end
     return questions
   end

@@ -1,0 +1,161 @@
+-- Credits of a page limit, where the frontier has several partitions: a link that counts enters with a credit of its
+-- own partition. Others wait, in limbo, until the home of their crawl has granted some, or has said that there are none.
+-- Guarantee: a credit is spent once, in the script in which its link enters. One that was not spent when the
+--   partition restarted is gone: it may have been given back since. In limbo is a link once, and no more links
+--   than credits may still come: none waits that could never enter.
+-- `credit:<c>` HASH, the account: life (of the partition), number (one more each time that credits are given back),
+--   drawn (credits in all, less what was given back), unspent; home_life (answers of an earlier one do not
+--   count), rank (each unspent credit is among so many first of the crawl), elsewhere (credits that others have
+--   spent, as last told), over (the highest limit that is known to be reached), seeds and seeds_limit (seeds that
+--   wait in Kafka for credits, and their limit).
+-- `limbo:<c>` LIST of packed {limit, domain cap, priority, spider, site|'', domain, fingerprint, entry};
+-- `limbo_marks:<c>` SET of their fingerprints; `limbo_domains:<c>` HASH domain -> how many, where domains have a cap.
+-- Needs: clock, ledger. Cost: nothing in a frontier of one partition, nor for a crawl without a limit.
+local made_credits, made_limbo
+
+local function credits()
+  if made_credits then
+    return made_credits
+  end
+  local FIELDS = { 'life', 'number', 'drawn', 'unspent', 'home_life', 'rank', 'elsewhere', 'over', 'seeds',
+    'seeds_limit' }
+  local of, accounts = {}, {}
+  made_credits = of
+
+  function of.save(c)
+    local values = {}
+    for i, field in ipairs(FIELDS) do
+      values[2 * i - 1], values[2 * i] = field, int(accounts[c][field])
+    end
+    redis.call('HSET', K.credit(c), unpack(values))
+  end
+
+  -- The account of a context in this life of the partition.
+  function of.account(c)
+    local account = accounts[c]
+    if not account then
+      local values = redis.call('HMGET', K.credit(c), unpack(FIELDS))
+      account = {}
+      for i, field in ipairs(FIELDS) do
+        account[field] = tonumber(values[i] or 0)
+      end
+      accounts[c] = account
+      if account.life ~= life then
+        account.life, account.drawn, account.unspent = life, account.drawn - account.unspent, 0
+        of.save(c)
+      end
+    end
+    return account
+  end
+
+  -- Credits at hand for pages under a limit.
+  function of.usable(c, limit)
+    local account = of.account(c)
+    return account.rank <= limit and account.unspent or 0
+  end
+
+  -- Spend up to `amount` of them; answers how many.
+  function of.spend(c, limit, amount)
+    local spent = math.min(amount, of.usable(c, limit))
+    if spent > 0 then
+      accounts[c].unspent = accounts[c].unspent - spent
+      redis.call('HINCRBY', K.credit(c), 'unspent', int(-spent))
+    end
+    return spent
+  end
+
+  -- How many more credits under a limit could ever come here.
+  function of.possible(c, limit)
+    local account = of.account(c)
+    local spent = account.drawn - account.unspent
+    return account.over >= limit and 0 or limit - account.elsewhere - spent - of.usable(c, limit)
+  end
+
+  -- So many seeds of a context wait in Kafka for credits under a limit.
+  function of.note_seeds(c, amount, limit)
+    local account = of.account(c)
+    if account.seeds ~= amount or account.seeds_limit ~= limit then
+      account.seeds, account.seeds_limit = amount, limit
+      of.save(c)
+    end
+  end
+
+  return of
+end
+
+local function limbo()
+  if made_limbo then
+    return made_limbo
+  end
+  local of = { short = {} }
+  made_limbo = of
+
+  function of.length(c)
+    return redis.call('LLEN', K.limbo(c))
+  end
+
+  -- The home is to be asked for credits of a context.
+  function of.note_short(c)
+    crawl_of(c).context.is_short, of.short[c] = true, true
+  end
+
+  -- Count those of a group ({list, marks, entries, n} as `admit_group` has them) that cannot even wait, and answer
+  -- the others, packed, and their fingerprints. `taken` of them have entered; `domain_room`, for all.
+  function of.select(terms, domain, group, taken, domain_room)
+    local c, caps, list, first = terms.c, terms.caps, group[1], group[2]
+    local known = redis.call('SMISMEMBER', K.limbo_marks(c), unpack(list, first, first + group[4] - 1))
+    local room, packed, fingerprints = credits().possible(c, caps.crawl) - of.length(c), {}, {}
+    for i = taken + 1, group[4] do
+      if known[i] == 1 then
+        count(c, 'z:duplicate', 1)
+      elseif #packed >= domain_room then
+        count(c, 'z:domain_max_pages', 1)
+      elseif #packed >= room then
+        count(c, 'z:max_pages', 1)
+      else
+        fingerprints[#fingerprints + 1] = list[first + i - 1]
+        packed[#packed + 1] = cmsgpack.pack({ caps.crawl, caps.domain, terms.kind.priority, terms.kind.spider,
+          terms.site or '', domain, list[first + i - 1], list[group[3] + i - 1] })
+      end
+    end
+    return packed, fingerprints
+  end
+
+  -- Spend credits on a group of links; answers how many of them, the first ones, may enter, and whether others do not.
+  -- `counted`: pages of the domain so far. A seed does not wait here.
+  function of.let_in(terms, domain, counted, group)
+    local c, caps = terms.c, terms.caps
+    local taken = credits().spend(c, caps.crawl, group[4])
+    if taken == group[4] then
+      return taken
+    elseif terms.is_seed then
+      count(c, 'z:max_pages', group[4] - taken)
+      return taken, 'max_pages'
+    end
+    local has_cap = caps.domain >= 0
+    local domain_room = has_cap and caps.domain - counted - taken
+      - tonumber(redis.call('HGET', K.limbo_domains(c), domain) or 0) or math.huge
+    local packed, fingerprints = of.select(terms, domain, group, taken, domain_room)
+    if #packed > 0 then
+      redis.call('RPUSH', K.limbo(c), unpack(packed))
+      redis.call('SADD', K.limbo_marks(c), unpack(fingerprints))
+      if has_cap then
+        redis.call('HINCRBY', K.limbo_domains(c), domain, int(#packed))
+      end
+      of.note_short(c)
+    end
+    return taken, 'max_pages'
+  end
+
+  return of
+end
+
+-- What the home is told of an account: {life, number, drawn, unspent, limit, wanted}; wanted: credits beyond those
+-- at hand, under the limit of whatever has waited longest.
+local function draw_of(c)
+  local account, head = credits().account(c), redis.call('LINDEX', K.limbo(c), 0)
+  local limit = head and cmsgpack.unpack(head)[1] or account.seeds_limit
+  local needed = limbo().length(c) + account.seeds
+  return { account.life, account.number, account.drawn, account.unspent, limit,
+    math.max(needed - credits().usable(c, limit), 0) }, math.min(needed, credits().usable(c, limit))
+end
