@@ -161,7 +161,6 @@ class DividedIntake:
                 by_partition[self._frontiers.partitions.of(record.domain)].append(record)
         for partition in cursors.untold:
             by_partition[partition] += []
-        cursors.untold.clear()
         return await together(
             self._take_at(partition, replace(batch, records=seeds), stamps, cursors)
             for partition, seeds in by_partition.items()
@@ -180,8 +179,7 @@ class DividedIntake:
                 break
             await self._draw(partition, done.short)
         cursors.taken[partition] = max(cursors.taken[partition], batch.next)
-        if done.refused:
-            cursors.untold.add(partition)
+        (cursors.untold.add if done.refused else cursors.untold.discard)(partition)
         return replace(done, applied=applied)
 
     async def _draw(self, partition: int, short: ContextKey) -> None:
