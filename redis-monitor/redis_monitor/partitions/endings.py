@@ -68,7 +68,7 @@ class Endings:
                 )
 
     def _confirm(self, runs: Sequence[OpenRun], looks: Sequence[Look]) -> None:
-        """Ask about contexts that have work, and nobody may lease from, or that wait for credits."""
+        """Ask about contexts that nobody may lease from, or that wait for credits."""
         for partition, look in enumerate(looks):
             pairs = [*zip(runs, look.reports, strict=True)]
             unconfirmed = [
@@ -77,7 +77,9 @@ class Endings:
                 if not (report.is_idle or report.is_leasable)
             ]
             short = [
-                Question(run.context, is_of_credits=True) for run, report in pairs if report.is_short
+                Question(run.context, is_of_credits=True)
+                for run, report in pairs
+                if report.is_short
             ]
             self._labelling.ask(partition, [*unconfirmed, *short])
 

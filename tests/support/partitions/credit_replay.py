@@ -31,6 +31,8 @@ CONTEXT = ContextKey(CrawlKey("link", "app", "crawl"), 0)
 NAME = FrontierKeys.crawl_field(CONTEXT.crawl)
 
 _MOST_STEPS = 300
+_WEIGHTS = {"find": 2.0, "give_back": 0.1, "give_back_late": 0.1, "ask_late": 0.3}
+"""How likely a step is, as compared to others: what is granted ahead is to be there a while."""
 
 
 class CreditReplay:
@@ -38,12 +40,12 @@ class CreditReplay:
 
     def __init__(self, redis: Redis, random: Random) -> None:
         partitions = random.choice((1, 2, 2, 3))
-        links = tuple(random.randrange(7) for _ in range(partitions))
-        self.limit = random.choice((1, 2, 5, 9, 30))
+        links = tuple(random.randrange(12) for _ in range(partitions))
+        self.limit = random.choice((2, 6, 15, 40))
         self.system = PageLimit(
             links,
             self.limit,
-            crashes=random.choice((0, 1, 2)),
+            crashes=random.choice((0, 1, 2, 3)),
             late=random.choice((0, 2, 5)),
             ahead=2 * partitions,
             tells=True,
@@ -63,12 +65,16 @@ class CreditReplay:
     async def walk(self) -> bool:
         """Take random steps in both until all is done; whether it came to that."""
         await self._begin()
-        calm_after = self.random.choice((0, 20, 60))
+        calm_after = self.random.choice((0, 40, 80))
         while len(self.path) < _MOST_STEPS:
             steps = [*self.system.steps(self.state)]
             choices = [step for step in steps if not step.is_fault]
-            if len(self.path) <= calm_after and self.random.random() < 0.1:
-                choices = steps
+            is_unspent = any(holder.account.unspent for holder in self.state.holders)
+            likely = 0.2 if is_unspent else 0.03
+            if len(self.path) <= calm_after and self.random.random() < likely:
+                choices = [step for step in steps if step.is_fault] or choices
+            elif self.random.random() < 0.9:
+                choices = [step for step in choices if step.after != self.state] or choices
             if self.system.is_done(self.state) and len(self.path) > calm_after:
                 return True
             await self._take(_choice(self.random, choices))
@@ -136,7 +142,7 @@ class CreditReplay:
     async def _ask(self, step: Step[CreditState]) -> None:
         """A partition asks, or gives back what it does not need, and the home hears it at once."""
         about: Any = step.about
-        draw, granted = about
+        draw, _ = about
         self._draws[draw] = await self._drawn(draw)
         await self._draw(step)
 
@@ -227,7 +233,8 @@ class CreditReplay:
 
 def _choice(random: Random, steps: list[Step[CreditState]]) -> Step[CreditState]:
     """Any of them; the same in each process, where sets are in another order."""
-    name = random.choice(sorted({step.name for step in steps}))
+    names = sorted({step.name for step in steps})
+    (name,) = random.choices(names, [_WEIGHTS.get(name, 1.0) for name in names])
     alike = sorted((step for step in steps if step.name == name), key=lambda step: repr(step.about))
     return random.choice(alike)
 

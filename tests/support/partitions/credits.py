@@ -3,8 +3,8 @@
 A partition admits a link only with a credit of its own; other links wait in its limbo, as many as
 credits may still come. It asks the home with all it knows of its account, and the home answers with
 the total that it may have drawn: what is waited for, and some ahead. Every message may be late,
-come again, or get lost. What a partition does not need it gives back when others do, and its account
-gets the next number.
+come again, or get lost. What a partition does not need it gives back when others do, and its
+account gets the next number.
 
 A partition that has gone back in time has lost its unspent credit, for it may have given it back. A
 home that has gone back first counts the accounts of all partitions, which take no older answers
@@ -18,6 +18,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from support.partitions.system import Step
+
 
 class CreditBug(Enum):
     """What an implementation may forget."""

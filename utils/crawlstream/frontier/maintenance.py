@@ -46,7 +46,7 @@ class FrontierLimits:
     """Entries of a band from which on its middle is shelved; 0: never."""
 
     def shared_by(self, partitions: int) -> FrontierLimits:
-        """The limits of each of so many partitions: they share caps, and keep them by themselves."""
+        """The limits of each of so many partitions: caps are shared, and kept by each alone."""
         return replace(
             self,
             most_queued_of_crawl=_share(self.most_queued_of_crawl, partitions),

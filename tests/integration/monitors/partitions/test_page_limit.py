@@ -1,4 +1,4 @@
-"""A page limit over three partitions, by the processes that users run; the topics are the referee."""
+"""A page limit over three partitions, by the processes that users run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def running(cluster: MonitorCluster, **failing: str) -> Iterator[None]:
         yield
 
 
-def request(site: CrawlerSite, crawlid: str, host: str = HOSTS[0], **more: object) -> dict[str, object]:
+def request(
+    site: CrawlerSite, crawlid: str, host: str = HOSTS[0], **more: object
+) -> dict[str, object]:
     """A seed whose links are followed everywhere."""
     crawl = {"appid": "limited", "crawlid": crawlid, "maxdepth": 20, "max_pages": LIMIT}
     return {"url": site.url("/0", host), **crawl, **more}
@@ -50,7 +52,7 @@ def request(site: CrawlerSite, crawlid: str, host: str = HOSTS[0], **more: objec
 async def test_so_many_pages_come_and_not_one_more(
     cluster: MonitorCluster, witness: Witness, site: CrawlerSite
 ) -> None:
-    """In one run as in the next; when the limit is reached, the run ends, and its links are told of."""
+    """In one crawl as in the next; and as many more as a higher limit lets in."""
     with running(cluster):
         for crawlid in ("first", "second"):
             witness.feed(request(site, crawlid))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import structlog
 
@@ -41,11 +42,14 @@ class Credits:
                 self._again.add(key)
                 continue
             task = self._tasks[key] = asyncio.create_task(self._carry(*key))
-            task.add_done_callback(lambda _, key=key: self._tasks.pop(key, None))
+            task.add_done_callback(partial(self._ended, key))
 
     async def stop(self) -> None:
         """End what is under way."""
         await end(self._tasks.values())
+
+    def _ended(self, key: tuple[int, ContextKey], _: asyncio.Task[None]) -> None:
+        self._tasks.pop(key, None)
 
     async def _carry(self, partition: int, context: ContextKey) -> None:
         key, pause_s = (partition, context), AGAIN_S
@@ -93,12 +97,10 @@ class Credits:
         grant = await home.draw(context, {partition: draw}, asker=partition)
         if isinstance(grant, NoGrant) and grant.why == "COUNT":
             counted = await self._count(context, grant.home_epoch)
-            grant = await home.draw(
-                context, counted, asker=partition, counted_in=grant.home_epoch
-            )
+            grant = await home.draw(context, counted, asker=partition, counted_in=grant.home_epoch)
         if isinstance(grant, Grant) and grant.holders and not _adds(grant, draw):
             given_back = await self._give_back(context, grant.holders)
-            draws = {partition: draw} | given_back
+            draws = {partition: draw, **given_back}
             grant = await home.draw(context, draws, asker=partition)
         return grant
 
@@ -110,9 +112,7 @@ class Credits:
         )
         return dict(zip(every, draws, strict=True))
 
-    async def _give_back(
-        self, context: ContextKey, holders: Iterable[int]
-    ) -> Mapping[int, Draw]:
+    async def _give_back(self, context: ContextKey, holders: Iterable[int]) -> Mapping[int, Draw]:
         """Their accounts, without what they do not need; of those that answer."""
         given_back = {}
         for partition in holders:
