@@ -185,7 +185,7 @@ class DividedIntake:
     async def _draw(self, partition: int, short: ContextKey) -> None:
         """Have credits of a page limit carried that a seed waits for; RedisUnavailable: not yet."""
         for pause_s in DRAW_AGAIN_S:
-            if await self._labelling.credits.draw(partition, short):
+            if any(await self._labelling.credits.draw(partition, short)):
                 return
             await asyncio.sleep(pause_s)
         name = self._frontiers.name(partition)

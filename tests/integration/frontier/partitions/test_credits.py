@@ -122,6 +122,5 @@ async def _found_by(redis: Redis, first: int) -> int | None:
         try:
             await replay_credits(redis, Random(seed))
         except (AssertionError, CrawlstreamError, LookupError, RedisError, ValueError):
-            print("FOUND BY", seed)
             return seed
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -24,6 +25,15 @@ AGAIN_S, SELDOM_S = 0.02, 1.0
 """Pause before what is undecided is asked again: the longer, the more often that was in vain."""
 
 log = structlog.get_logger()
+
+
+class Drawn(NamedTuple):
+    """What has become of what a partition wanted."""
+
+    is_all: bool
+    """All of it was granted, or refused."""
+    is_any: bool
+    """Some of it was."""
 
 
 class Credits:
@@ -56,7 +66,7 @@ class Credits:
         while True:
             self._again.discard(key)
             try:
-                is_decided = await self.draw(partition, context)
+                drawn = await self.draw(partition, context)
             except CrawlstreamError as error:
                 log.warning(
                     "credits",
@@ -65,30 +75,28 @@ class Credits:
                     crawl=str(context.crawl),
                     error=str(error),
                 )
-                is_decided = False
-            if is_decided and key not in self._again:
+                drawn = Drawn(is_all=False, is_any=False)
+            if drawn.is_all and key not in self._again:
                 return
-            pause_s = AGAIN_S if is_decided else min(2 * pause_s, SELDOM_S)
-            await asyncio.sleep(0 if is_decided else pause_s)
+            pause_s = AGAIN_S if drawn.is_any else min(2 * pause_s, SELDOM_S)
+            await asyncio.sleep(0 if drawn.is_all else pause_s)
 
-    async def draw(self, partition: int, context: ContextKey) -> bool:
-        """Draw what a partition wants; False: not all of it is granted or refused yet.
-
-        Unavailable: somebody who must answer does not.
-        """
+    async def draw(self, partition: int, context: ContextKey) -> Drawn:
+        """Draw what a partition wants; Unavailable: somebody who must answer does not."""
         contexts, home = self._contexts(partition), self._home(context)
-        draw = await contexts.count(context)
+        draw, is_any = await contexts.count(context), False
         while draw.wanted:
             grant = await self._ask(home, context, partition, draw)
             if isinstance(grant, NoGrant):
-                return grant.why == "OVER"
+                return Drawn(is_all=grant.why == "OVER", is_any=is_any)
             former = draw
             draw, more = await contexts.granted(context, grant)
             while more:
                 draw, more = await contexts.granted(context, grant)
             if draw[:4] == former[:4] and draw.wanted >= former.wanted:
-                return False
-        return True
+                return Drawn(is_all=False, is_any=is_any)
+            is_any = True
+        return Drawn(is_all=True, is_any=is_any)
 
     async def _ask(
         self, home: Home, context: ContextKey, partition: int, draw: Draw

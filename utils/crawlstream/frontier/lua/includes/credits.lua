@@ -150,12 +150,13 @@ local function limbo()
   return of
 end
 
--- What the home is told of an account: {life, number, drawn, unspent, limit, wanted}; wanted: credits beyond those
--- at hand, under the limit of whatever has waited longest.
+-- What the home is told of an account: {life, number, drawn, unspent, limit, wanted}, and how many of the unspent
+-- are waited for; wanted: credits beyond those, under the limit of whatever has waited longest.
 local function draw_of(c)
   local account, head = credits().account(c), redis.call('LINDEX', K.limbo(c), 0)
   local limit = head and cmsgpack.unpack(head)[1] or account.seeds_limit
-  local needed = limbo().length(c) + account.seeds
-  return { account.life, account.number, account.drawn, account.unspent, limit,
-    math.max(needed - credits().usable(c, limit), 0) }, math.min(needed, credits().usable(c, limit))
+  local waiting = limbo().length(c) + account.seeds
+  local needed = math.min(waiting, credits().usable(c, limit))
+  local wanted = account.over < limit and waiting - needed or 0
+  return { account.life, account.number, account.drawn, account.unspent, limit, wanted }, needed
 end
