@@ -163,7 +163,7 @@ class CreditReplay:
     async def _granted(self, step: Step[CreditState]) -> None:
         granted: Any = step.about
         contexts = self.parts[granted.partition].contexts
-        while (await contexts.granted(CONTEXT, self._grants[granted]))[1]:
+        while (await contexts.granted(CONTEXT, self._grants[granted])).ready:
             pass
 
     # What the home does.

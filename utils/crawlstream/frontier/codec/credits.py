@@ -10,9 +10,6 @@ from crawlstream.keys import FrontierKeys
 from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import ContextKey
 
-_OF_ACCOUNT = 4
-"""Fields of a ``Draw`` that are of the account."""
-
 
 def pack_count(context: ContextKey, home_epoch: int, *, give_back: bool) -> bytes:
     """What a partition is asked."""
@@ -29,7 +26,7 @@ def pack_draws(
 ) -> bytes:
     """Accounts of partitions, for the home; one of them asks."""
     in_order = sorted(draws, key=lambda partition: (partition == asker, partition))
-    accounts = [[partition, *draws[partition][:_OF_ACCOUNT]] for partition in in_order]
+    accounts = [[partition, *draws[partition].account] for partition in in_order]
     asked = draws[asker]
     return pack([*_name(context), counted_in, accounts, asker, asked.limit, asked.wanted])
 

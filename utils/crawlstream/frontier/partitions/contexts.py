@@ -66,14 +66,13 @@ class Contexts:
         packed = pack_count(context, home_epoch, give_back=give_back)
         return unpack_draw(unpack(await self._scripts.run("count", packed)))
 
-    async def granted(self, context: ContextKey, grant: Grant) -> tuple[Draw, int]:
-        """Tell what the home has granted, which lets links in that wait, or refuses them.
+    async def granted(self, context: ContextKey, grant: Grant) -> Draw:
+        """Tell what the home has granted; some of the links that are ready enter, or are refused.
 
-        Answers what the context wants now, and how many more links could be let in or refused.
+        Answers what the context wants then.
         """
         packed = pack_grant(context, grant, LINKS_A_GRANT)
-        *draw, more = unpack(await self._scripts.run("granted", packed))
-        return unpack_draw(draw), cast(int, more)
+        return unpack_draw(unpack(await self._scripts.run("granted", packed)))
 
     async def look(self, contexts: Iterable[ContextKey]) -> Look:
         """What is true of contexts, and of the partition, at one moment; in their order."""

@@ -17,7 +17,7 @@ from crawlstream.errors import CrawlstreamError, RedisUnavailable
 from crawlstream.frontier.partitions.asking import Asking
 from crawlstream.frontier.partitions.contexts import Contexts
 from crawlstream.frontier.partitions.home import Home
-from crawlstream.model.partitions.credits import Draw, Grant, NoGrant
+from crawlstream.model.partitions.credits import NOTHING, Draw, Grant, NoGrant
 from crawlstream.model.partitions.messages import ContextKey
 from crawlstream.tasks import end, together
 
@@ -85,15 +85,13 @@ class Credits:
         """Draw what a partition wants; Unavailable: somebody who must answer does not."""
         contexts, home = self._contexts(partition), self._home(context)
         draw, is_any = await contexts.count(context), False
-        while draw.wanted:
-            grant = await self._ask(home, context, partition, draw)
+        while draw.wanted or draw.ready:
+            grant = await self._ask(home, context, partition, draw) if draw.wanted else NOTHING
             if isinstance(grant, NoGrant):
                 return Drawn(is_all=grant.why == "OVER", is_any=is_any)
             former = draw
-            draw, more = await contexts.granted(context, grant)
-            while more:
-                draw, more = await contexts.granted(context, grant)
-            if draw[:4] == former[:4] and draw.wanted >= former.wanted:
+            draw = await contexts.granted(context, grant)
+            if draw.account == former.account and draw.waiting >= former.waiting:
                 return Drawn(is_all=False, is_any=is_any)
             is_any = True
         return Drawn(is_all=True, is_any=is_any)

@@ -20,6 +20,18 @@ class Draw(NamedTuple):
     """That what waits is under."""
     wanted: int
     """How many more are waited for."""
+    ready: int
+    """Links that could be let in, or refused, at once."""
+
+    @property
+    def account(self) -> tuple[int, int, int, int]:
+        """What the home hears of it."""
+        return self[:4]
+
+    @property
+    def waiting(self) -> int:
+        """What is not done yet."""
+        return self.wanted + self.ready
 
 
 class Grant(NamedTuple):
@@ -38,6 +50,10 @@ class Grant(NamedTuple):
     """The limit is reached; 0: it is not, as far as the home knows."""
     holders: Sequence[int]
     """Partitions with unspent credits, where not all could be granted."""
+
+
+NOTHING = Grant(0, 0, 0, 0, 0, 0, 0, ())
+"""A grant that changes nothing; what is ready goes on with it."""
 
 
 class NoGrant(NamedTuple):

@@ -150,13 +150,15 @@ local function limbo()
   return of
 end
 
--- What the home is told of an account: {life, number, drawn, unspent, limit, wanted}, and how many of the unspent
--- are waited for; wanted: credits beyond those, under the limit of whatever has waited longest.
+-- What the home is told of an account, and whoever carries it: {life, number, drawn, unspent, limit, wanted, ready}, and
+-- how many of the unspent are waited for. limit: that of whatever has waited longest; wanted: credits beyond those
+-- that are needed and at hand; ready: links that could be let in, or refused, at once.
 local function draw_of(c)
   local account, head = credits().account(c), redis.call('LINDEX', K.limbo(c), 0)
   local limit = head and cmsgpack.unpack(head)[1] or account.seeds_limit
-  local waiting = limbo().length(c) + account.seeds
-  local needed = math.min(waiting, credits().usable(c, limit))
-  local wanted = account.over < limit and waiting - needed or 0
-  return { account.life, account.number, account.drawn, account.unspent, limit, wanted }, needed
+  local links, is_over = limbo().length(c), account.over >= limit
+  local needed = math.min(links + account.seeds, credits().usable(c, limit))
+  local wanted = is_over and 0 or links + account.seeds - needed
+  local ready = math.min(links, is_over and needed == 0 and links or needed)
+  return { account.life, account.number, account.drawn, account.unspent, limit, wanted, is_open(c) and ready or 0 }, needed
 end

@@ -4,7 +4,8 @@
 --   be given back is what nothing here waits for; the account has another number then.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation, life of the home|0, is anything to be given back}
--- Returns: packed {life, number, drawn, unspent, limit, wanted}; of a context that is not there all but life are 0
+-- Returns: packed {life, number, drawn, unspent, limit, wanted, ready} as of `draw_of`; of a context that is not there
+--   all but life are 0
 -- Cost: four commands.
 --- include: clock
 --- include: ledger
@@ -13,7 +14,7 @@
 
 local name, generation, home_life, is_return = unpack(cmsgpack.unpack(ARGV[1]))
 local record = load_name(name)
-local draw = { life, 0, 0, 0, 0, 0 }
+local draw = { life, 0, 0, 0, 0, 0, 0 }
 if record and record.live and record.run == generation then
   local account = credits().account(record.c)
   local _, needed = draw_of(record.c)

@@ -4,8 +4,7 @@
 --   the home, changes nothing. What waits is refused only when the home has said that the limit is reached.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation, life of the home, grant as of `draw`, how many links at most}
--- Returns: packed {life, number, drawn, unspent, limit, wanted} as of `count`, then how many more could enter, or
---   be refused, at once; all 0 for a context that is not there
+-- Returns: as `count`
 -- Cost: as the children of a settle.
 --- include: clock
 --- include: views
@@ -74,23 +73,18 @@ local function enter(c, ones)
   save_domain_records()
 end
 
--- What can be done now for the first that wait: let some enter, or refuse some.
-local function possible(c)
-  local head = redis.call('LINDEX', K.limbo(c), 0)
-  local limit = head and cmsgpack.unpack(head)[1] or 0
-  return credits().usable(c, limit), limit > 0 and credits().account(c).over >= limit
-end
-
+-- Let some of what has waited longest enter, or refuse some; again for those under another limit.
 local function step(c)
   local left = most
-  while left > 0 and limbo().length(c) > 0 do
-    local usable, is_over = possible(c)
-    if usable == 0 and not is_over or not is_open(c) then
+  while left > 0 do
+    local draw = draw_of(c)
+    local limit, ready = draw[5], math.min(left, draw[7])
+    if ready == 0 then
       return
     end
-    local ones = take_out(c, math.min(left, usable > 0 and usable or left))
+    local ones = take_out(c, ready)
     left = left - #ones
-    if usable > 0 then
+    if credits().usable(c, limit) > 0 then
       enter(c, ones)
     else
       count(c, 'z:max_pages', #ones)
@@ -103,10 +97,7 @@ if record and record.live and record.run == generation then
   local c = record.c
   receive(c)
   step(c)
-  local usable, is_over = possible(c)
-  local waiting = is_open(c) and limbo().length(c) or 0
   answer = draw_of(c)
-  answer[7] = is_over and waiting or math.min(usable, waiting)
 end
 finish()
 return cmsgpack.pack(answer)
