@@ -24,7 +24,7 @@ from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
-from crawlstream.model.partitions.messages import HomeMark, StopToNote, survivors
+from crawlstream.model.partitions.messages import HomeMark, StopToNote
 from crawlstream.wire import runs
 
 LOOK_EVERY_S = 1.0
@@ -88,17 +88,20 @@ class Homes:
         else:
             return
         await self._write(partition, HomeMark(kind="life", redis_epoch=redis_epoch))
-        marks = survivors(await self._marks(partition))
+        marks = await self._marks(partition)
         if await home.restore(redis_epoch, marks):
             log.warning("homes", outcome="restored", partition=partition, marks=len(marks))
 
     async def _marks(self, partition: int) -> Sequence[HomeMark]:
+        """Of its crawls, also those that were at another home before the frontier was moved."""
         values = [
             record.value
             for record in await self._read()
             if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
         ]
-        return runs.of_home(partition, values)
+        at_home = self._frontiers.partitions.home
+        marks = runs.surviving(values)
+        return [mark for mark in marks if mark.crawl and at_home(mark.crawl) == partition]
 
     async def _write(self, partition: int, mark: HomeMark) -> None:
         out = Out(

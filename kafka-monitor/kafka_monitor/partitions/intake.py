@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from crawlstream.errors import RedisUnavailable
+from crawlstream.errors import FrontierFull, RedisUnavailable
+from crawlstream.frontier.codec.intake import WHILE_MOVED
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
@@ -52,6 +53,9 @@ class _Cursors:
 
     def lowest(self) -> int:
         return min([*self.enrolled.values(), *self.taken.values()])
+
+    def highest(self) -> int:
+        return max([*self.enrolled.values(), *self.taken.values()])
 
 
 class DividedIntake:
@@ -110,6 +114,8 @@ class DividedIntake:
         """
         place = batch.topic_id, batch.kafka_partition
         cursors = self._cursors[place]
+        if cursors.lowest() >= batch.start and cursors.highest() <= batch.start:
+            await self._refuse_while_moved()
         stamps = await self._enroll(batch, cursors)
         taken = await self._take(batch, stamps, cursors)
         cursors.next = replace(batch, records=())
@@ -120,6 +126,11 @@ class DividedIntake:
             runs={offset: stamp.run for offset, stamp in stamps.items() if stamp.run},
             refused={offset: why for one in taken for offset, why in one.refused.items()},
         )
+
+    async def _refuse_while_moved(self) -> None:
+        """FrontierFull while the frontier is being moved; what has begun is brought to its end."""
+        if await self._frontiers.root.positions.are_moved():
+            raise FrontierFull(WHILE_MOVED)
 
     async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Mapping[int, Stamp]:
         by_home = defaultdict[int, list[Effect]](list)
