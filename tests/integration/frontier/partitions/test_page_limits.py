@@ -95,7 +95,7 @@ class Limited:
             entries=[encode_entry(Entry(url=url)) for url in urls],
         )
 
-    async def find(self, place: int, *paths: str, limit: int, of_domain: int | None = None) -> None:
+    async def find(self, place: int, *paths: str, limit: int | None, of_domain: int | None = None) -> None:
         """Let a partition apply a record of links for each."""
         two = self.two
         origin = LinkOrigin(
@@ -223,3 +223,12 @@ async def test_a_run_with_links_that_wait_is_not_over(limited: Limited) -> None:
     await limited.find(1, "a", limit=1)
     (report,) = (await limited.two.parts[1].contexts.look([limited.two.context(0)])).reports
     assert (report.is_idle, report.is_short) == (False, True)
+
+
+async def test_pages_without_a_limit_count_for_those_with_one(limited: Limited) -> None:
+    """As with one partition: what has entered is spent, also what a crawl was moved here with."""
+    await limited.find(0, *"abc", limit=None)
+    await limited.find(1, *"abc", limit=5)
+    await limited.carry(1)
+    ledger = await limited.ledger(1)
+    assert (ledger["admitted"], ledger["z:max_pages"]) == (2, 1)

@@ -12,7 +12,9 @@ local function close_context(name)
   redis.call('HSET', K.ledger(record.c), 'told', '1')
   close_run(name, 'stopping')
   local limbo_key = K.limbo(record.c)
-  count(record.c, 'z:ended_run', redis.call('LLEN', limbo_key))
+  local waiting = redis.call('LLEN', limbo_key)
+  count(record.c, 'limbo', -waiting)
+  count(record.c, 'z:ended_run', waiting)
   redis.call('UNLINK', limbo_key, K.limbo_marks(record.c), K.limbo_domains(record.c), K.credit(record.c))
 end
 

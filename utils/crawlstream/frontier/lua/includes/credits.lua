@@ -30,18 +30,31 @@ local function credits()
     redis.call('HSET', K.credit(c), unpack(values))
   end
 
-  -- The account of a context in this life of the partition.
+  local function load(c)
+    local values, account = redis.call('HMGET', K.credit(c), unpack(FIELDS)), {}
+    for i, field in ipairs(FIELDS) do
+      account[field] = tonumber(values[i] or 0)
+    end
+    return account
+  end
+
+  -- The account of a context in this life of the partition. Pages that have entered without a credit (of
+  -- seeds without a limit, or in another frontier) count as spent.
   function of.account(c)
     local account = accounts[c]
     if not account then
-      local values = redis.call('HMGET', K.credit(c), unpack(FIELDS))
-      account = {}
-      for i, field in ipairs(FIELDS) do
-        account[field] = tonumber(values[i] or 0)
+      account = load(c)
+      local entered = tonumber(redis.call('HGET', K.ledger(c), 'counted') or 0)
+        + (deltas[c] and deltas[c].counted or 0)
+      local is_changed = account.life ~= life
+      if is_changed then
+        account.life, account.drawn, account.unspent = life, account.drawn - account.unspent, 0
+      end
+      if entered ~= account.drawn - account.unspent then
+        account.number, account.drawn, is_changed = account.number + 1, entered + account.unspent, true
       end
       accounts[c] = account
-      if account.life ~= life then
-        account.life, account.drawn, account.unspent = life, account.drawn - account.unspent, 0
+      if is_changed then
         of.save(c)
       end
     end
@@ -142,6 +155,7 @@ local function limbo()
       if has_cap then
         redis.call('HINCRBY', K.limbo_domains(c), domain, int(#packed))
       end
+      count(c, 'limbo', #packed)
       of.note_short(c)
     end
     return taken, 'max_pages'

@@ -84,6 +84,7 @@ local function step(c)
     end
     local ones = take_out(c, ready)
     left = left - #ones
+    count(c, 'limbo', -#ones)
     if credits().usable(c, limit) > 0 then
       enter(c, ones)
     else
