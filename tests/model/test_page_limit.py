@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from support.partitions.credits import CreditBug, PageLimit
 from support.partitions.explore import Found, explore
+from support.partitions.limits.credits import CreditBug, PageLimit
 
 STATES = int(os.environ.get("PAGE_LIMIT_STATES", "12000"))
 

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from crawlstream.errors import CrawlstreamError
 from support.frontier.lua import planted
-from support.partitions.credit_replay import replay_credits
+from support.partitions.limits.replay import replay_credits
 
 WALKS = int(os.environ.get("CREDIT_WALKS", "12"))
 SEARCHED = 100

@@ -95,7 +95,9 @@ class Limited:
             entries=[encode_entry(Entry(url=url)) for url in urls],
         )
 
-    async def find(self, place: int, *paths: str, limit: int | None, of_domain: int | None = None) -> None:
+    async def find(
+        self, place: int, *paths: str, limit: int | None, of_domain: int | None = None
+    ) -> None:
         """Let a partition apply a record of links for each."""
         two = self.two
         origin = LinkOrigin(

@@ -65,3 +65,18 @@ async def test_so_many_pages_come_and_not_one_more(
         witness.feed(request(site, "first", HOSTS[5], max_pages=LIMIT + 20))
         await wait_until(lambda: len(witness.events("first", "crawl_finished")) == 2)
     assert len({result["url"] for result in witness.results("first")}) == LIMIT + 20
+
+
+async def test_a_refused_seed_is_told_of_after_a_death(
+    cluster: MonitorCluster, witness: Witness, site: CrawlerSite
+) -> None:
+    """Killed when partitions have refused it, and before the world knows: the next one tells it."""
+    seeds = [request(site, "dying", host, max_pages=2, uuid=host) for host in HOSTS[:5]]
+    with cluster.kafka_monitor(FAILPOINT="after_put:kill") as dying:
+        witness.feed(*seeds)
+        await wait_until(lambda: not dying.is_running())
+    assert not witness.records("rejected", crawlid="dying")
+    with cluster.kafka_monitor():
+        await wait_until(lambda: len(witness.records("rejected", crawlid="dying")) == 3)
+        reply = await witness.answered(HOSTS[4])
+    assert (reply["action"], reply["reason"]) == ("rejected", "max_pages")

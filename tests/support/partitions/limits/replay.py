@@ -23,7 +23,7 @@ from crawlstream.model.partitions import credits as real
 from crawlstream.model.partitions.messages import ContextKey, LinkOrigin, Version
 from crawlstream.wire.stored import encode_entry
 from support.frontier.bench import fingerprint
-from support.partitions.credits import Account, CreditState, Draw, Granted, PageLimit
+from support.partitions.limits.credits import Account, CreditState, Draw, Granted, PageLimit
 from support.partitions.real import LINKS, PRIORITY, Moment, Part
 from support.partitions.system import Step
 
