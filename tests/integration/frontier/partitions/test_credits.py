@@ -18,7 +18,7 @@ from support.frontier.lua import planted
 from support.partitions.limits.replay import replay_credits
 
 WALKS = int(os.environ.get("CREDIT_WALKS", "12"))
-SEARCHED = 100
+SEARCHED = 20
 """Most bugs need a few walks; ``first`` is the one that finds it."""
 
 pytest_plugins = ("support.frontier.fixtures",)
@@ -36,26 +36,32 @@ BUGS = {
     "a partition that restarts keeps what it has not spent": Bug(
         right="account.drawn, account.unspent = life, account.drawn - account.unspent, 0",
         wrong="account.drawn = life, account.drawn",
+        first=55,
     ),
     "a home that has gone back does not count": Bug(
         right="if book.life ~= life then",
         wrong="if not book.life then",
+        first=14,
     ),
     "answers of a former home count": Bug(
         right="if home_life < account.home_life or account_life",
         wrong="if account_life",
+        first=14,
     ),
     "answers to a former life count": Bug(
         right="or account_life ~= account.life or",
         wrong="or",
+        first=130,
     ),
     "answers to a former account count": Bug(
         right="or number ~= account.number then",
         wrong="then",
+        first=8,
     ),
     "an older account is heard": Bug(
         right="elseif not is_older(account, known) and account[DRAWN] == known[DRAWN] then",
         wrong="elseif is_older(account, known) then book.accounts[partition] = account else",
+        first=8,
     ),
     "an old draw is granted again": Bug(
         right="if wanted > 0 and asked[DRAWN] == known[DRAWN] and",
@@ -68,6 +74,7 @@ BUGS = {
     "the limit is reached when all is drawn": Bug(
         right="wanted > 0 and spent >= limit and limit or 0",
         wrong="wanted > 0 and rank >= limit and limit or 0",
+        first=8,
     ),
     "a late answer says that there are none, though some have come": Bug(
         right="and more == 0 and credits().usable(c, over) == 0 then",
