@@ -43,7 +43,7 @@ class Limited:
         self._offset = 0
         self._next_link = 0
 
-    def seed(self, place: int, url: str, **limits: int) -> Seed:
+    def seed(self, place: int, url: str, *, max_pages: int) -> Seed:
         """A seed of a domain of a partition, at the next offset."""
         domain = self._domain(place)
         offset, self._offset = self._offset, self._offset + 1
@@ -55,7 +55,7 @@ class Limited:
             priority=PRIORITY,
             fingerprint=fingerprint(url),
             entry=encode_entry(Entry(url=f"http://{domain}/{url}")),
-            profile=Profile(maxdepth=9, **limits),
+            profile=Profile(maxdepth=9, max_pages=max_pages),
         )
 
     async def stamp(self, *seeds: Seed) -> dict[int, Stamp]:

@@ -204,6 +204,8 @@ class CreditReplay:
         await part.go_back(self._moments.pop(place, None), step.after.lives[place])
         if part is self.home:
             assert await part.home.restore(max(part.epochs.values()), [])
+            asked = {0: (await self.parts[0].contexts.count(CONTEXT))._replace(limit=self.limit)}
+            assert isinstance(await part.home.draw(CONTEXT, asked, asker=0), real.NoGrant)
 
     # Whether both are the same.
 
