@@ -93,7 +93,7 @@ BUGS = {
         wrong="account.unspent = account.number, account.drawn - surplus, needed",
     ),
     "a credit is spent again and again": Bug(
-        right="accounts[c].unspent = accounts[c].unspent - spent",
+        right="account.unspent = account.unspent - spent",
         wrong="do return spent end",
     ),
     "more wait than could ever enter": Bug(

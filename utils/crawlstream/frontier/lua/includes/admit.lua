@@ -336,7 +336,7 @@ local function admit_group(terms, domain, record, links, at, amount)
     end
     if n > 0 and caps.crawl >= 0 and crawl_of(c).context then
       local credit_refusal
-      n, credit_refusal = limbo().let_in(terms, domain, record.counted, { list, marks, entries, n })
+      n, credit_refusal = let_in(terms, domain, record.counted, { list, marks, entries, n })
       refusal = refusal or credit_refusal
     end
   end

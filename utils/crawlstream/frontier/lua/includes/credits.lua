@@ -1,5 +1,5 @@
 -- Credits of a page limit, where the frontier has several partitions: a link that counts enters with a credit of its
--- own partition. Others wait, in limbo, until the home of their crawl has granted some, or has said that there are none.
+-- own partition. Others wait, in limbo, until the home of their crawl has granted some, or said that there are none.
 -- Guarantee: a credit is spent once, in the script in which its link enters. One that was not spent when the
 --   partition restarted is gone: it may have been given back since. In limbo is a link once, and no more links
 --   than credits may still come: none waits that could never enter.
@@ -11,21 +11,21 @@
 -- `limbo:<c>` LIST of packed {limit, domain cap, priority, spider, site|'', domain, fingerprint, entry};
 -- `limbo_marks:<c>` SET of their fingerprints; `limbo_domains:<c>` HASH domain -> how many, where domains have a cap.
 -- Needs: clock, ledger. Cost: nothing in a frontier of one partition, nor for a crawl without a limit.
-local made_credits, made_limbo
+local made_accounts, made_credits, made_limbo
 
-local function credits()
-  if made_credits then
-    return made_credits
+local function accounts()
+  if made_accounts then
+    return made_accounts
   end
   local FIELDS = { 'life', 'number', 'drawn', 'unspent', 'home_life', 'rank', 'elsewhere', 'over', 'seeds',
     'seeds_limit' }
-  local of, accounts = {}, {}
-  made_credits = of
+  local of, loaded = {}, {}
+  made_accounts = of
 
   function of.save(c)
     local values = {}
     for i, field in ipairs(FIELDS) do
-      values[2 * i - 1], values[2 * i] = field, int(accounts[c][field])
+      values[2 * i - 1], values[2 * i] = field, int(loaded[c][field])
     end
     redis.call('HSET', K.credit(c), unpack(values))
   end
@@ -38,10 +38,10 @@ local function credits()
     return account
   end
 
-  -- The account of a context in this life of the partition. Pages that have entered without a credit (of
-  -- seeds without a limit, or in another frontier) count as spent.
-  function of.account(c)
-    local account = accounts[c]
+  -- That of a context, in this life of the partition. Pages that have entered without a credit (of seeds without
+  -- a limit, or in another frontier) count as spent.
+  function of.get(c)
+    local account = loaded[c]
     if not account then
       account = load(c)
       local entered = tonumber(redis.call('HGET', K.ledger(c), 'counted') or 0)
@@ -53,7 +53,7 @@ local function credits()
       if entered ~= account.drawn - account.unspent then
         account.number, account.drawn, is_changed = account.number + 1, entered + account.unspent, true
       end
-      accounts[c] = account
+      loaded[c] = account
       if is_changed then
         of.save(c)
       end
@@ -61,9 +61,19 @@ local function credits()
     return account
   end
 
+  return of
+end
+
+local function credits()
+  if made_credits then
+    return made_credits
+  end
+  local of = {}
+  made_credits = of
+
   -- Credits at hand for pages under a limit.
   function of.usable(c, limit)
-    local account = of.account(c)
+    local account = accounts().get(c)
     return account.rank <= limit and account.unspent or 0
   end
 
@@ -71,7 +81,8 @@ local function credits()
   function of.spend(c, limit, amount)
     local spent = math.min(amount, of.usable(c, limit))
     if spent > 0 then
-      accounts[c].unspent = accounts[c].unspent - spent
+      local account = accounts().get(c)
+      account.unspent = account.unspent - spent
       redis.call('HINCRBY', K.credit(c), 'unspent', int(-spent))
     end
     return spent
@@ -79,17 +90,17 @@ local function credits()
 
   -- How many more credits under a limit could ever come here.
   function of.possible(c, limit)
-    local account = of.account(c)
+    local account = accounts().get(c)
     local spent = account.drawn - account.unspent
     return account.over >= limit and 0 or limit - account.elsewhere - spent - of.usable(c, limit)
   end
 
   -- So many seeds of a context wait in Kafka for credits under a limit.
   function of.note_seeds(c, amount, limit)
-    local account = of.account(c)
+    local account = accounts().get(c)
     if account.seeds ~= amount or account.seeds_limit ~= limit then
       account.seeds, account.seeds_limit = amount, limit
-      of.save(c)
+      accounts().save(c)
     end
   end
 
@@ -116,10 +127,10 @@ local function limbo()
   -- the others, packed, and their fingerprints. `taken` of them have entered; `domain_room`, for all.
   function of.select(terms, domain, group, taken, domain_room)
     local c, caps, list, first = terms.c, terms.caps, group[1], group[2]
-    local known = redis.call('SMISMEMBER', K.limbo_marks(c), unpack(list, first, first + group[4] - 1))
+    local waits = redis.call('SMISMEMBER', K.limbo_marks(c), unpack(list, first, first + group[4] - 1))
     local room, packed, fingerprints = credits().possible(c, caps.crawl) - of.length(c), {}, {}
     for i = taken + 1, group[4] do
-      if known[i] == 1 then
+      if waits[i] == 1 then
         count(c, 'z:duplicate', 1)
       elseif #packed >= domain_room then
         count(c, 'z:domain_max_pages', 1)
@@ -134,45 +145,45 @@ local function limbo()
     return packed, fingerprints
   end
 
-  -- Spend credits on a group of links; answers how many of them, the first ones, may enter, and whether others do not.
-  -- `counted`: pages of the domain so far. A seed does not wait here.
-  function of.let_in(terms, domain, counted, group)
-    local c, caps = terms.c, terms.caps
-    local taken = credits().spend(c, caps.crawl, group[4])
-    if taken == group[4] then
-      return taken
-    elseif terms.is_seed then
-      count(c, 'z:max_pages', group[4] - taken)
-      return taken, 'max_pages'
-    end
-    local has_cap = caps.domain >= 0
-    local domain_room = has_cap and caps.domain - counted - taken
-      - tonumber(redis.call('HGET', K.limbo_domains(c), domain) or 0) or math.huge
-    local packed, fingerprints = of.select(terms, domain, group, taken, domain_room)
-    if #packed > 0 then
-      redis.call('RPUSH', K.limbo(c), unpack(packed))
-      redis.call('SADD', K.limbo_marks(c), unpack(fingerprints))
-      if has_cap then
-        redis.call('HINCRBY', K.limbo_domains(c), domain, int(#packed))
-      end
-      count(c, 'limbo', #packed)
-      of.note_short(c)
-    end
-    return taken, 'max_pages'
-  end
-
   return of
 end
 
--- What the home is told of an account, and whoever carries it: {life, number, drawn, unspent, limit, wanted, ready}, and
--- how many of the unspent are waited for. limit: that of whatever has waited longest; wanted: credits beyond those
--- that are needed and at hand; ready: links that could be let in, or refused, at once.
+-- Spend credits on a group of links; answers how many of them, the first ones, may enter, and whether others do not.
+-- `counted`: pages of the domain so far. A seed does not wait here.
+local function let_in(terms, domain, counted, group)
+  local c, caps = terms.c, terms.caps
+  local taken = credits().spend(c, caps.crawl, group[4])
+  if taken == group[4] then
+    return taken
+  elseif terms.is_seed then
+    count(c, 'z:max_pages', group[4] - taken)
+    return taken, 'max_pages'
+  end
+  local has_cap = caps.domain >= 0
+  local domain_room = has_cap and caps.domain - counted - taken
+    - tonumber(redis.call('HGET', K.limbo_domains(c), domain) or 0) or math.huge
+  local packed, fingerprints = limbo().select(terms, domain, group, taken, domain_room)
+  if #packed > 0 then
+    redis.call('RPUSH', K.limbo(c), unpack(packed))
+    redis.call('SADD', K.limbo_marks(c), unpack(fingerprints))
+    if has_cap then
+      redis.call('HINCRBY', K.limbo_domains(c), domain, int(#packed))
+    end
+    count(c, 'limbo', #packed)
+    limbo().note_short(c)
+  end
+  return taken, 'max_pages'
+end
+
+-- What the home is told of an account, and whoever carries it: {life, number, drawn, unspent, limit, wanted, ready},
+-- and how many of the unspent are waited for. limit: that of whatever has waited longest; wanted: credits beyond
+-- those that are needed and at hand; ready: links that could be let in, or refused, at once.
 local function draw_of(c)
-  local account, head = credits().account(c), redis.call('LINDEX', K.limbo(c), 0)
+  local account, head = accounts().get(c), redis.call('LINDEX', K.limbo(c), 0)
   local limit = head and cmsgpack.unpack(head)[1] or account.seeds_limit
   local links, is_over = limbo().length(c), account.over >= limit
   local needed = math.min(links + account.seeds, credits().usable(c, limit))
   local wanted = is_over and 0 or links + account.seeds - needed
-  local ready = math.min(links, is_over and needed == 0 and links or needed)
-  return { account.life, account.number, account.drawn, account.unspent, limit, wanted, is_open(c) and ready or 0 }, needed
+  local ready = is_open(c) and math.min(links, is_over and needed == 0 and links or needed) or 0
+  return { account.life, account.number, account.drawn, account.unspent, limit, wanted, ready }, needed
 end

@@ -81,18 +81,14 @@ local function home_waits()
   -- What the homes of these contexts are asked: {name, generation, hashes of profiles} for a label, with a
   -- true behind for credits.
   function waits.questions(crawls)
-    local questions = {}
+    local asked = {}
     for c in pairs(crawls) do
-      local crawl = crawl_of(c)
-      if crawl.context.is_short then
-        questions[#questions + 1] = { crawl.name, crawl.context.generation, {}, true }
-      end
-      local wanted = crawl.context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
-      if standings().is_unconfirmed(crawl.context) then
-        questions[#questions + 1] = { crawl.name, crawl.context.generation, wanted }
-      end
+      local name, context = crawl_of(c).name, crawl_of(c).context
+      asked[#asked + 1] = context.is_short and { name, context.generation, {}, true } or nil
+      local wanted = context.wants and redis.call('SRANDMEMBER', K.wanted(c), MOST_WANTED) or {}
+      asked[#asked + 1] = standings().is_unconfirmed(context) and { name, context.generation, wanted } or nil
     end
-    return questions
+    return asked
   end
 
   -- Up to which offsets other partitions must have read their links: {partition, offset …}.

@@ -16,7 +16,7 @@ local name, generation, home_life, is_return = unpack(cmsgpack.unpack(ARGV[1]))
 local record = load_name(name)
 local draw = { life, 0, 0, 0, 0, 0, 0 }
 if record and record.live and record.run == generation then
-  local account = credits().account(record.c)
+  local account = accounts().get(record.c)
   local _, needed = draw_of(record.c)
   local surplus = is_return and account.unspent - needed or 0
   if surplus > 0 then
@@ -24,7 +24,7 @@ if record and record.live and record.run == generation then
   end
   if surplus > 0 or home_life > account.home_life then
     account.home_life = math.max(account.home_life, home_life)
-    credits().save(record.c)
+    accounts().save(record.c)
   end
   draw = draw_of(record.c)
 end

@@ -6,7 +6,7 @@
 --   what is unspent could still be given back.
 -- `credits` HASH "<name> <generation>" -> packed {life, accounts {partition -> {life, number, drawn, unspent}}}
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {name, generation, life of the home in which these were counted|0, accounts, who asks|-1, limit, wanted}
+-- ARGV: 1 packed {name, generation, life of the home in which these were counted|0, accounts, who asks, limit, wanted}
 --   account {partition, life, number, drawn, unspent}; the one that asks is among them
 -- Returns: packed {'OK', life, grant}, {'COUNT', life} where partitions are to be counted first, {'OVER', life} where
 --   the generation is over, {'PENDING', life} where it is not known yet, or {'RESTORE', life}

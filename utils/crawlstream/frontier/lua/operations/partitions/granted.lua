@@ -16,11 +16,11 @@
 --- include: admit
 --- include: crawls
 
-local name, generation, home_life, grant, most = unpack(cmsgpack.unpack(ARGV[1]))
+local name, generation, home_life, told, most = unpack(cmsgpack.unpack(ARGV[1]))
 
 local function receive(c)
-  local account_life, number, total, rank, elsewhere, over = unpack(grant)
-  local account = credits().account(c)
+  local account_life, number, total, rank_told, elsewhere, over = unpack(told)
+  local account = accounts().get(c)
   if home_life < account.home_life or account_life ~= account.life or number ~= account.number then
     return
   end
@@ -28,12 +28,12 @@ local function receive(c)
   account.drawn, account.unspent = account.drawn + more, account.unspent + more
   account.home_life = home_life
   if total >= account.drawn then
-    account.rank, account.elsewhere = rank, elsewhere
+    account.rank, account.elsewhere = rank_told, elsewhere
   end
   if over > account.over and more == 0 and credits().usable(c, over) == 0 then
     account.over = over
   end
-  credits().save(c)
+  accounts().save(c)
 end
 
 -- Take the first out of limbo: as many as may be, all with the same limit.
@@ -54,7 +54,7 @@ local function take_out(c, amount)
   return ones
 end
 
-local function enter(c, ones)
+local function let_enter(c, ones)
   local links, domains = {}, {}
   for i, one in ipairs(ones) do
     domains[i] = one[6]
@@ -86,7 +86,7 @@ local function step(c)
     left = left - #ones
     count(c, 'limbo', -#ones)
     if credits().usable(c, limit) > 0 then
-      enter(c, ones)
+      let_enter(c, ones)
     else
       count(c, 'z:max_pages', #ones)
     end

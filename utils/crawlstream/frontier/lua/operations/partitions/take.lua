@@ -81,7 +81,7 @@ end
 local function lacks_credit(c, domain, caps)
   flush_seeds()
   local room = room_for(c, load_domain_records(c, { domain })[domain], caps)
-  return room > 0 and credits().usable(c, caps.crawl) == 0 and credits().account(c).over < caps.crawl
+  return room > 0 and credits().usable(c, caps.crawl) == 0 and accounts().get(c).over < caps.crawl
 end
 
 -- How many seeds wait with the one at `at`.
