@@ -96,10 +96,6 @@ BUGS = {
         right="elseif #packed >= room then",
         wrong="elseif false and room then",
     ),
-    "what has entered waits on": Bug(
-        right="redis.call('LTRIM', K.limbo(c), #ones, -1)",
-        wrong="assert(K.limbo(c))",
-    ),
 }
 
 

@@ -99,13 +99,16 @@ class Home:
         answer = await self._ask("draw", pack_draws(context, draws, asker, counted_in))
         return unpack_grant(answer)
 
-    async def quiet(self, grace_ms: int, *, start: int = 0, most: int = 200) -> list[OpenRun]:
+    async def quiet(
+        self, grace_ms: int, *, start: int = 0, most: int = 200
+    ) -> tuple[list[OpenRun], int]:
         """Open runs that have had no seed for ``grace_ms``: each begins a look.
 
-        Of all of them, at most so many from ``start`` on.
+        Of all of them, at most so many from ``start`` on; how many there were, those included of
+        which Kafka does not have the ending before.
         """
-        _, redis_epoch, runs, _ = await self._ask("quiet", grace_ms, start, most)
-        return unpack_runs(redis_epoch, runs)
+        _, redis_epoch, runs, passed = await self._ask("quiet", grace_ms, start, most)
+        return unpack_runs(redis_epoch, runs), passed
 
     async def finish(self, run: OpenRun, ledger: Mapping[str, int]) -> bool:
         """End a run that a look has found to be over, unless anything has changed since it began.

@@ -116,4 +116,5 @@ function K.robots(origin) return P .. 'robots:' .. origin end
 K.robots_copies = P .. 'robots'
 K.robots_bytes = P .. 'robots_bytes'
 K.wake_tend = P .. 'wake:tend'
+K.wake_homes = P .. 'wake:homes'
 function K.wake_channel(worker) return P .. 'wake:' .. worker end

@@ -57,6 +57,7 @@ local function tell_all(name, crawl, generation, what)
   for partition = 0, amount_of_partitions() - 1 do
     redis.call('SADD', K.tell, news .. int(partition) .. ' ' .. what)
   end
+  redis.call(PUBLISH, K.wake_homes, '1')
 end
 
 -- Seeds below an offset of a place belong to what is over.

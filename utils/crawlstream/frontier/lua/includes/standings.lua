@@ -59,7 +59,7 @@ local function home_waits()
     return made_waits
   end
   local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
-  local waits = {}
+  local waits, needs = {}, {}
   made_waits = waits
 
   -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
@@ -93,10 +93,13 @@ local function home_waits()
 
   -- Up to which offsets other partitions must have read their links: {partition, offset …}.
   function waits.raise_need(c, need)
+    needs[c] = needs[c] or {}
     for i = 1, #need, 2 do
-      local q = int(need[i])
-      if need[i + 1] > tonumber(redis.call('HGET', K.need(c), q) or 0) then
-        redis.call('HSET', K.need(c), q, int(need[i + 1]))
+      local known, q, offset = needs[c], need[i], need[i + 1]
+      known[q] = known[q] or tonumber(redis.call('HGET', K.need(c), int(q)) or 0)
+      if offset > known[q] then
+        known[q] = offset
+        redis.call('HSET', K.need(c), int(q), int(offset))
       end
     end
   end

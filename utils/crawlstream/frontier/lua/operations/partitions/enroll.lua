@@ -57,7 +57,9 @@ local function enter(name, crawl, offset, priority)
   new_version(name, crawl)
   crawl.seeds[place] = math.max(crawl.seeds[place] or 0, offset + 1)
   crawl.top = math.max(crawl.top or priority, priority)
-  redis.call('ZADD', K.open, int(now), name)
+  if redis.call('ZADD', K.open, int(now), name) == 1 then
+    redis.call(PUBLISH, K.wake_homes, '1')
+  end
 end
 
 local function seed(record)
