@@ -216,7 +216,7 @@ local function pop_several(V, domain, top, limit)
     popped = popped + found
     if not may_have_more then
       if lot.waits then
-        standings().note_dropped(lot.c)
+        home_waits().note_dropped(lot.c)
       end
       o, dropped = drop_tag(V, domain, o, lot.tag), dropped + 1
     elseif o == SEVERAL then

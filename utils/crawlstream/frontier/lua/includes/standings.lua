@@ -68,7 +68,7 @@ local function home_waits()
     return made_waits
   end
   local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
-  local waits, needs = {}, {}
+  local waits, needs = { note_dropped = standings().note_dropped }, {}
   made_waits = waits
 
   -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often. Its
