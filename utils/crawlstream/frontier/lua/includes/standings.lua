@@ -46,6 +46,15 @@ local function standings()
       or of.is_before(context.known_life, context.known_number, context.hint_life, context.hint_number)
   end
 
+  -- A band leaves the index though its crawl only waits for its home: others have the domain meanwhile.
+  function of.note_dropped(c)
+    local context = crawl_of(c).context
+    if not context.dropped then
+      context.dropped = true
+      of.save(c)
+    end
+  end
+
   function of.may_lease(crawl)
     return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)
   end
@@ -59,22 +68,13 @@ local function home_waits()
     return made_waits
   end
   local ASK_AGAIN_MS, ASK_SELDOM_MS, MOST_WANTED = 25, 5000, 100
-  local waits, needs = {}, {}
+  local waits, needs = { note_dropped = standings().note_dropped }, {}
   made_waits = waits
 
   -- When a domain of an unconfirmed context is looked at again: the longer it waits, the less often.
   function waits.ask_again_at(c)
     local waited = now - math.max(crawl_of(c).context.since, restart)
     return now + math.max(math.min(waited, ASK_SELDOM_MS), ASK_AGAIN_MS)
-  end
-
-  -- A band leaves the index though its crawl only waits for its home: others have the domain meanwhile.
-  function waits.note_dropped(c)
-    local context = crawl_of(c).context
-    if not context.dropped then
-      context.dropped = true
-      standings().save(c)
-    end
   end
 
   -- What the homes of these contexts are asked: {name, generation, hashes of profiles} for a label, with a
