@@ -65,13 +65,26 @@ class PartitionDuties:
             yield tasks
 
     def endings(
-        self, labelling: Labelling, *, grace_ms: int, links_topic: Callable[[], Awaitable[str]]
+        self,
+        labelling: Labelling,
+        *,
+        grace_ms: int,
+        dedupe_ms: int,
+        links_topic: Callable[[], Awaitable[str]],
     ) -> Sequence[PeriodicTask]:
         """End the runs of each home, where there are several; see `Endings`."""
         if len(self._frontiers) == 1:
             return ()
         steps = [
-            Endings(self._frontiers, p, labelling, grace_ms=grace_ms, links_topic=links_topic).step
+            Endings(
+                self._frontiers,
+                p,
+                labelling,
+                outbound=self._outbound,
+                grace_ms=grace_ms,
+                dedupe_ms=dedupe_ms,
+                links_topic=links_topic,
+            ).step
             for p in range(len(self._frontiers))
         ]
         return [self._task(p, Liveness("homes"), step) for p, step in enumerate(steps)]

@@ -81,6 +81,14 @@ class FrontierKeys:
         """Next offset to enroll, by topic UUID and Kafka partition."""
         return self.tag + "enrolled"
 
+    def open_runs(self) -> str:
+        """Open runs of the crawls whose home this is, by their last seed."""
+        return self.tag + "open"
+
+    def closing(self) -> str:
+        """Runs with this home that were stopped or have expired, and still have pages in flight."""
+        return self.tag + "closing"
+
     def epochs(self) -> str:
         """Leader epoch at the position, by topic UUID and Kafka partition."""
         return self.tag + "epochs"

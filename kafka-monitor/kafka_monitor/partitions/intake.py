@@ -17,8 +17,15 @@ import structlog
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.model.effects import Command, Effect, IntakeBatch, IntakeResult, Seed
-from crawlstream.model.partitions.messages import Stamp, Taken
+from crawlstream.model.effects import (
+    Command,
+    Effect,
+    IntakeBatch,
+    IntakeResult,
+    ScheduleChange,
+    Seed,
+)
+from crawlstream.model.partitions.messages import Enrolled, Stamp, Taken, ToNote
 from crawlstream.tasks import end, together
 from kafka_monitor.partitions.homes import Homes
 
@@ -44,6 +51,8 @@ class _Cursors:
     next: IntakeBatch | None = None
     """The batch, without its records, that all have to come to."""
     moving: asyncio.Task[None] | None = None
+    past: int = 0
+    """What schedules were told below it has been done, perhaps in a Redis that was lost."""
 
     def lowest(self) -> int:
         return min([*self.enrolled.values(), *self.taken.values()])
@@ -58,9 +67,12 @@ class DividedIntake:
         self._labelling = labelling
         self._cursors: dict[Place, _Cursors] = {}
 
-    async def begin(self, topic_id: str, kafka_partition: int, oldest: int) -> int:
+    async def begin(
+        self, topic_id: str, kafka_partition: int, oldest: int, *, committed: int = 0
+    ) -> int:
         """Where reading begins: at the lowest position; ``oldest`` where one has none.
 
+        ``committed``: up to here the group has told Kafka that all has taken effect.
         RedisUnavailable: a partition does not answer.
         """
         every = range(len(self._frontiers))
@@ -68,8 +80,11 @@ class DividedIntake:
         enrolled = [self._frontiers[p].home.begin(*place, oldest) for p in every]
         taken = [self._frontiers[p].reading.begin(*place, oldest) for p in every]
         found = await together([*enrolled, *taken])
+        known = self._cursors.get(place)
         cursors = _Cursors(
-            dict(enumerate(found[: len(every)])), dict(enumerate(found[len(every) :]))
+            dict(enumerate(found[: len(every)])),
+            dict(enumerate(found[len(every) :])),
+            past=max(committed, known.enrolled[0] if known else 0),
         )
         self._cursors[place] = cursors
         return cursors.lowest()
@@ -105,47 +120,51 @@ class DividedIntake:
         """
         place = batch.topic_id, batch.kafka_partition
         cursors = self._cursors[place]
-        stamps = await self._enroll(batch, cursors)
+        enrolled = await self._enroll(batch, cursors)
+        stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
         taken = await self._take(batch, stamps, cursors)
         cursors.next = replace(batch, records=())
         if cursors.moving is None:
             cursors.moving = asyncio.create_task(self._move(cursors))
+        repeated = sum(sum(one.repeated.values()) for one in enrolled)
         return IntakeResult(
-            applied=sum(one.applied for one in taken) + _commands_in(batch),
+            applied=sum(one.applied for one in taken) + _commands_in(batch) + repeated,
             runs={offset: stamp.run for offset, stamp in stamps.items() if stamp.run},
-            refused={offset: why for one in taken for offset, why in one.refused.items()},
+            refused={
+                **{offset: "stopped" for one in enrolled for offset in one.stopped},
+                **{offset: why for one in taken for offset, why in one.refused.items()},
+            },
+            repeated=repeated,
         )
 
-    async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Mapping[int, Stamp]:
+    async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Sequence[Enrolled]:
         by_home = defaultdict[int, list[Effect]](list)
         for record in batch.records:
-            by_home[self._home_of(record)].append(record)
-        found = await together(
+            if not isinstance(record, ScheduleChange) or record.offset >= cursors.past:
+                by_home[self._home_of(record)].append(record)
+        return await together(
             self._enroll_at(home, replace(batch, records=records), cursors)
             for home, records in by_home.items()
         )
-        return {offset: stamp for stamps in found for offset, stamp in stamps.items()}
 
     def _home_of(self, record: Effect) -> int:
-        """Of what concerns no crawl, any home will do."""
+        """Schedules are in partition 0; of what else concerns no crawl, any home would do."""
         crawl = record.crawl if isinstance(record, Seed | Command) else None
         return self._frontiers.partitions.home(crawl) if crawl else 0
 
-    async def _enroll_at(
-        self, home: int, batch: IntakeBatch, cursors: _Cursors
-    ) -> Mapping[int, Stamp]:
-        """Have one home learn of its records; what it has to note of a stop is noted on the way."""
+    async def _enroll_at(self, home: int, batch: IntakeBatch, cursors: _Cursors) -> Enrolled:
+        """Have one home learn of its records; what ends a generation is noted on the way."""
         batch = replace(batch, start=min(batch.start, cursors.enrolled[home]))
         times = {record.offset: record.timestamp_ms for record in batch.records}
-        place = f"{batch.topic_id}:{batch.kafka_partition}"
-        noted: dict[int, int] = {}
+        noted: dict[int, ToNote] = {}
         while True:
             done = await self._homes.ask(home, lambda its: its.enroll(batch, noted))
             if done.note is None:
                 cursors.enrolled[home] = max(cursors.enrolled[home], batch.next)
-                return done.stamps
-            await self._homes.note_stop(home, done.note, place, times[done.note.offset])
-            noted[done.note.offset] = done.note.generation
+                return done
+            assert done.note.offset is not None
+            await self._homes.note(home, done.note, times[done.note.offset])
+            noted[done.note.offset] = done.note
 
     async def _take(
         self, batch: IntakeBatch, stamps: Mapping[int, Stamp], cursors: _Cursors
@@ -197,4 +216,4 @@ def _behind(positions: Mapping[int, int], batch: IntakeBatch) -> list[int]:
 
 
 def _commands_in(batch: IntakeBatch) -> int:
-    return sum(isinstance(record, Command) for record in batch.records)
+    return sum(isinstance(record, Command | ScheduleChange) for record in batch.records)

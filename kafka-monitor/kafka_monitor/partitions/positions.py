@@ -26,7 +26,15 @@ class DividedPositions:
     async def locate(self, topic_id: str, partition: int) -> int:
         """The offset to read a Kafka partition from; Unavailable."""
         found = await self._offsets()
-        return await self._intake.begin(topic_id, partition, found[partition].oldest)
+        offsets = found[partition]
+        # More than there is was committed for a topic of this name that is gone.
+        committed = offsets.committed or 0
+        return await self._intake.begin(
+            topic_id,
+            partition,
+            offsets.oldest,
+            committed=committed if committed <= offsets.end else 0,
+        )
 
     def note_reached(self, partition: int, position: int) -> None:
         """The intake knows its positions itself."""

@@ -1,4 +1,4 @@
-"""Ends runs that are over in all partitions, and has partitions hear what their homes say."""
+"""Ends runs that are over in all partitions or whose time is, and has partitions hear of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
+from crawlstream.bus.outbound import Outbound
+from crawlstream.bus.records import Out
 from crawlstream.errors import Unavailable
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
-from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell
+from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell, ToNote
 from crawlstream.tasks import together
+from crawlstream.keys import Topics
+from crawlstream.wire import runs as wire
 
 IDLE_S, BUSY_S = 1.0, 0.1
 """Pause between two looks of a home: where it has no run that might be over, and where it has."""
 RUNS_A_LOOK = 200
+READ_WITHIN_MS = 1_000
+"""So long after its last seed a run does not expire: partitions may be about to read it."""
 
 log = structlog.get_logger()
 
@@ -25,7 +31,8 @@ class Endings:
     """The duty of one home; safe beside any number of others.
 
     A run is over if one look at all partitions says so, in whatever order they are looked at; a
-    partition that does not answer leaves all runs open.
+    partition that does not answer leaves all runs open. A run whose time is over ends whoever
+    answers, as soon as Kafka remembers that; and so does what a crawl remembers of its pages.
     """
 
     def __init__(
@@ -34,10 +41,15 @@ class Endings:
         partition: int,
         labelling: Labelling,
         *,
+        outbound: Outbound,
         grace_ms: int,
+        dedupe_ms: int,
         links_topic: Callable[[], Awaitable[str]],
     ) -> None:
         """``links_topic`` answers the UUID of the topic of links, and is asked once."""
+        self._outbound = outbound
+        self._dedupe_ms = dedupe_ms
+        self._partition = partition
         self._frontiers = frontiers
         self._home = frontiers[partition].home
         self._labelling = labelling
@@ -53,7 +65,8 @@ class Endings:
         self._start = self._start + len(runs) if len(runs) == RUNS_A_LOOK else 0
         if runs:
             await self._look(runs)
-        return BUSY_S if runs or told else IDLE_S
+        next_s = await self._lapse()
+        return BUSY_S if runs or told else min(next_s, IDLE_S)
 
     async def _look(self, runs: Sequence[OpenRun]) -> None:
         self._topic_id = self._topic_id or await self._links_topic()
@@ -62,7 +75,7 @@ class Endings:
         self._confirm(runs, looks)
         for number, run in enumerate(runs):
             if is_over(run, looks, number, self._topic_id):
-                ended = await self._home.finish(run, summed(looks, number))
+                ended = await self._home.finish(run, summed(run, looks, number))
                 log.info(
                     "homes", outcome="over", crawl=str(run.context.crawl), run=run.run, ended=ended
                 )
@@ -78,6 +91,23 @@ class Endings:
                     if not (report.is_idle or report.is_leasable)
                 ],
             )
+
+    async def _lapse(self) -> float:
+        """Let end what the home's clock ends; seconds until there may be more."""
+        to_note, next_ms = await self._home.overdue(READ_WITHIN_MS, self._dedupe_ms)
+        if to_note:
+            await self._outbound.send([self._record(note) for note in to_note])
+        for note in to_note:
+            ended = await self._home.lapse(note)
+            log.info("homes", outcome=note.how, crawl=str(note.crawl), run=note.run, ended=ended)
+        if to_note or next_ms is None:
+            return BUSY_S if to_note else IDLE_S
+        return max(next_ms / 1000, BUSY_S)
+
+    def _record(self, note: ToNote) -> Out:
+        mark, topic = note.mark(), self._outbound.topics.runs
+        key = Topics.home_key(self._partition, mark)
+        return Out(topic, wire.encode_home(self._partition, mark), key, partition=0)
 
     async def _tell(self) -> int:
         """Tell partitions what is new, and their home what they answer; how many were told.

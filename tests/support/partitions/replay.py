@@ -16,6 +16,7 @@ from crawlstream.model.partitions.messages import (
     OpenRun,
     Question,
     Stamp,
+    ToNote,
     survivors,
 )
 from support.partitions import values as model
@@ -81,7 +82,7 @@ class Replay:
             return HomeMark(kind="life", redis_epoch=epoch)
         offset = mark.offset + (mark.kind == "stop")
         return HomeMark(
-            kind=mark.kind,
+            kind="stopped" if mark.kind == "stop" else mark.kind,
             redis_epoch=epoch,
             crawl=self.real.crawl,
             generation=mark.generation,
@@ -90,11 +91,15 @@ class Replay:
             at_ms=mark.offset,
         )
 
+    def _note(self, mark: model.Mark) -> ToNote:
+        epoch = self.real.parts[HOME].epochs[mark.life]
+        return ToNote(self.real.crawl, mark.generation, "stopped", epoch)
+
     # The home.
 
     async def _enroll(self, before: State, after: State) -> None:
         offset = before.registry.position
-        noted = [m.generation for m in before.runs if m.kind == "stop" and m.offset == offset]
+        noted = [self._note(m) for m in before.runs if m.kind == "stop" and m.offset == offset]
         batch = self.real.batch(offset, offset + 1)
         home = self.real.parts[HOME].home
         done = await home.enroll(batch, {offset: noted[-1]} if noted else {})
@@ -292,7 +297,7 @@ class Replay:
     async def _finish(self, before: State, after: State) -> None:
         assert self.look
         assert is_over(self.look, self.looks, 0, LINKS)
-        ledger = summed(self.looks, 0)
+        ledger = summed(self.look, self.looks, 0)
         assert not Counter(ledger)["queued"] + Counter(ledger)["held"]
         assert await self.real.parts[HOME].home.finish(self.look, ledger)
         assert after.registry.owed

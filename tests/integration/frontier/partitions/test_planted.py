@@ -80,12 +80,12 @@ BUGS = {
         wrong="return not of.is_unconfirmed(crawl.context)",
     ),
     "seeds of an ended run are enrolled again": Bug(
-        right="if offset < (crawl.over[place] or 0) or was_stopped_after(",
-        wrong="if was_stopped_after(",
+        right="    if offset < (crawl.over[place] or 0) then\n      if is_its_turn",
+        wrong="    if false then\n      if is_its_turn",
         first=8,
     ),
     "a seed opens no run": Bug(
-        right="crawl.run, crawl.is_open = crawl.run + 1, true",
+        right="crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil",
         wrong="crawl.run = crawl.run + 1",
     ),
     "a change makes no version": Bug(
@@ -93,13 +93,13 @@ BUGS = {
         wrong="crawl.is_new = nil",
     ),
     "a stop takes effect before Kafka has it": Bug(
-        right="if noted ~= crawl.g + 1 then",
+        right="if not is_noted(crawl, record[10]) then",
         wrong="if false then",
         first=6,
     ),
     "a stop that was forgotten is not restored": Bug(
-        right="  if generation > crawl.g then\n",
-        wrong="  if false then\n",
+        right="  if generation <= crawl.g then\n",
+        wrong="  if true then\n",
         first=17,
     ),
     "an ending that was forgotten is not restored": Bug(

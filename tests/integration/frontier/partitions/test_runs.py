@@ -12,7 +12,7 @@ from crawlstream.frontier.codec.link_records import pack_links
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
-from crawlstream.model.partitions.messages import StopToNote
+from crawlstream.model.partitions.messages import ToNote
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
 
@@ -62,8 +62,8 @@ async def test_a_run_ends_once_with_the_counters_of_all(two: Two, redis: Redis) 
     (run,) = await home.quiet(0)
     looks = [await part.contexts.look([run.context]) for part in two.parts]
     assert is_over(run, looks, 0, LINKS)
-    assert await home.finish(run, summed(looks, 0))
-    assert not await home.finish(run, summed(looks, 0))
+    assert await home.finish(run, summed(run, looks, 0))
+    assert not await home.finish(run, summed(run, looks, 0))
     owed = await Streams(redis, two.parts[0].keys, "reader").owed(count=10, block_ms=0)
     (started, ended) = [one for one in owed if isinstance(one, OutboxRecord)]
     assert (started.kind, started.run) == ("crawl_started", 1)
@@ -96,7 +96,7 @@ async def test_a_generation_that_is_over_takes_nothing(two: Two) -> None:
     _, origin = await two.page(0)
     stop = two.stop(2)
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
-    await two.parts[0].home.enroll(batch, {2: 1})
+    await two.enroll(batch)
     await two.tell()
     reading = two.parts[1].reading
     done = await reading.apply(two.link_batch(*pack_links(origin, two.links("b"))))
@@ -117,7 +117,7 @@ async def test_a_later_generation_ends_the_one_before_it(two: Two) -> None:
     stop = two.stop(2)
     seed = replace(two.records[1], offset=3)
     batch = replace(two.batch(0, 2), start=2, next=4, records=[stop, seed])
-    stamps = (await two.parts[0].home.enroll(batch, {2: 1})).stamps
+    stamps = (await two.enroll(batch)).stamps
     assert (stamps[3].generation, stamps[3].run) == (1, 2)
     taken = await two.parts[1].reading.take(replace(batch, records=[seed]), stamps)
     assert [question.context.generation for question in taken.unconfirmed] == [1]
@@ -227,8 +227,9 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     batch = replace(two.batch(0, 2), start=2, next=3, records=[stop])
     home = two.parts[0].home
     note = (await home.enroll(batch)).note
-    assert note == StopToNote(2, two.crawl, 1)
-    assert (await home.enroll(batch, {2: 1})).note is None
+    epoch = two.parts[0].epochs[1]
+    assert note == ToNote(two.crawl, 1, "stopped", epoch, offset=2, run=1, covers={"incoming:0": 3})
+    assert (await home.enroll(batch, {2: note})).note is None
     streams = Streams(redis, two.parts[0].keys, "reader")
     assert not await streams.actions(count=10, block_ms=0)
     assert [await two.tell(), await two.tell()] == [1, 1]

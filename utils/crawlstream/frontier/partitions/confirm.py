@@ -50,9 +50,11 @@ def is_over(run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: s
     )
 
 
-def summed(looks: Sequence[Look], reports: int) -> Mapping[str, int]:
-    """The counters of all partitions together."""
+def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
+    """The counters of a run in all partitions together; one may still have those of the run before."""
     total = Counter[str]()
     for look in looks:
-        total.update(look.reports[reports].ledger)
+        report = look.reports[reports]
+        if report.run in {0, run.run}:
+            total.update(report.ledger)
     return total

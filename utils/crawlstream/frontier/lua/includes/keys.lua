@@ -52,6 +52,8 @@ function K.stop(name) return P .. 'stop:' .. name end
 -- Partitions: the registry at the home of crawls, and what a context has beside a crawl's keys.
 K.registry = P .. 'reg'
 K.open = P .. 'open'
+K.expiring = P .. 'expiring'
+K.forgetting = P .. 'forgetting'
 K.tell = P .. 'tell'
 K.closing = P .. 'closing'
 K.closed = P .. 'closed'
@@ -59,6 +61,7 @@ K.enrolled = P .. 'enrolled'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end
 function K.wanted(c) return P .. 'wanted:' .. c end
+function K.last(c) return P .. 'last:' .. c end
 
 -- Schedules.
 K.schedules = P .. 'schedules'
