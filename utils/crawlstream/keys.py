@@ -161,6 +161,10 @@ class FrontierKeys:
         """One schedule, and how far it has come; see ``schedule_field``."""
         return f"{self.tag}schedule:{field}"
 
+    def occasion(self, occasion: str, part: int) -> str:
+        """Which records of an occasion have taken effect, as bits."""
+        return f"{self.tag}occasion:{occasion}:{part}"
+
     @staticmethod
     def schedule_field(appid: str, name: str) -> str:
         """A schedule's name as one field: that of its application, encoded, and its own."""

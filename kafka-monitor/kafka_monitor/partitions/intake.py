@@ -8,7 +8,7 @@ its own: one that a batch does not concern is told shortly after it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +17,7 @@ import structlog
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.frontier.partitions.schedules import DividedSchedules
 from crawlstream.model.effects import (
     Command,
     Effect,
@@ -126,7 +127,7 @@ class DividedIntake:
         cursors.next = replace(batch, records=())
         if cursors.moving is None:
             cursors.moving = asyncio.create_task(self._move(cursors))
-        repeated = sum(sum(one.repeated.values()) for one in enrolled)
+        repeated = await self._note_repeated(enrolled)
         return IntakeResult(
             applied=sum(one.applied for one in taken) + _commands_in(batch) + repeated,
             runs={offset: stamp.run for offset, stamp in stamps.items() if stamp.run},
@@ -136,6 +137,15 @@ class DividedIntake:
             },
             repeated=repeated,
         )
+
+    async def _note_repeated(self, enrolled: Sequence[Enrolled]) -> int:
+        """Count what came again of firings, by schedule; how much that was."""
+        repeated = Counter[str]()
+        for one in enrolled:
+            repeated.update(one.repeated)
+        if repeated:
+            await DividedSchedules(self._frontiers).note_repeated(repeated)
+        return repeated.total()
 
     async def _enroll(self, batch: IntakeBatch, cursors: _Cursors) -> Sequence[Enrolled]:
         by_home = defaultdict[int, list[Effect]](list)

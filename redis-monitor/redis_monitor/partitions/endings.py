@@ -13,9 +13,9 @@ from crawlstream.errors import Unavailable
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
+from crawlstream.keys import Topics
 from crawlstream.model.partitions.messages import Look, OpenRun, Question, Tell, ToNote
 from crawlstream.tasks import together
-from crawlstream.keys import Topics
 from crawlstream.wire import runs as wire
 
 IDLE_S, BUSY_S = 1.0, 0.1

@@ -15,6 +15,7 @@ from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
+from support.waiting import wait_until
 
 pytest_plugins = ("support.frontier.fixtures",)
 pytestmark = pytest.mark.usefixtures("still")
@@ -33,9 +34,13 @@ def expiring(two: Two, at: int, *more: int) -> None:
     """Have the seeds of a cluster expire, each at a time of its own if there are more."""
     times = [at, *more, *[at] * len(two.records)]
     two.records = [
-        replace(record, expires=expires) if isinstance(record, Seed) else record
-        for record, expires in zip(two.records, times, strict=False)
+        replace(seed, expires=expires) for seed, expires in zip(seeds_of(two), times, strict=False)
     ]
+
+
+def seeds_of(two: Two) -> list[Seed]:
+    """Those of a cluster."""
+    return [record for record in two.records if isinstance(record, Seed)]
 
 
 async def overdue(two: Two) -> Sequence[ToNote]:
@@ -52,12 +57,15 @@ async def endings(two: Two, redis: Redis) -> list[OutboxRecord]:
 
 async def test_a_run_expires_everywhere_and_is_told_once(two: Two, redis: Redis) -> None:
     """What waits is counted as expired where it waits; what is in flight may still end well."""
-    expiring(two, PAST)
+    expiring(two, int(time.time()) + 2)
     await two.feed()
-    await two.confirm(0)
+    for place in (0, 1):
+        await two.confirm(place)
     found = await two.lease(0)
     assert found
-    (note,) = await overdue(two)
+    assert await overdue(two) == []
+    (note,) = await wait_until(lambda: overdue(two))
+    assert await two.lease(1) is None
     assert (note.how, note.run, note.generation, note.covers) == (
         "expired",
         1,
@@ -104,9 +112,12 @@ async def test_a_seed_does_not_prolong_what_is_over(two: Two) -> None:
 async def test_the_latest_seed_says_when_a_run_expires(two: Two, redis: Redis) -> None:
     """By the time of its record; and a seed that is over as well joins the run that it finds."""
     expiring(two, PAST, FUTURE)
-    two.records[0] = replace(two.records[0], timestamp_ms=9)
-    two.records[1] = replace(two.records[1], timestamp_ms=8, expires=PAST)  # type: ignore[call-arg]
-    two.records.append(replace(two.records[1], offset=2, timestamp_ms=7, expires=FUTURE))  # type: ignore[call-arg]
+    first, second = seeds_of(two)
+    two.records = [
+        replace(first, timestamp_ms=9),
+        replace(second, timestamp_ms=8, expires=PAST),
+        replace(second, offset=2, timestamp_ms=7, expires=FUTURE),
+    ]
     home = two.parts[0].home
     assert (await home.enroll(two.batch(0, 2))).note is None
     assert [note.run for note in await overdue(two)] == [1]
@@ -118,6 +129,28 @@ async def test_the_latest_seed_says_when_a_run_expires(two: Two, redis: Redis) -
         await two.confirm(place)
     states = [await part.frontier.queries.crawl_state(two.crawl) for part in two.parts]
     assert [one.expires for one in states if one] == [FUTURE, FUTURE]
+
+
+async def test_a_seed_with_more_time_is_heard_of_everywhere(two: Two) -> None:
+    """Partitions that lease nothing any more by their own clocks go on."""
+    now = int(time.time())
+    expiring(two, now + 2, FUTURE)
+    home, other = two.parts[0].home, two.parts[1]
+    first, second = seeds_of(two)
+    stamps = dict((await home.enroll(two.batch(0, 1))).stamps)
+    moved = replace(first, domain=second.domain)
+    await other.reading.take(replace(two.batch(0, 1), records=[moved]), stamps)
+    await two.confirm(1)
+    (await home.enroll(two.batch(1, 2)))
+    await wait_until(lambda: time.time() > now + 2)
+    await other.frontier.session("nobody", "link").exchange(want=10)
+    assert await overdue(two) == []
+    assert await two.tell() == 0
+    assert await two.lease(1) is None
+    await two.confirm(1)
+    await other.revisit()
+    await other.advance()
+    assert await two.lease(1) is not None
 
 
 async def test_an_expiry_that_the_home_forgets_is_restored(two: Two, redis: Redis) -> None:
@@ -172,7 +205,8 @@ async def test_what_closed_before_it_was_heard_is_counted_as_expired(two: Two) -
     expiring(two, PAST, 0)
     home = two.parts[0].home
     stamps = dict((await home.enroll(two.batch(0, 1))).stamps)
-    moved = replace(two.records[0], domain=two.records[1].domain)  # type: ignore[union-attr]
+    first, second = seeds_of(two)
+    moved = replace(first, domain=second.domain)
     await two.parts[1].reading.take(replace(two.batch(0, 1), records=[moved]), stamps)
     stamps = dict((await two.enroll(two.batch(1, 2))).stamps)
     await two.parts[1].reading.take(two.batch(1, 2), stamps)
@@ -224,7 +258,7 @@ async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -
 
 async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
     """Longer than others do, from its end on."""
-    two.records = [replace(record, remember=3_600) for record in two.records]  # type: ignore[call-arg]
+    two.records = [replace(seed, remember=3_600) for seed in seeds_of(two)]
     home = two.parts[0].home
     await home.enroll(two.batch(0, 2))
     (run,) = await home.quiet(0)

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Effect, IntakeBatch, OutboxRecord, ScheduleChange
-from crawlstream.model.recurring.schedule import Occasion, Schedule
+from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.runs import RunMark
 from support.partitions.two import Two, open_two
 
@@ -109,6 +109,7 @@ async def test_the_stop_of_a_firing_takes_effect_once(two: Two) -> None:
 async def test_a_schedule_is_told_in_partition_0(two: Two) -> None:
     """In record order, once; the reply is owed there."""
     schedule = Schedule(appid="app", name="nightly", cron="0 0 * * *", seeds=[{"url": "http://a/"}])
+    changes_in_order: tuple[Do, ...] = ("set", "pause")
     changes = [
         ScheduleChange(
             offset=n,
@@ -120,7 +121,7 @@ async def test_a_schedule_is_told_in_partition_0(two: Two) -> None:
             schedule=schedule if do == "set" else None,
             most=1,
         )
-        for n, do in enumerate(("set", "pause"))  # type: ignore[arg-type]
+        for n, do in enumerate(changes_in_order)
     ]
     for _ in range(2):
         assert await stamped(two, changes) == {}

@@ -76,8 +76,8 @@ BUGS = {
         first=28,
     ),
     "an ended run goes on": Bug(
-        right="return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)",
-        wrong="return not of.is_unconfirmed(crawl.context)",
+        right="return crawl.run ~= '0' and not of.is_unconfirmed(",
+        wrong="return not of.is_unconfirmed(",
     ),
     "seeds of an ended run are enrolled again": Bug(
         right="    if offset < (crawl.over[place] or 0) then\n      if is_its_turn",

@@ -224,7 +224,7 @@ def pack_tells(tells: Iterable[Tell]) -> bytes:
             *_context(told.context),
             *told.version,
             0,
-            "dead" if told.is_dead and told.what == "ended" else told.what,
+            "dead" if told.is_dead and told.what != "expired" else told.what,
             -1,
             0,
             0,

@@ -51,7 +51,7 @@ def is_over(run: OpenRun, looks: Sequence[Look], reports: int, links_topic_id: s
 
 
 def summed(run: OpenRun, looks: Sequence[Look], reports: int) -> Mapping[str, int]:
-    """The counters of a run in all partitions together; one may still have those of the run before."""
+    """The counters of a run in all partitions together; some may still have those of another."""
     total = Counter[str]()
     for look in looks:
         report = look.reports[reports]

@@ -49,9 +49,9 @@ _NOTHING_NOTED: Mapping[int, ToNote] = {}
 class Home:
     """What a home is told of its crawls, and says of them.
 
-    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. Those that
-    begin, restore or only tell what there is apart, they raise NotRestored, and do nothing, where what Kafka knows has not
-    been told in this epoch of Redis.
+    Every method raises RedisUnavailable when Redis gives no answer; repeating it is safe. But for
+    ``begin``, ``restore`` and those about runs they raise NotRestored, and do nothing, where what
+    Kafka knows has not been told in this epoch of Redis.
     """
 
     def __init__(self, scripts: Scripts) -> None:

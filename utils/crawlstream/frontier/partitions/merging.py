@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
 from crawlstream.model.partitions.messages import RunAtHome
@@ -62,7 +63,7 @@ def as_home_says(state: CrawlState | None, crawl: CrawlKey, said: RunAtHome) -> 
     if state is not None and state.run > said.run:
         return state
     if state is None or state.run < said.run:
-        empty = dict.fromkeys(("last_activity", *_LEDGER), 0)
+        empty: dict[str, Any] = dict.fromkeys(("last_activity", *_LEDGER), 0)
         missing = state.missing_partitions if state else ()
         state = CrawlState(
             crawl=crawl,
@@ -92,8 +93,8 @@ def merge_frontier(
 ) -> FrontierState:
     """The counters of all partitions that answered.
 
-    ``crawls`` is how many runs their homes know to be under way; ``workers`` is how many are registered in any; ``servers`` has the server of each partition: the
-    memory of one counts once.
+    ``crawls`` is how many runs their homes know to be under way, ``workers`` how many are
+    registered in any; ``servers`` has the server of each partition: the memory of one counts once.
     """
     states = [parts[p] for p in sorted(parts)]
     by_server = {servers[p]: parts[p] for p in sorted(parts)}.values()

@@ -107,10 +107,10 @@ class DividedQueries(FrontierQueries):
                 found[state.crawl][p] = state
         merged = {crawl: self._merged(crawl, found[crawl], answers) for crawl in found}
         said = await self._at_homes({*found, *also})
-        states = merged | {
+        every = merged | {
             crawl: as_home_says(merged.get(crawl), crawl, run) for crawl, run in said.items()
         }
-        return [states[crawl] for crawl in sorted(states, key=FrontierKeys.crawl_field)]
+        return [every[crawl] for crawl in sorted(every, key=FrontierKeys.crawl_field)]
 
     async def _at_homes(self, crawls: Iterable[CrawlKey]) -> Mapping[CrawlKey, RunAtHome]:
         """What homes say of crawls; those of a home that does not answer are not in it."""

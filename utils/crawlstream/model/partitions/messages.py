@@ -114,7 +114,7 @@ class Label:
     shift: int = 0
     """By which its priorities are raised."""
     expires: int = 0
-    """Epoch seconds; 0: never. For those who ask: when its time is over, the home says so."""
+    """Epoch seconds; 0: never. Nothing is leased from then on; the home says that it is over."""
     occasion: str = ""
     """The latest that its seeds name."""
     profiles: Mapping[bytes, bytes] = field(default_factory=dict)

@@ -46,8 +46,13 @@ local function standings()
       or of.is_before(context.known_life, context.known_number, context.hint_life, context.hint_number)
   end
 
+  -- Whether the time of the run is over by this partition's clock: it leases nothing then, and the home ends it.
+  function of.is_late(crawl)
+    return crawl.expires > 0 and crawl.expires * 1000 <= wall
+  end
+
   function of.may_lease(crawl)
-    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context)
+    return crawl.run ~= '0' and not of.is_unconfirmed(crawl.context) and not of.is_late(crawl)
   end
 
   return of

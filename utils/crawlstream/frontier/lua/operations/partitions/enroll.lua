@@ -39,6 +39,7 @@ elseif position < 0 or start > position then
 end
 
 local stamps, stopped, repeated_of = {}, {}, {}
+local retimed = {}  -- Crawls whose runs have another time to end, as partitions are to hear.
 
 local function stamp(offset, generation, number, run)
   for _, value in ipairs({ offset, generation, number, run }) do
@@ -89,12 +90,16 @@ do
   end
 
   -- What a seed says of its crawl and run.
-  local function hear(crawl, record)
-    local offset, timestamp, _, _, priority, expires, remember, occasion = unpack(record, OFFSET)
+  local function hear(crawl, was_open, record)
+    local offset, timestamp, name, _, priority, expires, remember, occasion = unpack(record, OFFSET)
     local place_in_time = { timestamp, kafka_partition, offset }
     crawl.top = math.max(crawl.top or priority, priority)
     if expires ~= 0 and is_latest(crawl.expires, place_in_time) then
+      local before = crawl.expires and crawl.expires[1]
       crawl.expires = { expires, place_in_time }
+      if was_open and before ~= expires then
+        retimed[name] = crawl
+      end
     end
     if remember >= 0 and is_latest(crawl.remember, place_in_time) then
       crawl.remember = { remember, place_in_time }
@@ -105,8 +110,8 @@ do
   end
 
   local function enter(name, crawl, record)
-    local offset, occasion = record[OFFSET], record[9]
-    if not crawl.is_open then
+    local offset, occasion, was_open = record[OFFSET], record[9], crawl.is_open
+    if not was_open then
       crawl.run, crawl.is_open, crawl.is_bare = crawl.run + 1, true, nil
       crawl.occasion, crawl.ending = nil, nil
       local reached = positions_at(offset)
@@ -119,7 +124,7 @@ do
     end
     new_version(name, crawl)
     crawl.seeds[place] = math.max(crawl.seeds[place] or 0, offset + 1)
-    hear(crawl, record)
+    hear(crawl, was_open, record)
     redis.call('ZADD', K.open, int(now), name)
   end
 
@@ -287,6 +292,9 @@ for _, record in ipairs(records) do
       break
     end
   end
+end
+for name, crawl in pairs(retimed) do
+  tell_all(name, crawl, crawl.g, 'changed')
 end
 save_registry()
 save_occasions()
