@@ -128,6 +128,11 @@ class MonitorCluster:
         """Every record of a topic so far."""
         return values_of(self.kafka_hosts, topic)
 
+    @property
+    def env(self) -> Mapping[str, str]:
+        """What its processes are told, whole."""
+        return self._env
+
     def settings(self) -> Settings:
         """What its processes are told."""
         told = {name: text for name, text in self._env.items() if os.environ.get(name) != text}

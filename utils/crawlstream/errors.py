@@ -23,6 +23,7 @@ CrawlstreamError
 ├── Refused               (rest_service.http.envelope) answer with its status and sentence
 ├── RoundFailed           (crawlstream.chaos.facts) end the command with exit 1
 ├── ConfigError           exit 2 with one sentence
+│   └── FrontierMoved        the same: it was moved to other partitions
 └── SetupError            exit 1 with one sentence and its remedy
 
 "Throttled", "empty" and "stale" are values, not errors.
@@ -115,6 +116,16 @@ class Conflict(CrawlstreamError):
 
 class ConfigError(CrawlstreamError):
     """A setting is wrong; the process cannot start with it."""
+
+
+class FrontierMoved(ConfigError):
+    """The frontier was moved away from this Redis."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(
+            f"the frontier in this Redis was moved to {to} (./crawlstream repartition): configure"
+            " that one for all processes"
+        )
 
 
 class SetupError(CrawlstreamError):

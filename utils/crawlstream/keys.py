@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from binascii import crc_hqx
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -73,6 +74,10 @@ class FrontierKeys:
         """The clock, the life and the version of the rules."""
         return self.tag + "m"
 
+    def moved(self) -> str:
+        """What ``meta`` was, where the frontier was moved away."""
+        return self.tag + "moved"
+
     def positions(self) -> str:
         """Next offset to apply, by topic UUID and Kafka partition."""
         return self.tag + "positions"
@@ -96,6 +101,26 @@ class FrontierKeys:
     def stops(self) -> str:
         """Pattern of the latest stop of each crawl."""
         return self.tag + "stop:*"
+
+    def kept(self) -> Sequence[str]:
+        """Patterns of what every partition has, and keeps when the frontier is moved."""
+        return [self.stops(), self.tag + "occasion:*", self.tag + "views:*"]
+
+    def kept_of_cluster(self) -> Sequence[str]:
+        """Patterns of what is the cluster's, and is kept when the frontier is moved."""
+        schedules = [self.schedules(), self.schedule("*"), self.tag + "skipping"]
+        proxies = [self.proxy_health(), self.proxy_spent("*"), self.tag + "proxies:rest"]
+        rules = [self.rule_changes(), self.rule_authors()]
+        return [*schedules, *proxies, *rules, self.stats("*", "*")]
+
+    def chunk_lists(self) -> str:
+        """Pattern of the lists of chunks that bands have."""
+        return self.tag + "bc:*:*/*:*"
+
+    @property
+    def all_of_it(self) -> str:
+        """Pattern of all keys of a partition."""
+        return self.tag + "*"
 
     def refused(self) -> str:
         """What was refused and is still to be told, by topic UUID and Kafka partition."""
@@ -243,7 +268,11 @@ class Partitions:
 
     def home(self, crawl: CrawlKey) -> int:
         """The partition that knows which run of a crawl is open."""
-        return crc32(b"crawl:" + FrontierKeys.crawl_field(crawl).encode()) % self.number
+        return self.home_of(FrontierKeys.crawl_field(crawl).encode())
+
+    def home_of(self, name: bytes) -> int:
+        """The same by the name of a crawl, as ``crawl_field`` makes it."""
+        return crc32(b"crawl:" + name) % self.number
 
     def keys(self, partition: int) -> FrontierKeys:
         """The keys of one partition; IndexError: there is none of this number."""

@@ -25,7 +25,7 @@ from crawlstream.errors import NotRestored, Unavailable
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.home import Home
 from crawlstream.keys import Topics
-from crawlstream.model.partitions.messages import HomeMark, ToNote, survivors
+from crawlstream.model.partitions.messages import HomeMark, ToNote
 from crawlstream.wire import runs
 from kafka_monitor.schedule_memory import ScheduleMemory
 
@@ -88,7 +88,7 @@ class Homes:
         await self._write(partition, HomeMark(kind="life", redis_epoch=redis_epoch))
         records = await self._read()
         await self._remind(partition, records)
-        marks = survivors(_marks(partition, records))
+        marks = self._marks(partition, records)
         if await home.restore(redis_epoch, marks):
             log.warning("homes", outcome="restored", partition=partition, marks=len(marks))
 
@@ -101,6 +101,17 @@ class Homes:
         else:
             await self._frontiers[partition].schedules.remind(its)
 
+    def _marks(self, partition: int, records: Sequence[Record]) -> Sequence[HomeMark]:
+        """Of its crawls, also those that were at another home before the frontier was moved."""
+        values = [
+            record.value
+            for record in records
+            if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
+        ]
+        at_home = self._frontiers.partitions.home
+        marks = runs.surviving(values)
+        return [mark for mark in marks if mark.crawl and at_home(mark.crawl) == partition]
+
     async def _write(self, partition: int, mark: HomeMark) -> None:
         out = Out(
             self._topic,
@@ -109,12 +120,3 @@ class Homes:
             partition=0,
         )
         await self._sink.send([out])
-
-
-def _marks(partition: int, records: Sequence[Record]) -> Sequence[HomeMark]:
-    values = [
-        record.value
-        for record in records
-        if record.value and (record.key or b"").startswith(Topics.HOME_KEYS)
-    ]
-    return runs.of_home(partition, values)

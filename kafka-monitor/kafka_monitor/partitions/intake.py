@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from crawlstream.errors import FrontierFull
+from crawlstream.frontier.codec.intake import WHILE_MOVED
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
@@ -57,6 +59,9 @@ class _Cursors:
 
     def lowest(self) -> int:
         return min([*self.enrolled.values(), *self.taken.values()])
+
+    def highest(self) -> int:
+        return max([*self.enrolled.values(), *self.taken.values()])
 
 
 class DividedIntake:
@@ -121,6 +126,8 @@ class DividedIntake:
         """
         place = batch.topic_id, batch.kafka_partition
         cursors = self._cursors[place]
+        if cursors.lowest() >= batch.start and cursors.highest() <= batch.start:
+            await self._refuse_while_moved()
         enrolled = await self._enroll(batch, cursors)
         stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
         taken = await self._take(batch, stamps, cursors)
@@ -137,6 +144,11 @@ class DividedIntake:
             },
             repeated=repeated,
         )
+
+    async def _refuse_while_moved(self) -> None:
+        """FrontierFull while the frontier is being moved; what has begun is brought to its end."""
+        if await self._frontiers.root.positions.are_moved():
+            raise FrontierFull(WHILE_MOVED)
 
     async def _note_repeated(self, enrolled: Sequence[Enrolled]) -> int:
         """Count what came again of firings, by schedule; how much that was."""

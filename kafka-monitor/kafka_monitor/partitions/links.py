@@ -18,7 +18,7 @@ from crawlstream.bus.factory import make_source
 from crawlstream.bus.history import partition_offsets
 from crawlstream.bus.protocols import Source
 from crawlstream.bus.records import Batch, OutOfRange
-from crawlstream.errors import CrawlstreamError, FrontierFull, PositionGap, Unavailable
+from crawlstream.errors import FrontierFull, PositionGap, Unavailable
 from crawlstream.frontier.codec.link_records import LinkRecord, read_links
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.partitions.labelling import Labelling
@@ -76,7 +76,8 @@ class LinkReader:
     async def _read(self, source: Source) -> None:
         while True:
             for batch in await source.poll(POLL_S):
-                await self._take(source, batch)
+                if batch.partition < len(self._frontiers):
+                    await self._take(source, batch)
             self.liveness.beat()
 
     async def _take(self, source: Source, batch: Batch) -> None:
@@ -133,10 +134,9 @@ class LinkReader:
     async def _locate(self, topic_id: str, partition: int) -> int:
         """Where a partition of the frontier has come to; Unavailable while it has no room."""
         if partition >= len(self._frontiers):
-            raise CrawlstreamError(
-                f"topic {self._topic} has more partitions than the frontier, which has"
-                f" {len(self._frontiers)}"
-            )
+            # From before the frontier was moved into fewer: what came of it was moved, too.
+            found = await partition_offsets(self._kafka, self._topic, group=self._group)
+            return found[partition].end
         frontier = self._frontiers[partition]
         if not (await frontier.overflow.state()).has_room:
             raise Unavailable(f"{self._frontiers.name(partition)} has no room for links")

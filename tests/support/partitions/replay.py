@@ -140,7 +140,8 @@ class Replay:
 
     async def _restore(self, before: State, _after: State) -> None:
         epoch = self.real.parts[HOME].epochs[before.version.life]
-        assert await self.real.parts[HOME].home.restore(epoch, survivors(self.real.marks))
+        marks = survivors((HOME, mark) for mark in self.real.marks)
+        assert await self.real.parts[HOME].home.restore(epoch, marks)
 
     async def _label_ended(self, before: State, after: State) -> None:
         (tell,) = before.registry.tell - after.registry.tell

@@ -9,7 +9,7 @@ import structlog
 from redis.asyncio import Redis
 
 from crawlstream.errors import ConfigError
-from crawlstream.frontier.layout import LAYOUT, Layout, create_partitions
+from crawlstream.frontier.layout import BEING_FILLED, LAYOUT, Layout, create_partitions
 from crawlstream.keys import Partitions
 
 KEEPS_ALL = "noeviction"
@@ -67,6 +67,11 @@ async def agree_on_layout(redis: Redis, partitions: Partitions) -> None:
 
 def refuse_layout(layout: Layout, partitions: Partitions) -> None:
     """ConfigError if what Redis holds is laid out otherwise than this process would have it."""
+    if layout.version == BEING_FILLED:
+        raise ConfigError(
+            f"The frontier {partitions.namespace} in Redis is being filled by ./crawlstream"
+            " repartition: start the processes when that has ended"
+        )
     if layout.version != LAYOUT:
         raise ConfigError(
             f"Redis stores data of layout {layout.version}, but this version uses layout {LAYOUT}:"

@@ -43,8 +43,8 @@ async def ensure_topics(kafka: Kafka, topics: Topics, partitions: int = 1) -> No
     """Create those of ``topics.all()`` that do not exist, and wait until they can be used.
 
     Of a frontier of several ``partitions``, also the one of the links between them, which has to
-    have as many. What an existing topic does otherwise is said aloud. KafkaUnavailable if Kafka
-    does not answer or cannot do it now; ConfigError if we may not.
+    have as many at least. What an existing topic does otherwise is said aloud. KafkaUnavailable if
+    Kafka does not answer or cannot do it now; ConfigError if we may not.
     """
     wanted = {
         name: kafka.shape.options(
@@ -274,15 +274,11 @@ def _replicas(kafka: Kafka, names: Sequence[str]) -> dict[str, int]:
 
 
 def _require_partitions(kafka: Kafka, topic: str, wanted: int) -> None:
-    """ConfigError if a topic has another number of partitions."""
+    """Let a topic have so many partitions at least; more are from before the frontier was moved."""
     with admin(kafka, _CLIENT_ID) as client:
         (described,) = client.describe_topics([topic])
-    found = len(described["partitions"])
-    if found != wanted:
-        raise ConfigError(
-            f"topic {topic} has {found} partitions, but the frontier has {wanted}: a frontier of"
-            " another number of partitions needs another KAFKA_TOPIC_PREFIX"
-        )
+        if len(described["partitions"]) < wanted:
+            client.create_partitions({topic: wanted})
 
 
 def _list_topics(kafka: Kafka) -> Sequence[str]:

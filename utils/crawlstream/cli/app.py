@@ -85,6 +85,12 @@ VERBS = {
         "Tell what a loss of Redis would cost; repair a Kafka partition that lost records.",
         _KEEP,
     ),
+    "repartition": Verb(
+        "repartition.command:repartition",
+        "Move the frontier into another number of partitions.",
+        _KEEP,
+        joins_cluster=False,
+    ),
     "migrate": Verb(
         "migrate.command:migrate",
         "Check what of a Scrapy Cluster project has to be changed.",

@@ -17,6 +17,8 @@ from crawlstream.keys import Partitions
 
 LAYOUT = 1
 """What the keys hold; another number where a version changes that."""
+BEING_FILLED = 0
+"""In its place while another frontier is moved here; see ``frontier/moving``."""
 
 
 @dataclass(frozen=True, slots=True)

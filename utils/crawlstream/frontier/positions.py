@@ -90,6 +90,11 @@ class Positions:
         packed = pack([topic_id, kafka_partition, shown, offset])
         return await self._scripts.run("reposition", packed) == 1
 
+    async def are_moved(self) -> bool:
+        """Whether the frontier is being moved, so that nothing more is to be read."""
+        with our_errors():
+            return bool(await self._redis.hexists(self._keys.meta(), "moving"))
+
     async def crawls(self) -> dict[CrawlKey, int]:
         """Latest run by crawl, of those that the frontier knows."""
         with our_errors():

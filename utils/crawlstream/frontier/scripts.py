@@ -25,7 +25,7 @@ from redis.exceptions import (
 )
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from crawlstream.errors import FrontierFull, NoFrontier, RedisUnavailable
+from crawlstream.errors import FrontierFull, FrontierMoved, NoFrontier, RedisUnavailable
 from crawlstream.frontier.reckoning import Reckoning
 from crawlstream.frontier.sources import is_timed, source_of
 from crawlstream.keys import FrontierKeys
@@ -54,6 +54,8 @@ def our_errors() -> Iterator[None]:
     except ResponseError as error:
         if str(error).startswith("NOFRONTIER "):
             raise NoFrontier from error
+        if str(error).startswith("MOVEDFRONTIER "):
+            raise FrontierMoved(str(error).removeprefix("MOVEDFRONTIER ")) from error
         if str(error).startswith(_PASSING):
             raise RedisUnavailable(
                 f"Redis is temporarily unable to run the command: {error}"

@@ -165,6 +165,25 @@ class LocalCluster:
         """Whether it is being stopped: crawlers finish their pages, servers end last."""
         return self._supervisor.is_stopping
 
+    @property
+    def has_redis(self) -> bool:
+        """Whether its Redis is one that is started here."""
+        return "redis" in self._layout.local
+
+    def redis_servers(self) -> Sequence[servers.Server]:
+        """Each Redis of it, configured as they are when it starts."""
+        layout = self._layout
+        return [
+            servers.redis(
+                self.home.path,
+                port=port,
+                password=layout.redis_password,
+                name=name,
+                partitions=layout.partitions,
+            )
+            for name, port in layout.redis.items()
+        ]
+
     def processes(self) -> Sequence[ProcessInfo]:
         """What runs now, as supervisor sees it."""
         return self._supervisor.processes()
@@ -229,11 +248,9 @@ class LocalCluster:
         """Write the configuration of the servers that run here, and of the crawlers."""
         self._layout.note(self._layout.crawlers)
         folder, ports, local = self.home.path, self._layout.ports, self._layout.local
-        password, partitions = self._layout.redis_password, self._layout.partitions
         if "redis" in local:
-            note_partitions(self.home, partitions)
-        for name, port in self._layout.redis.items():
-            servers.redis(folder, port=port, password=password, name=name, partitions=partitions)
+            note_partitions(self.home, self._layout.partitions)
+        self.redis_servers()
         if "zookeeper" in local:
             servers.zookeeper(folder, port=ports.zookeeper, jars=find_jars(self.home))
         if "kafka" in local:

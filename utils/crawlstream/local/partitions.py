@@ -6,11 +6,15 @@ name. With one it is ``redis``, and nothing is noted.
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, dataclass
+
 from crawlstream.errors import SetupError
 from crawlstream.local.home import Home
 
 MOST_LOCAL = 16
 """Redis servers of one local cluster."""
+_MOVE = "repartition"
 
 
 def redis_names(partitions: int) -> list[str]:
@@ -28,12 +32,17 @@ def choose_partitions(home: Home, wanted: int | None) -> int:
 
     ``wanted`` is None for what there is.
     """
+    if stage := stage_of_move(home):
+        raise SetupError(
+            f"the frontier in {home.path} is being moved: continue with ./crawlstream repartition"
+            f" --to {stage.new}, or give it up with --cancel"
+        )
     noted = _noted(home)
     if None not in (wanted, noted) and wanted != noted:
         raise SetupError(
             f"the frontier in {home.path} has {noted} partition{'s' if noted != 1 else ''}, which"
-            f" cannot be changed to {wanted}: start it without --partitions, set CRAWLSTREAM_HOME"
-            " to another directory, or delete this one with all its data"
+            f" cannot be changed to {wanted} by up: start it without --partitions and use"
+            f" ./crawlstream repartition --to {wanted}, or set CRAWLSTREAM_HOME to another folder"
         )
     return wanted or noted or 1
 
@@ -44,6 +53,42 @@ def note_partitions(home: Home, partitions: int) -> None:
         new = home.data / "partitions.new"
         new.write_text(f"{partitions}\n", encoding="ascii")
         new.rename(home.data / "partitions")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How far a move of the frontier in a home is; see `cli/repartition`."""
+
+    old: int
+    new: int
+    """The number of partitions before and after it."""
+    is_copied: bool
+    """Whether only the folders of data have to change places."""
+
+
+def stage_of_move(home: Home) -> Stage | None:
+    """The move that has begun and has not ended; None: there is none."""
+    try:
+        return Stage(**json.loads((home.data / _MOVE).read_text(encoding="ascii")))
+    except FileNotFoundError:
+        return None
+
+
+def note_move(home: Home, stage: Stage | None) -> None:
+    """Keep how far a move is; None: it has ended."""
+    if stage is None:
+        (home.data / _MOVE).unlink(missing_ok=True)
+        return
+    new = home.data / f"{_MOVE}.new"
+    new.write_text(json.dumps(asdict(stage)), encoding="ascii")
+    new.rename(home.data / _MOVE)
+
+
+def note_number(home: Home, partitions: int) -> None:
+    """The frontier has another number of partitions now."""
+    if partitions == 1:
+        (home.data / "partitions").unlink(missing_ok=True)
+    note_partitions(home, partitions)
 
 
 def _noted(home: Home) -> int | None:

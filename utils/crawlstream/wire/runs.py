@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey, FiringKey
-from crawlstream.model.partitions.messages import HomeMark
+from crawlstream.model.partitions.messages import HomeMark, survivors
 from crawlstream.model.runs import RunMark
 from crawlstream.wire import jsontext
 
@@ -79,10 +79,9 @@ def encode_home(home: int, mark: HomeMark) -> bytes:
     return jsontext.dumps(record)
 
 
-def of_home(home: int, values: Iterable[bytes]) -> list[HomeMark]:
-    """The marks of one home, in their order; ValueError for anything that is no mark."""
-    found = [decode_home(value) for value in values]
-    return [mark for its, mark in found if its == home]
+def surviving(values: Iterable[bytes]) -> list[HomeMark]:
+    """The marks of all homes that count, in their order; ValueError for anything that is none."""
+    return survivors(map(decode_home, values))
 
 
 def decode_home(value: bytes) -> tuple[int, HomeMark]:

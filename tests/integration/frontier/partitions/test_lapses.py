@@ -161,7 +161,7 @@ async def test_an_expiry_that_the_home_forgets_is_restored(two: Two, redis: Redi
     moment = await part.moment()
     (note,) = await overdue(two)
     await part.go_back(moment, 2)
-    assert await home.restore(part.epochs[2], survivors([note.mark()]))
+    assert await home.restore(part.epochs[2], survivors([(0, note.mark())]))
     assert not await home.lapse(note)
     (again,) = (await home.enroll(two.batch(1, 2))).stamps.values()
     assert again.generation is None
@@ -192,7 +192,7 @@ async def test_an_emptied_home_tells_what_kafka_has_of_it(two: Two, redis: Redis
     await two.feed()
     (note,) = await overdue(two)
     await part.go_back(empty, 2)
-    assert await part.home.restore(part.epochs[2], survivors([note.mark()]))
+    assert await part.home.restore(part.epochs[2], survivors([(0, note.mark())]))
     assert await two.tell() == 0
     (ended,) = await endings(two, redis)
     assert (ended.kind, ended.run, ended.counters["expired"]) == ("crawl_expired", 1, 1)

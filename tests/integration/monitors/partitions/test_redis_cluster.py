@@ -78,10 +78,11 @@ async def test_a_node_is_lost_and_comes_back(
     assert len(witness.events("nodes", "crawl_finished")) == 1
 
 
+@pytest.mark.parametrize("is_finished", [False, True], ids=["cancelled", "finished"])
 async def test_a_slot_that_is_moved_key_by_key_is_waited_for(
-    cluster: MonitorCluster, nodes: RunningCluster, site: CrawlerSite
+    cluster: MonitorCluster, nodes: RunningCluster, site: CrawlerSite, *, is_finished: bool
 ) -> None:
-    """Its partition rests without a second one on the other node; then the run ends as ever."""
+    """Its partition rests, without a second one on the other node; then the run ends as ever."""
     urls = spread(site, [f"127.0.5.{n}" for n in range(2, 14)], pages=15)
     keys = Partitions(cluster.prefix, 6).keys(0)
     witness = Witness(cluster.kafka_hosts, cluster.prefix)
@@ -93,10 +94,11 @@ async def test_a_slot_that_is_moved_key_by_key_is_waited_for(
         crawl = {"appid": "moved", "crawlid": "moved", "maxdepth": 60}
         witness.feed(*({"url": url, **crawl} for url in urls[:12]))
         await wait_until(lambda: len(site.visits) > 30)
-        async with nodes.migrating(keys.tag) as target:
-            await wait_until(lambda: "Redis holds no frontier" in crawler.logged())
-            await asyncio.sleep(3)
-            assert not [key for key in (await nodes.keys())[target] if keys.tag.encode() in key]
+        move = await nodes.begin_move(keys.tag)
+        await wait_until(lambda: "is being moved key by key" in crawler.logged())
+        await asyncio.sleep(3)
+        assert not [key for key in (await nodes.keys())[move.target] if keys.tag.encode() in key]
+        await (nodes.finish(move) if is_finished else nodes.cancel(move))
         ending = await witness.ended("moved", timeout_s=120)
     assert {result["url"] for result in witness.results("moved")} == set(urls)
     assert ending["counters"]["admitted"] == ending["counters"]["done"] == len(urls)

@@ -25,6 +25,15 @@ NODES = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """A slot on its way from one node to another."""
+
+    slot: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunningCluster:
     """Its nodes; node n has the n-th third of the slots, and perhaps the n-th replica."""
 
@@ -58,20 +67,29 @@ class RunningCluster:
         """The keys that each node has."""
         return [await self.ask(node, "KEYS", "*") for node in range(NODES)]
 
-    @asynccontextmanager
-    async def migrating(self, key: str) -> AsyncIterator[int]:
-        """Begin to move the slot of a key to another node key by key; the number of that node."""
+    async def begin_move(self, key: str) -> Move:
+        """Begin to move the slot of a key to another node key by key."""
         slot = key_slot(key.encode())
         source = slot * NODES // SLOTS
         target = (source + 1) % NODES
         ids = [await self.ask(node, "CLUSTER", "MYID") for node in (source, target)]
         await self.ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
         await self.ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
-        try:
-            yield target
-        finally:
-            for node in (source, target):
-                await self.ask(node, "CLUSTER", "SETSLOT", slot, "STABLE")
+        return Move(slot, source, target)
+
+    async def cancel(self, move: Move) -> None:
+        """The slot stays where it is; no key of it has been moved."""
+        for node in (move.source, move.target):
+            await self.ask(node, "CLUSTER", "SETSLOT", move.slot, "STABLE")
+
+    async def finish(self, move: Move) -> None:
+        """Move all keys of the slot, one after the other, and tell all nodes."""
+        port = self.nodes[move.target].port
+        while keys := await self.ask(move.source, "CLUSTER", "GETKEYSINSLOT", move.slot, 1):
+            await self.ask(move.source, "MIGRATE", "127.0.0.1", port, keys[0], 0, 5_000)
+        owner = await self.ask(move.target, "CLUSTER", "MYID")
+        for node in (move.target, move.source, *range(NODES)):
+            await self.ask(node, "CLUSTER", "SETSLOT", move.slot, "NODE", owner)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """A client of a Redis Cluster that fails as one of a single Redis does.
 
 redis-py has errors of its own for a cluster, which are no ``RedisError``: no node answers, nobody
-has the slot, the cluster is down. To whoever asks they are one thing: the connection is broken.
+has the slot, the cluster is down. To whoever asks they are one thing, as is a slot that is being
+moved: the connection is broken.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from redis.exceptions import (
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from crawlstream.boot.redis.connection import CONNECTIONS
+from crawlstream.boot.redis.connection import CONNECTIONS, SlotMovedError
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.scripts import our_errors
+
+_AWAY = (RedisClusterException, ClusterDownError, ClusterError, TryAgainError)
 
 
 @contextmanager
@@ -34,7 +37,7 @@ def _one_connection() -> Iterator[None]:
         yield
     except (CrossSlotTransactionError, MasterDownError):
         raise
-    except (RedisClusterException, ClusterDownError, ClusterError, TryAgainError) as error:
+    except (*_AWAY, SlotMovedError) as error:
         raise RedisConnectionError(f"Redis Cluster: {error}") from error
 
 

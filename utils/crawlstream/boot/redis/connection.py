@@ -1,7 +1,11 @@
-"""A connection to Redis that says of itself that it was closed.
+"""A connection to Redis that says of itself that it was closed, or that its data is on the move.
 
 While another task closes a connection, or has lost it, redis-py writes to what is no longer there,
 and lets pass what Python and uvloop say of that. To whoever asks it is a Redis that is away.
+
+While a slot of a Redis Cluster is moved key by key, its node sends whoever asks for a missing key
+to the other one (ASK). redis-py would go there, but half of a partition is no partition: it rests
+until the move is over, or cancelled.
 """
 
 from __future__ import annotations
@@ -11,7 +15,12 @@ from types import MappingProxyType
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
+from redis.exceptions import AskError, MovedError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
+
+
+class SlotMovedError(ResponseError):
+    """The key is missing on its node, whose slot is being moved to another one key by key."""
 
 
 class _Telling(AbstractConnection):
@@ -23,6 +32,18 @@ class _Telling(AbstractConnection):
             await super().send_packed_command(command, *args, **options)
         except (AttributeError, RuntimeError) as error:
             raise RedisConnectionError(f"the connection was closed: {error}") from error
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        """The next answer; SlotMovedError: it is an ASK."""
+        try:
+            return await super().read_response(*args, **options)
+        except MovedError:
+            # Of redis-py's errors this is an AskError, too: the move is over.
+            raise
+        except AskError as error:
+            raise SlotMovedError(
+                f"slot {error.slot_id} is being moved key by key to {error.host}:{error.port}"
+            ) from error
 
 
 class _Plain(_Telling, Connection):

@@ -138,8 +138,13 @@ def _pack_command(command: Command) -> list[object]:
     ]
 
 
+WHILE_MOVED = "the frontier is being moved (./crawlstream repartition): requests stay in Kafka"
+
+
 def why_full(used: int, limit: int) -> str:
     """Why seeds wait, and what ends it."""
+    if not limit:
+        return WHILE_MOVED
     return (
         f"Redis uses {used / 2**20:.0f} of its {limit / 2**20:.0f} MiB: seeds stay in Kafka"
         " until pages are done, a crawl is stopped, or maxmemory is raised"

@@ -199,16 +199,16 @@ class HomeMark:
     """Time of the record that told of a stop."""
 
 
-def survivors(marks: Iterable[HomeMark]) -> list[HomeMark]:
+def survivors(marks: Iterable[tuple[int, HomeMark]]) -> list[HomeMark]:
     """What counts of them, without lives: all but those of an earlier life behind a later one.
 
-    ``marks`` are those of one home, in the order of the log.
+    ``marks`` and their homes are in the order of the log.
     """
-    latest, counting = 0, []
-    for mark in marks:
+    latest, counting = dict[int, int](), []
+    for home, mark in marks:
         if mark.kind == "life":
-            latest = max(latest, mark.redis_epoch)
-        elif mark.redis_epoch >= latest:
+            latest[home] = max(latest.get(home, 0), mark.redis_epoch)
+        elif mark.redis_epoch >= latest.get(home, 0):
             counting.append(mark)
     return counting
 

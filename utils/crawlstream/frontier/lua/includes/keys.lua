@@ -9,6 +9,7 @@ local K = {}
 -- The frontier as a whole.
 K.layout = P .. 'layout'
 K.meta = P .. 'm'
+K.moved = P .. 'moved'
 K.positions = P .. 'positions'
 K.epochs = P .. 'epochs'
 K.refused = P .. 'refused'

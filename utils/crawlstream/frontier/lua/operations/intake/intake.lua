@@ -22,8 +22,9 @@
 --   seen    {'seen', offset, timestamp_ms, occasion, its number}: it took effect in a Redis that was lost
 -- Returns: packed {'OK', applied, {offset, run …}, {offset, reason …}, version of the sites|'',
 --   repetitions of occasions},
---   {'FULL', used, limit in bytes} where a seed must wait, or {'GAP', position}: -1 where none is
---   known, for Redis is new, or has lost what `restore` told it, which is to be told first
+--   {'FULL', used, limit in bytes} where a seed must wait (0, 0: all must, see `withdraw`), or {'GAP',
+--   position}: -1 where none is known, for Redis is new, or has lost what `restore` told it, which is to be
+--   told first
 -- Cost: about two commands' work a seed, eight where caps or times apply.
 --- include: clock
 --- include: views
@@ -50,6 +51,10 @@ local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.positions, place) or -1)
 if position < 0 or start > position then
   return cmsgpack.pack({ 'GAP', position })
+end
+
+if redis.call('HEXISTS', K.meta, 'moving') == 1 and next_offset > position then
+  return cmsgpack.pack({ 'FULL', 0, 0 })
 end
 
 local runs, applied = {}, 0

@@ -1,11 +1,16 @@
 #!lua flags=allow-oom
 -- divide: note that the frontier of this name has several partitions, which have prefixes of their own.
--- Guarantee: all processes are answered the same layout; never beside a frontier of one partition.
+-- Guarantee: all processes are answered the same layout; never beside a frontier of one partition, nor where
+--   one was moved away.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 layout of the keys, noted if none is.
 -- Returns: the layout of what is there now.
--- Cost: three commands.
+-- Cost: four commands.
 --- include: keys
+local moved = redis.call('HGET', K.moved, 'moving')
+if moved then
+  return redis.error_reply('MOVEDFRONTIER ' .. moved)
+end
 if redis.call('EXISTS', K.meta) == 1 then
   return redis.call('HGET', K.meta, 'layout')
 end

@@ -4,7 +4,8 @@
 --   when it is adopted. From the next lease on no grant is made by the former rules. From the first
 --   table on that parts a domain into sites, every exchange names the version of the map by which
 --   the worker must look where its new holds belong; `sites` in `m` never goes away, for something
---   may still wait under the name of a site that is none any more.
+--   may still wait under the name of a site that is none any more. A partition whose work is moved
+--   away gets none (see `withdraw`).
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {czxid, mzxid, adopt, default, {domain, rule …}, the whole table, does it part a
 --   domain into sites}
@@ -22,7 +23,10 @@
 
 local LOOKS_AT_ONCE = 1000
 local czxid, mzxid, adopt, default, rules, blob, parts = unpack(cmsgpack.unpack(ARGV[1]))
-local known = redis.call('HMGET', K.meta, 'czxid', 'mzxid')
+local known = redis.call('HMGET', K.meta, 'czxid', 'mzxid', 'moving')
+if known[3] then
+  return 2
+end
 if known[2] and not adopt then
   if known[1] ~= czxid or tonumber(known[2]) > tonumber(mzxid) then
     return 0

@@ -32,7 +32,10 @@ local function due_in(index, at)
   return due
 end
 
-for _, c in ipairs(due_in(K.expiry, math.floor(wall / 1000))) do
+-- While the frontier is being moved no run ends, and nothing is forgotten (see `withdraw`).
+local is_moving = redis.call('HEXISTS', K.meta, 'moving') == 1
+
+for _, c in ipairs(is_moving and {} or due_in(K.expiry, math.floor(wall / 1000))) do
   redis.call('ZREM', K.expiry, c)
   local crawl = crawl_of(c)
   if crawl.state == 'running' then
@@ -73,7 +76,7 @@ for _, c in ipairs(due_in(K.idle, now - grace_ms)) do
   redis.call('ZREM', K.idle, c)
   local crawl = crawl_of(c)
   local state = crawl.state
-  if state == 'running' and crawl.recovered and recovering then
+  if state == 'running' and (crawl.recovered and recovering or is_moving) then
     redis.call('ZADD', K.idle, int(now), c)
   elseif ENDINGS[state] and not crawl.paused and not (crawl.context and state == 'running') then
     end_run(c, state == 'running' and remember_ms(c) or REMEMBER_ENDED_MS)
@@ -110,7 +113,7 @@ local function forget(c)
   redis.call('ZREM', K.forget, c)
 end
 
-for _, c in ipairs(due_in(K.forget, now)) do
+for _, c in ipairs(is_moving and {} or due_in(K.forget, now)) do
   forget(c)
 end
 

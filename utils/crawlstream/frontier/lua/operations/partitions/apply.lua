@@ -36,6 +36,8 @@ if is_crowded(used, limit) and next_offset > position then
 end
 
 local applied, ignored, admitted, contexts = 0, 0, 0, {}
+-- Of a frontier that was moved: what is from before is here already, or is for domains that are elsewhere now.
+local began = tonumber(redis.call('HGET', K.meta, 'began') or 0)
 
 -- Give the entries of a list of links their headers.
 local function with_headers(links, header)
@@ -56,7 +58,7 @@ end
 
 local function apply(record)
   local name, generation, version_life, version_number, profile, domain_cap, crawl_cap, links = unpack(record)
-  local c = context_for(name, generation)
+  local c = version_life >= began and context_for(name, generation)
   if not c then
     ignored = ignored + 1
     return

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- finish: a look at all partitions has found a run to be over.
--- Guarantee: compare and set: where the registry of the crawl has changed since the look began, or the home
---   has another life, nothing is done. The ending is owed to the world, and all partitions are to be told, in
---   the same script. Its seeds belong to what is over from now on. One whose time is over expires instead.
+-- Guarantee: compare and set: where the registry of the crawl has changed since the look began, the home has
+--   another life, or the frontier is being moved, nothing is done. The ending is owed to the world, and all
+--   partitions are to be told, in the same script. Its seeds belong to what is over from now on. A run whose time
+--   is over expires instead.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {name, generation, life of its version, number of its version, ledger {field, value …} of all
 --   partitions together}
@@ -16,7 +17,7 @@
 local name, generation, version_life, version_number, fields = unpack(cmsgpack.unpack(ARGV[1]))
 local crawl = registered(name)
 local is_same = crawl.is_open and not crawl.lapsed and crawl.g == generation and crawl.number == version_number
-  and version_life == life and is_restored()
+  and version_life == life and is_restored() and redis.call('HEXISTS', K.meta, 'moving') == 0
 if is_same then
   local covered = {}
   for place, offset in pairs(crawl.seeds) do

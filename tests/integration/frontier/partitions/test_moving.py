@@ -1,0 +1,160 @@
+"""A frontier is moved into other numbers of partitions, with all that is in it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.errors import FrontierMoved, NoFrontier
+from crawlstream.frontier.layout import create_frontier
+from crawlstream.frontier.moving import filling
+from crawlstream.frontier.moving.withdrawal import State, Withdrawal
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.frontier.streams import Streams
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.effects import Outcome
+from crawlstream.model.throttle import ThrottleRule
+from support.frontier.bench import CRAWL, Bench, Feed, Worker, links, open_bench, position_of
+from support.partitions.moving import (
+    delayed_in,
+    frontiers_in,
+    ledgers_in,
+    move,
+    seen_in,
+    waiting_in,
+)
+
+pytestmark = pytest.mark.usefixtures("still", "at_once")
+pytest_plugins = ("support.frontier.fixtures",)
+
+LARGE, SMALL = "large.example", [f"small{n}.example" for n in range(70)]
+PAUSED, STOPPED, ENDED, RAISED = (
+    CrawlKey("link", "app", name) for name in ("paused", "stopped", "ended", "raised")
+)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Redis is told is taken to be on its disk."""
+    monkeypatch.setattr(filling, "DURABLE_S", 0)
+
+
+@pytest.fixture
+async def bench(redis: Redis) -> Bench:
+    """A frontier with something of everything, and nothing under way."""
+    bench = await open_bench(redis)
+    bench.shelve(64)
+    await bench.frontier.stocking.step()
+    await bench.feed.seeds(f"{LARGE}/", f"{LARGE}/2", domain_max_pages=5_000, attrs={"of": 1})
+    for hold, first in zip(await bench.worker.lease(2), (0, 900), strict=True):
+        await bench.worker.settle(hold, links=[links(LARGE, range(first, first + 900))])
+    await bench.feed.seeds(*(f"{domain}/{n}" for domain in SMALL for n in range(3)))
+    for crawl in (PAUSED, STOPPED, RAISED):
+        await bench.feed.seeds(f"{LARGE}/own", SMALL[0] + "/own", crawl=crawl, attrs={"of": 2})
+    await bench.feed.seeds("later.example/", crawl=RAISED, not_before=time.time() + 3_600)
+    await bench.feed.say("pause", PAUSED)
+    await bench.feed.say("stop", STOPPED)
+    await bench.feed.say("reprioritize", RAISED, priority=90)
+    for number in range(6):
+        (hold,) = await bench.worker.lease()
+        outcome = Outcome.DONE if number < 4 else Outcome.FAILED
+        await bench.worker.settle(hold, outcome=outcome)
+    (hold,) = await bench.worker.lease()
+    await bench.worker.requeue(hold, delay_ms=5_000)
+    while not (await bench.frontier.stocking.step()).is_idle:
+        pass
+    await at_rest(bench)
+    return bench
+
+
+async def at_rest(bench: Bench) -> None:
+    """What monitors do until nothing is under way."""
+    await bench.tend()
+    await bench.tend()
+    await bench.owed()
+    await bench.redis.delete(bench.frontier.scripts.keys.actions())
+
+
+@pytest.mark.usefixtures("bench")
+async def test_all_is_there_in_any_number_of_partitions(redis: Redis) -> None:
+    """Entries in their order, what is delayed, what was seen, and the sums of the ledgers."""
+    old = frontiers_in(redis, 1, "cs")
+    waiting, delayed = await waiting_in(old), await delayed_in(old)
+    seen = {name: own for name, own in (await seen_in(old)).items() if own}
+    ledgers = await ledgers_in(old)
+    assert sum(map(len, waiting.values())) > 1_900
+    assert delayed
+    for partitions, name in ((3, "a"), (4, "b"), (1, "c")):
+        new = frontiers_in(redis, partitions, name)
+        assert (await move(old, new)).lost == 0
+        assert await waiting_in(new) == waiting
+        assert await delayed_in(new) == delayed
+        assert {name: own for name, own in (await seen_in(new)).items() if own} == seen
+        assert await ledgers_in(new) == ledgers
+        old = new
+    state = await old.queries.crawl_state(PAUSED)
+    assert state is not None
+    assert state.state == "paused"
+
+
+@pytest.mark.usefixtures("bench")
+async def test_what_was_moved_is_crawled(redis: Redis) -> None:
+    """By each band's order and rank; what is known enters no more, and numbers of runs go on."""
+    old, new = frontiers_in(redis, 1, "cs"), frontiers_in(redis, 3, "a")
+    await move(old, new)
+    last = frontiers_in(redis, 1, "b")
+    await move(new, last)
+    other = await bench_of(last)
+    first, *more = await other.worker.lease(20)
+    assert first.crawl == RAISED
+    known = await seen_in(last)
+    own = next(hold for hold in more if hold.crawl == CRAWL)
+    await other.worker.settle(own, links=[links(LARGE, range(900), priority=1)])
+    await other.worker.settle(*(hold for hold in (first, *more) if hold != own))
+    assert await seen_in(last) == known
+    crawled = await other.worker.crawl_all()
+    assert len(crawled) == len(set(crawled)) > 1_800
+    fed = await other.feed.put(other.feed.seed("x.example/", crawl=STOPPED))
+    assert fed.runs == {other.feed.next - 1: 2}
+
+
+async def test_a_frozen_frontier_does_nothing(bench: Bench, redis: Redis) -> None:
+    """Nobody leases, feeds or founds anything, until it is told to go on."""
+    withdrawal = Withdrawal(frontiers_in(redis, 1, "cs"))
+    await withdrawal.begin("3 partitions")
+    await bench.rule()
+    assert not await bench.worker.lease()
+    assert (await withdrawal.freeze())[0] is State.FROZEN
+    with pytest.raises(NoFrontier):
+        await bench.worker.lease()
+    with pytest.raises(FrontierMoved, match="3 partitions"):
+        await create_frontier(bench.frontier.scripts)
+    await withdrawal.back()
+    await bench.rule()
+    assert await bench.worker.lease()
+
+
+async def test_nothing_is_frozen_while_something_is_under_way(bench: Bench, redis: Redis) -> None:
+    """It is said what."""
+    await bench.worker.lease(2)
+    withdrawal = Withdrawal(frontiers_in(redis, 1, "cs"))
+    assert await withdrawal.begin("elsewhere") == {"held": 2}
+    assert await withdrawal.freeze() == (State.MOVING, {"held": 2})
+
+
+async def bench_of(frontiers: Frontiers) -> Bench:
+    """The same tools for a frontier of one partition that was moved."""
+    scripts = frontiers.root.scripts
+    bench = Bench(
+        scripts.redis,
+        frontiers.root,
+        Feed(frontiers.root, next=await position_of(frontiers.root, "topic", 0) or 0),
+        Worker(frontiers.root.session("w1", CRAWL.spiderid)),
+        Streams(scripts.redis, scripts.keys, "reader"),
+    )
+    bench.shelve(64)
+    await bench.rule(ThrottleRule(hits=10**6, window_s=1, moderated=False, concurrency=10**6))
+    await bench.advance(5_000)
+    return bench

@@ -1,0 +1,143 @@
+"""``crawlstream repartition`` as a person calls it: killed at each step, refused, and given up."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from crawlstream.chaos.processes import RunningServer
+from crawlstream.frontier.partitions.frontiers import Frontiers
+from crawlstream.keys import FrontierKeys
+from crawlstream.model.process import Process
+from crawlstream.stats.heartbeat import Heartbeat
+from support.forks.program import run
+from support.frontier.bench import Bench, links, open_bench
+from support.monitors import MonitorCluster, Servers
+from support.partitions.moving import frontiers_in, ledgers_in, seen_in, waiting_in
+
+STEPS = ("begun", "noted", "stopped", "frozen", "wiped", "page", "page", "copied", "opened")
+HOSTS = [f"host{n}.example" for n in range(40)]
+
+
+class Person:
+    """Somebody with one frontier, who wants it in another number of partitions."""
+
+    def __init__(self, cluster: MonitorCluster, redis: Redis, home: Path) -> None:
+        self.redis = redis
+        self._env = {**cluster.env, "CRAWLSTREAM_HOME": str(home)}
+        self._home = home
+
+    async def types(self, *options: str, fail: str = "", name: str = "new", **env: str) -> str:
+        """What the command says; how it ended is in ``status``."""
+        env = {**self._env, **({"FAILPOINT": fail} if fail else {}), **env}
+        verb = "repartition", "--to", "3", "--namespace", name
+        done: subprocess.CompletedProcess[str] = await asyncio.to_thread(
+            run, "crawlstream.cli", *verb, *options, env=env, folder=self._home, timeout_s=60
+        )
+        self.status = done.returncode
+        return done.stdout + done.stderr
+
+    def frontiers(self, partitions: int, name: str) -> Frontiers:
+        """What is there."""
+        return frontiers_in(self.redis, partitions, name)
+
+    async def all_keys(self) -> Mapping[bytes, bytes | None]:
+        """Everything in Redis."""
+        return {key: await self.redis.dump(key) for key in await self.redis.keys("*")}
+
+
+@pytest.fixture
+def cluster(
+    servers: Servers, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> MonitorCluster:
+    """The servers; the frontier is called as usual."""
+    home = tmp_path_factory.mktemp("cut_off")
+    more = {"CRAWLSTREAM_NAMESPACE": "cs"}
+    return MonitorCluster(servers, name=request.path.stem, home=home, more=more)
+
+
+@pytest.fixture
+async def person(
+    cluster: MonitorCluster, redis_server: RunningServer, tmp_path: Path
+) -> AsyncIterator[Person]:
+    """With a frontier of one partition, of which nothing is under way."""
+    async with Redis(host="127.0.0.1", port=redis_server.port) as redis:
+        await redis.flushall()
+        await filled(await open_bench(redis))
+        yield Person(cluster, redis, tmp_path)
+
+
+async def filled(bench: Bench) -> None:
+    """Some hundred pages wait, and some are done."""
+    await bench.feed.seeds(*(f"{host}/" for host in HOSTS))
+    for hold in await bench.worker.lease(10):
+        await bench.worker.settle(hold, links=[links(host, range(8)) for host in HOSTS[:20]])
+    await bench.owed()
+
+
+async def test_a_move_goes_on_wherever_it_was_killed(person: Person) -> None:
+    """By the same command; what is there in the end is what was there before, once."""
+    old = person.frontiers(1, "cs")
+    waiting, seen, ledgers = await waiting_in(old), await seen_in(old), await ledgers_in(old)
+    for step in STEPS:
+        told = await person.types(fail=f"repartition_{step}:kill")
+        assert person.status == -9, told
+    assert "moved already" in await person.types()
+    assert person.status == 0
+    new = person.frontiers(3, "new")
+    assert await waiting_in(new) == waiting
+    assert await seen_in(new) == seen
+    assert await ledgers_in(new) == ledgers
+    assert await waiting_in(old) == waiting
+    told = await person.types("--forget")
+    assert person.status == 0, told
+    assert [*await person.redis.keys("{cs0}*")] == [b"{cs0}moved"]
+    assert await waiting_in(new) == waiting
+
+
+async def test_a_dry_run_changes_nothing(person: Person) -> None:
+    """It says what there is, and how long that takes."""
+    before = await person.all_keys()
+    told = await person.types("--dry-run")
+    assert person.status == 0, told
+    assert await person.all_keys() == before
+    assert "1 crawl with 40 domains, 190 waiting pages" in " ".join(told.split())
+    assert "200 URLs seen" in told
+
+
+async def test_what_was_given_up_goes_on(person: Person) -> None:
+    """The old frontier is as it was, and nothing is left of the new one."""
+    waiting = await waiting_in(person.frontiers(1, "cs"))
+    await person.types(fail="repartition_copied:kill")
+    told = await person.types("--cancel")
+    assert person.status == 0, told
+    assert await waiting_in(person.frontiers(1, "cs")) == waiting
+    assert not await person.redis.keys("{new*")
+    assert await person.redis.exists(FrontierKeys("cs").meta())
+
+
+async def test_what_is_in_the_way_is_said(person: Person) -> None:
+    """Servers that are not empty, or do not answer; processes that run; the old place."""
+    told = await person.types(name="cs")
+    assert "in the place of the old one" in told
+    assert person.status == 2
+    told = await person.types("--redis", "127.0.0.1:1")
+    assert "does not answer" in told
+    assert person.status == 1
+    process = Process(kind="rest")
+    await Heartbeat(person.redis, FrontierKeys("cs"), process).join()
+    told = await person.types("--wait", "0")
+    assert f"still running: {process.name}" in told
+    assert person.status == 1
+    told = await person.types(CRAWLSTREAM_PREVIEW="partitions", CRAWLSTREAM_PARTITIONS="2")
+    assert "has 1 partition(s), but this process is configured for 2" in told
+    assert person.status == 2
+    await open_bench(person.redis, keys=FrontierKeys("new"))
+    told = await person.types()
+    assert "are not empty" in told
+    assert person.status == 2

@@ -1,0 +1,1 @@
+"""``crawlstream repartition``: move the frontier into one of another number of partitions."""
