@@ -7,13 +7,13 @@
 --   lapsed, forget_at, is_bare}. is_published: Kafka has the ending of the run before; owed: the run whose ending it
 --   has not. over: seeds below belong to runs that are over; seeds: behind the last that was enrolled; passed:
 --   repetitions among them. g: generation, which a stop ends, and so does the home's clock: `lapsed` says that it
---   is to end so (expired, forgotten), and stays until it has; nothing enters meanwhile. expires, remember: {value, place
---   in time of its record}, as of `told` in a frontier of one partition. ending: how the latest run ended. is_bare:
---   its generation has had no run.
+--   is to end so (expired, forgotten), and stays until it has; nothing enters meanwhile. expires, remember: {value,
+--   place in time of its record}, as of `told` in a frontier of one partition. ending: how the latest run ended.
+--   is_bare: its generation has had no run.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": what partitions are to hear; what: ended or
---   expired, or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {how, run, request, occasion,
---   purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run that was stopped, or
---   has expired; drained: how many have no page of it in flight any more. `open` ZSET name -> frontier ms of the last
+--   expired, or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {how, run, request,
+--   occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run that was
+--   stopped, or has expired; drained: how many have no page of it in flight any more. `open` ZSET name -> frontier ms of the last
 --   seed of its open run. `expiring` ZSET name -> epoch s at which its open run expires. `forgetting` ZSET name ->
 --   frontier ms at which a crawl without a run forgets what it has seen, and is then forgotten itself.
 -- Needs: clock, ledger. Cost: four commands a crawl and call, and one a partition where something ends.
