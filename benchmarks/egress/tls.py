@@ -42,8 +42,7 @@ async def measure(redis: Redis) -> Figures:
 if __name__ == "__main__":
     Benchmark(
         name="tls",
-        about="CPU time of a worker per page with the TLS of Chrome, through the gateway, beside"
-        " its own.",
+        about="CPU time of a worker per page with the TLS of Chrome beside that without a profile.",
         measure=measure,
         lines={
             "kept_of_own": Line(floor=1.4, goal=1.1, unit=""),

@@ -9,6 +9,7 @@ _FAULTS = "integration/egress/test_faults.py::"
 _GATEWAY = "integration/egress/test_gateway.py::"
 _TLS = "integration/egress/test_tls_profiles.py::"
 _BROWSERS = "integration/egress/test_browser_tls.py::"
+_HTTP_2 = "integration/egress/test_http2.py::"
 
 EGRESS_BUGS = {
     "a page of a pool that there is not leaves directly": Bug(
@@ -91,22 +92,22 @@ EGRESS_BUGS = {
         ),
         test=_TLS + "no_answer",
     ),
-    "a request in a tunnel that is in use leaves unasked": Bug(
-        module="crawling.gateway.relay",
-        right="if not self.sent or self.owner.must_ask:",
-        wrong="if not self.sent:",
-        test=_BROWSERS + "kept_and_no_request",
+    "a connection of HTTP/2 on which a page was given up is used again": Bug(
+        module="crawling.tls.multi",
+        right="                curl.spoil()\n",
+        wrong="                pass\n",
+        test=_HTTP_2 + "no_room",
     ),
-    "a page whose kept connection was closed was not sent": Bug(
-        module="crawling.tls.exchange",
-        right="        if self.is_sent:\n",
-        wrong="        if False:\n",
-        test=_BROWSERS + "kept_and_no_request",
+    "what a site says by HTTP/2 is its proxy's fault": Bug(
+        module="crawling.client.proxied",
+        right="            is_sites = number in HTTP_2\n",
+        wrong="            is_sites = False\n",
+        test=_HTTP_2 + "proxys_fault",
     ),
     "the greeting of a browser brings its headers with it": Bug(
-        module="crawling.tls.connection",
-        right="default_headers=False",
-        wrong="default_headers=True",
+        module="crawling.tls.handle",
+        right="        with_headers = 0\n",
+        wrong="        with_headers = 1\n",
         test=_BROWSERS + "requests_are_ours",
     ),
 }

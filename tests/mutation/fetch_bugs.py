@@ -31,7 +31,7 @@ FETCH_BUGS = {
     ),
     "a request is sent again by libcurl": Bug(
         module="crawling.client.transfer",
-        right='            self.error = TransferFailed("connection_lost", "the kept connection was closed")\n            return _ABORT\n',
+        right="            self._refuse_another()\n            return _ABORT\n",
         wrong="            return _GO_ON\n",
         test=_CLIENT + "sent_twice",
     ),

@@ -8,6 +8,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from crawling.client.http_client import HttpClient
+from crawling.client.libcurl import PLAIN, Libcurl
 from crawling.net.address_guard import GuardedResolver
 from crawling.page.page import Page
 from crawling.parts import Parts
@@ -28,7 +29,7 @@ class Client(Protocol):
         ...
 
 
-def client_of(crawler: Crawler, resolver: GuardedResolver) -> HttpClient:
+def client_of(crawler: Crawler, resolver: GuardedResolver, libcurl: Libcurl = PLAIN) -> HttpClient:
     """A client for the spider of a crawler, which is open."""
     settings, spider, parts = crawler.settings, crawler.spider, Parts.of(crawler)
     bind = settings.get("DOWNLOAD_BIND_ADDRESS")
@@ -41,4 +42,5 @@ def client_of(crawler: Crawler, resolver: GuardedResolver) -> HttpClient:
         bind=(bind, 0) if isinstance(bind, str) else bind,
         fails_on_data_loss=settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
         routes=parts.routes,
+        libcurl=libcurl,
     )

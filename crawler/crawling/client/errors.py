@@ -10,6 +10,8 @@ from scrapy.exceptions import DownloadCancelledError
 
 from crawling.failures import TransferFailed
 
+HTTP_2 = frozenset({16, 92})
+"""CURLE_HTTP2, CURLE_HTTP2_STREAM: what a site has said, whatever the connection went through."""
 _REASONS: Mapping[int, str] = {
     pycurl.E_UNSUPPORTED_PROTOCOL: "bad_response",  # no HTTP/1.x, or none at all
     pycurl.E_URL_MALFORMAT: "invalid_request",
@@ -21,8 +23,7 @@ _REASONS: Mapping[int, str] = {
     pycurl.E_SEND_ERROR: "connection_lost",
     pycurl.E_RECV_ERROR: "connection_lost",
     pycurl.E_BAD_CONTENT_ENCODING: "bad_response",  # a transfer encoding that nobody asked for
-    16: "connection_lost",  # CURLE_HTTP2, and 92 of one stream of it
-    92: "connection_lost",
+    **dict.fromkeys(HTTP_2, "connection_lost"),
     100: "connection_lost",  # CURLE_TOO_LARGE, which pycurl has no name for: a head without end
 }
 TLS = frozenset(

@@ -20,6 +20,7 @@ from crawling.client.answer import download_latency, response_of
 from crawling.client.ask import pin, place_of, write
 from crawling.client.attempts import Attempts
 from crawling.client.clock import Clock
+from crawling.client.libcurl import PLAIN, Libcurl
 from crawling.client.line import Line, ProxyLines
 from crawling.client.proxied import ProxiedTransfer, is_absolute, straight_to
 from crawling.client.transfer import Progress, Transfer
@@ -56,7 +57,7 @@ class _Ask(NamedTuple):
 class HttpClient:
     """libcurl behind the gate."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all but the first two by name
         self,
         holds: Holds,
         resolver: GuardedResolver,
@@ -67,10 +68,12 @@ class HttpClient:
         bind: tuple[str, int] | None = None,
         fails_on_data_loss: bool = True,
         routes: Routes | None = None,
+        libcurl: Libcurl = PLAIN,
     ) -> None:
         """``timeout_s`` and ``most_bytes`` hold where a request's meta says nothing else.
 
-        ``routes`` chooses proxies; None: all pages leave directly.
+        ``routes`` chooses proxies; None: all pages leave directly. ``libcurl`` is the build that
+        greets sites.
         """
         self._holds = holds
         self._resolver = resolver
@@ -81,8 +84,10 @@ class HttpClient:
         self._fails_on_data_loss = fails_on_data_loss
         self._loop = asyncio.get_running_loop()
         self._certificates = _certificates()
-        self._direct = Line(self._loop, self._new, most_kept=allow_files())
-        self._by_proxy = ProxyLines(self._loop, self._new_by)
+        self._libcurl = libcurl
+        most_kept = min(libcurl.most_kept, allow_files())
+        self._direct = Line(self._loop, self._new, libcurl=libcurl, most_kept=most_kept)
+        self._by_proxy = ProxyLines(self._loop, self._new_by, libcurl)
         self._routes = routes
 
     async def fetch(self, request: Request, page: Page) -> Response:
@@ -219,13 +224,22 @@ class HttpClient:
         return response_of(request, transfer.head, body, address, flags=flags)
 
     def _new(self, progress: Progress) -> Transfer:
-        transfer = Transfer(self._loop, self._holds, progress, bind=self._bind)
+        transfer = Transfer(
+            self._loop, self._holds, progress, curl=self._libcurl.easy(), bind=self._bind
+        )
         for option, path in self._certificates.items():
             transfer.curl.setopt(option, path)
         return transfer
 
     def _new_by(self, route: Route, progress: Progress) -> Transfer:
-        transfer = ProxiedTransfer(self._loop, self._holds, progress, bind=self._bind, route=route)
+        transfer = ProxiedTransfer(
+            self._loop,
+            self._holds,
+            progress,
+            curl=self._libcurl.easy(),
+            bind=self._bind,
+            route=route,
+        )
         for option, path in self._certificates.items():
             transfer.curl.setopt(option, path)
             transfer.curl.setopt(_OF_PROXIES[option], path)

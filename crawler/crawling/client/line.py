@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
+from crawling.client.libcurl import Libcurl
 from crawling.client.multi import Multi
 from crawling.client.transfer import Progress, Transfer
 from crawling.egress.route import Route
@@ -31,10 +32,11 @@ class Line:
         loop: asyncio.AbstractEventLoop,
         make: Callable[[Progress], Transfer],
         *,
+        libcurl: Libcurl,
         most_kept: int,
     ) -> None:
         """``most_kept``: connections, with those at work."""
-        self.multi = Multi(loop, most_kept)
+        self.multi = Multi(loop, libcurl.multi(), most_kept)
         self._make = make
         self._spare: list[Transfer] = []
         self.lent = 0
@@ -49,7 +51,9 @@ class Line:
         """Take a handle back; ``is_plain``: it may be used for another request."""
         self.lent -= 1
         transfer.head, transfer.body = [], []
-        if is_plain and not transfer.is_paused and len(self._spare) < _SPARE:
+        # A handle that libcurl would have sent again by remembers that.
+        is_clean = is_plain and not transfer.is_paused and not transfer.was_kept
+        if is_clean and len(self._spare) < _SPARE:
             self._spare.append(transfer)
         else:
             # It holds what holds it: a circle that the garbage collector would be late for.
@@ -70,8 +74,10 @@ class ProxyLines:
         self,
         loop: asyncio.AbstractEventLoop,
         make: Callable[[Route, Progress], Transfer],
+        libcurl: Libcurl,
     ) -> None:
         self._loop = loop
+        self._libcurl = libcurl
         self._make = make
         self._lines: OrderedDict[tuple[object, ...], tuple[float, Line]] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
@@ -82,7 +88,7 @@ class ProxyLines:
         _, line = self._lines.pop(key, (0.0, None))
         if line is None:
             make = partial(self._make, route)
-            line = Line(self._loop, make, most_kept=_KEPT_BY_PROXY)
+            line = Line(self._loop, make, libcurl=self._libcurl, most_kept=_KEPT_BY_PROXY)
         self._lines[key] = self._loop.time(), line
         if self._timer is None:
             self._timer = self._loop.call_later(_IDLE_S, self._sweep)

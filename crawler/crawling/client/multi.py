@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import termios
+from contextlib import suppress
 from typing import Any
 
 import pycurl
@@ -20,10 +21,10 @@ _LENGTH = struct.Struct("i")
 class Multi:
     """All transfers of a process, and the connections that are kept for the next ones."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most_kept: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, multi: Any, most_kept: int) -> None:
         """``most_kept``: connections, with those at work."""
         self._loop = loop
-        self._multi = pycurl.CurlMulti()
+        self._multi = multi
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, most_kept)
@@ -103,7 +104,7 @@ class Multi:
             unheard += _waiting(fd)
             self._unheard[fd] = unheard
             if unheard > LONGEST_HEAD:
-                _cut(fd)
+                cut(fd)
         before = self.progress.count
         self._act(fd, pycurl.CSELECT_IN)
         if self.progress.count != before:
@@ -135,7 +136,7 @@ def _waiting(fd: int) -> int:
     return count
 
 
-def _cut(fd: int) -> None:
+def cut(fd: int) -> None:
     """Break a connection off; libcurl finds it closed."""
-    with socket.socket(fileno=os.dup(fd)) as same:
+    with socket.socket(fileno=os.dup(fd)) as same, suppress(OSError):
         same.shutdown(socket.SHUT_RDWR)

@@ -20,12 +20,16 @@ class ProfiledClient:
     """Has the profile chosen; the client below it goes by ``page.tls``."""
 
     def __init__(
-        self, plain: Client, routes: Routes, tls: TlsChoice, browsers: Callable[[], Client]
+        self,
+        plain: Client,
+        routes: Routes,
+        tls: TlsChoice,
+        browser_of: Callable[[str], Client],
     ) -> None:
-        """``browsers`` is asked once, if ever: for the client that greets as they do."""
+        """``browser_of`` makes a client that greets as a profile says; asked once for each."""
         self._plain = plain
-        self._browsers = browsers
-        self._browser: Client | None = None
+        self._browser_of = browser_of
+        self._browsers: dict[str, Client] = {}
         self._routes = routes
         self._tls = tls
 
@@ -49,12 +53,12 @@ class ProfiledClient:
     def _client_for(self, profile: str) -> Client:
         if profile not in BROWSERS:
             return self._plain
-        if self._browser is None:
-            self._browser = self._browsers()
-        return self._browser
+        if profile not in self._browsers:
+            self._browsers[profile] = self._browser_of(profile)
+        return self._browsers[profile]
 
     def close(self) -> None:
         """End all connections; nothing may be under way."""
         self._plain.close()
-        if self._browser:
-            self._browser.close()
+        for browser in self._browsers.values():
+            browser.close()

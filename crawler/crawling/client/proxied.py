@@ -10,6 +10,7 @@ import pycurl
 from scrapy.exceptions import DownloadTimeoutError
 
 from crawling.client.blame import Ending, blame_for
+from crawling.client.errors import HTTP_2
 from crawling.client.transfer import Progress, Transfer
 from crawling.egress.blame import Blame
 from crawling.egress.route import Route
@@ -37,10 +38,11 @@ class ProxiedTransfer(Transfer):
         holds: Holds,
         progress: Progress,
         *,
+        curl: Any,
         bind: tuple[str, int] | None,
         route: Route,
     ) -> None:
-        super().__init__(loop, holds, progress, bind=bind)
+        super().__init__(loop, holds, progress, curl=curl, bind=bind)
         self._route = route
         self._reaching: asyncio.TimerHandle | None = None
         _lead(self.curl, route)
@@ -53,16 +55,8 @@ class ProxiedTransfer(Transfer):
         super().end(error)
 
     def on_socket(self, purpose: int, asked: Any) -> Any:
-        """A connection to the proxy is to be made.
-
-        Not a second one, when the kept one turns out dead: its tunnel's head would be taken for
-        the site's.
-        """
-        if self.is_paid:
-            self.was_kept = True
-            self.error = TransferFailed("connection_lost", "the kept connection was closed")
-            return pycurl.SOCKET_BAD
-        if self._reaching is None:
+        """A connection to the proxy is to be made."""
+        if not self.is_paid and self._reaching is None:
             self._reaching = self._loop.call_later(REACH_S, self._look)
         return super().on_socket(purpose, asked)
 
@@ -80,7 +74,9 @@ class ProxiedTransfer(Transfer):
     def failure(self, number: int, words: str) -> Exception:
         """Why nothing came, and who is to blame for that; says nothing of the proxy's address."""
         if self.is_paid:
-            return super().failure(number, words)
+            failed = super().failure(number, words)
+            is_sites = number in HTTP_2
+            return ProxyTrouble(Blame.SITE, words, reason_of(failed)) if is_sites else failed
         info = self.curl.getinfo
         end = Ending(
             number=number,

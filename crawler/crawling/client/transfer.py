@@ -66,10 +66,11 @@ class Transfer:
         holds: Holds,
         progress: Progress,
         *,
+        curl: Any,
         bind: tuple[str, int] | None,
     ) -> None:
         """``bind``: the address that connections leave from, if it matters."""
-        self.curl = pycurl.Curl()
+        self.curl = curl
         self._progress = progress
         self._loop = loop
         self._holds = holds
@@ -151,7 +152,13 @@ class Transfer:
         return 0 if self._is_literal else 1
 
     def on_socket(self, _purpose: int, asked: Any) -> Any:
-        """A connection is to be made, to an address that the guard has vetted or to none."""
+        """A connection is to be made, to an address that the guard has vetted or to none.
+
+        Not a second one, when the kept one turns out dead.
+        """
+        if self.is_paid:
+            self._refuse_another()
+            return pycurl.SOCKET_BAD
         family, kind, protocol, where = asked
         if ip_address(where[0].partition("%")[0]) not in self._addresses:
             self.error = AddressRefused(f"{where[0]} was not vetted")
@@ -174,8 +181,7 @@ class Transfer:
         if page is None:
             return _ABORT
         if self.is_paid:
-            self.was_kept = True
-            self.error = TransferFailed("connection_lost", "the kept connection was closed")
+            self._refuse_another()
             return _ABORT
         try:
             self._holds.depart(page)
@@ -185,6 +191,11 @@ class Transfer:
         self.is_paid = True
         self._loop.call_soon(self._holds.departed, page)
         return _GO_ON
+
+    def _refuse_another(self) -> None:
+        """The request was written, and is not written again."""
+        self.was_kept = True
+        self.error = TransferFailed("connection_lost", "the kept connection was closed")
 
     def on_head(self, line: bytes) -> int | None:
         """A line of a head, or of what may come behind a body in chunks."""
@@ -242,7 +253,6 @@ def _set_up(transfer: Transfer) -> None:
     setopt(pycurl.NOSIGNAL, 1)
     setopt(pycurl.USERAGENT, "")
     setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
-    setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
     setopt(pycurl.HTTP09_ALLOWED, 0)
     setopt(pycurl.FOLLOWLOCATION, 0)
     # Neither the environment nor a file of the user has a say in where a request goes.

@@ -40,8 +40,7 @@ class Traffic:
     def begin(self) -> None:
         """It is open now."""
         self.owner.opened(self)
-        peer = self.link.writer.get_extra_info("peername")
-        self.owner.stands(self._target, peer[0] if peer and not self.owner.route else "")
+        self.owner.stands(self._target)
         GATEWAY_TUNNELS.inc()
 
     def end(self) -> None:
@@ -59,8 +58,7 @@ class Traffic:
         """Send it to the target; GrantExpired if it must not be."""
         if not self._may_pass():
             self._stop("fence", GrantExpired("this worker may not send now"))
-        if not self.sent or self.owner.must_ask:
-            self.owner.must_ask = False
+        if not self.sent:
             try:
                 self.owner.before_send(*self._target)
             except Exception as error:  # noqa: BLE001  whatever the owner has against it
@@ -89,7 +87,6 @@ class Traffic:
 
     def lost(self) -> None:
         """It has ended on the other side, perhaps before anything came back."""
-        self.owner.was_cut = True
         if not self.owner.is_open or self.received or not self.sent:
             return
         words = "nothing came back"
@@ -127,7 +124,6 @@ class Relay(Traffic):
             while data and self.came(len(data)):
                 writer.write(data)
                 await writer.drain()
-                await self.owner.turn()
                 data = await self.link.reader.read(READ)
         if not self._visitor.reader.at_eof():
             self.lost()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,14 +59,6 @@ class Pass:
         """Bytes to and from sites, with those of TLS and without the proxy's own protocol."""
         self.refused: list[Refusal] = []
         self.is_open = True
-        self.address = ""
-        """Of the target that was reached last; "" through a proxy."""
-        self.must_ask = False
-        """Whether ``before_send`` is asked of the next bytes, though their tunnel is in use."""
-        self.was_cut = False
-        """Whether a way has ended on its far side since it was last said that it asks again."""
-        self._may_read = asyncio.Event()
-        self._may_read.set()
         self._most_bytes = most_bytes
         self._on_close = on_close
         self._failures: OrderedDict[Target, Exception] = OrderedDict()
@@ -89,29 +80,7 @@ class Pass:
         if self.is_open:
             self.is_open = False
             self._on_close(self)
-            self.go_on()
             self.abort()
-
-    def ask_again(self) -> None:
-        """Another request begins: the next bytes may not leave unasked."""
-        self.must_ask, self.was_cut = True, False
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether nothing is read from targets."""
-        return not self._may_read.is_set()
-
-    def pause(self) -> None:
-        """Read no more from targets, until it goes on."""
-        self._may_read.clear()
-
-    def go_on(self) -> None:
-        """Read from targets again."""
-        self._may_read.set()
-
-    async def turn(self) -> None:
-        """Wait until targets may be read from."""
-        await self._may_read.wait()
 
     def abort(self) -> None:
         """End what is open; the token stays good."""
@@ -132,11 +101,6 @@ class Pass:
         """How the latest try to reach a target has failed; None: it has not."""
         return self._failures.get((host.strip("[]").lower(), port))
 
-    @property
-    def last_failure(self) -> Exception | None:
-        """The latest of them all, however the target was written."""
-        return next(reversed(self._failures.values()), None)
-
     # The gateway's.
 
     def refuse(self, target: Target, reason: str) -> None:
@@ -151,10 +115,9 @@ class Pass:
         if len(self._failures) > _MOST_TOLD:
             self._failures.popitem(last=False)
 
-    def stands(self, target: Target, address: str) -> None:
-        """A way to a target has come about; where that is, if it is known."""
+    def stands(self, target: Target) -> None:
+        """A way to a target has come about."""
         self._failures.pop(target, None)
-        self.address = address
 
     def opened(self, way: Abortable) -> None:
         """Something is open by this token."""

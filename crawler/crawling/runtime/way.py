@@ -63,12 +63,12 @@ class Way:
         client = ProfiledClient(plain, self._routes, self._tls, self._new_browser_client)
         return self._renders(client) if self._renders else client
 
-    def _new_browser_client(self) -> Client:
-        from crawling.tls.client import (  # noqa: PLC0415  an extra, installed where it is wanted
-            browser_client_of,
+    def _new_browser_client(self, profile: str) -> Client:
+        from crawling.tls.multi import (  # noqa: PLC0415  an extra, installed where it is wanted
+            libcurl_of,
         )
 
-        return browser_client_of(self._crawler, lambda: self.gateway)
+        return client_of(self._crawler, self.resolver(), libcurl_of(profile))
 
     def resolver(self) -> GuardedResolver:
         """The guard of this process."""

@@ -1,6 +1,5 @@
-"""Sites asked with the TLS of a browser: by curl_cffi, a libcurl with BoringSSL.
+"""Sites asked with the TLS of a browser: by curl_cffi's libcurl, which has BoringSSL.
 
-``targets`` says which browsers; ``exchange`` is one request as libcurl tells of it; ``connection``
-is a connection that is kept, and its way out by the gateway; ``client`` fetches pages by them.
-The guard, proxies, the fence and the count of bytes are the gateway's: this libcurl cannot be told.
+``targets`` says which browsers. ``handle`` and ``multi`` give that libcurl the shape of pycurl, so
+that :mod:`crawling.client` fetches by it as by the other: the same guard, grants, proxies, blame.
 """

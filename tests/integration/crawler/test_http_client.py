@@ -17,10 +17,12 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from crawling.client import clock
+from crawling.client.libcurl import PLAIN
 from crawling.client.transfer import Transfer
 from crawling.lease.holds import GrantExpired
 from crawling.page.page import Page, Phase
 from crawling.page.request import PAGE
+from crawling.tls.multi import libcurl_of
 from crawlstream.chaos.hostile_pages import Case, endless
 from crawlstream.chaos.scripted_site import HTML, Answer, CrawlerSite, Visit, page, serving
 from support.crawler.tls import TlsSite, make_certificate
@@ -37,10 +39,10 @@ def site() -> Iterator[CrawlerSite]:
         yield site
 
 
-@pytest.fixture
-async def visitor() -> AsyncIterator[Visitor]:
-    """A client that waits a second."""
-    with visiting(timeout_s=2.0) as visitor:
+@pytest.fixture(params=[PLAIN, libcurl_of("chrome")], ids=["plain", "chrome"])
+async def visitor(request: pytest.FixtureRequest) -> AsyncIterator[Visitor]:
+    """A client that waits two seconds, by each build of libcurl."""
+    with visiting(timeout_s=2.0, libcurl=request.param) as visitor:
         yield visitor
 
 
@@ -124,12 +126,14 @@ async def test_a_request_is_written_as_it_is_and_nothing_is_added(
 async def test_a_request_on_a_dead_connection_is_not_sent_twice(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """As libcurl would, on a new connection: the site has one visit, the page an attempt less."""
-    site.pages |= {"/": page(), "/dropped": Answer(raw=b"")}
-    assert await visitor.outcome(site.url("/")) == 200
-    assert await visitor.outcome(site.url("/dropped")) == "connection_lost"
+    """As libcurl would, on a new one or another kept one: the page has lost an attempt."""
+    site.pages |= {"/": Answer(b"x", after_s=0.1), "/dropped": Answer(raw=b"")}
+    for kept in (1, 2):
+        outcomes = [visitor.outcome(site.url("/")) for _ in range(kept)]
+        assert await asyncio.gather(*outcomes) == [200] * kept
+        assert await visitor.outcome(site.url("/dropped")) == "connection_lost"
     await asyncio.sleep(0.2)
-    assert site.paths() == ["/", "/dropped"]
+    assert site.paths() == ["/", "/dropped", "/", "/", "/dropped"]
 
 
 async def test_a_grant_is_spent_once_the_connection_stands(
@@ -390,9 +394,10 @@ async def test_a_body_that_breaks_off_is_a_page_where_a_request_says_so(
 async def test_pages_of_a_host_share_a_connection_and_handles_are_few(
     visitor: Visitor, site: CrawlerSite
 ) -> None:
-    """Kept for the next request, however the last one ended."""
+    """Kept for the next request, unless libcurl would have sent the last one again."""
     site.pages |= {"/": page(), "/cut": Answer(raw=b"")}
     for _ in range(5):
         assert await visitor.outcome(site.url("/")) == 200
         assert await visitor.outcome(site.url("/cut")) == "connection_lost"
+    assert await visitor.outcome(site.url("/")) == 200
     assert len(visitor.client._direct._spare) == 1

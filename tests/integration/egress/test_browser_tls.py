@@ -1,4 +1,4 @@
-"""Sites that are greeted like a browser does: by curl_cffi through the gateway."""
+"""Sites that are greeted like a browser does: by curl_cffi's libcurl."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_a_pool_goes_on_to_a_browser_where_a_server_wants_one(
 
 
 async def test_what_a_proxy_does_wrong_is_its_own(bench: Bench, browsing: Visitor) -> None:
-    """As by libcurl, row by row: the numbers are the gateway's, not those of a library."""
+    """As by libcurl, row by row: by its numbers, not by its texts."""
     with small_proxy() as proxy:
         await bench.of(f"http://{proxy.url}")
         for mood in (502, "late"):

@@ -17,7 +17,7 @@ from crawlstream.boot.addresses import Guard, Interfaces
 from crawlstream.chaos.scripted_site import CrawlerSite
 from support.crawler.engine import engine, gateway_of
 from support.crawler.inside import HOSTS
-from support.crawler.profiled import browsing
+from support.crawler.profiled import browser_client
 from support.crawler.proxied import Bench
 from support.crawler.proxies import small_proxy
 from support.crawler.visitor import Visitor
@@ -78,7 +78,8 @@ async def test_no_way_leads_inside(
         assert bench.routes.known.table
         pool = bench.routes.known.table.pools["de"]
         route = Route(pool, pool.proxies[0], pool.proxies[0].credentials(os.environ))
-        async with gateway_of(bench, visitor) as gateway, browsing(bench, visitor) as browsers:
+        browsers = browser_client(bench, visitor, "chrome")
+        async with gateway_of(bench, visitor) as gateway:
             for host in HOSTS:
                 named = None if scheme == "direct" else "de"
                 assert await _ask_client(visitor, named, host, site.port) in _REFUSALS, host
@@ -88,5 +89,6 @@ async def test_no_way_leads_inside(
                 place = f"[{host}]:{site.port}" if ":" in host else f"{host}:{site.port}"
                 named = None if scheme == "direct" else "de"
                 assert await _ask_as_chrome(browsers, visitor, named, place) in _REFUSALS, host
+        browsers.close()
         assert proxy.asked == []
     assert site.visits == []

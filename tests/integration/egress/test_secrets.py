@@ -77,7 +77,7 @@ async def test_passwords_are_nowhere_else(
 ) -> None:
     """Not in logs, topics, metrics, Redis' other keys, arguments or files, whatever fails.
 
-    Nor where pages are asked for with the TLS of a browser, through the gateway.
+    Nor where pages are asked for with the TLS of a browser.
     """
     site.pages |= dict.fromkeys(PAGES, page())
     secret.pages |= dict.fromkeys(PAGES, page())

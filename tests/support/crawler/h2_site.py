@@ -52,6 +52,8 @@ class H2Site(TlsSite):
         self.makes_room = True
         """Whether more of a request's body may come than the first 64 KiB."""
         self.bodies: list[bytes] = []
+        self.has_left = False
+        """Whether it has said on a connection that it ends."""
         self.most_at_once = 0
         """Requests that were under way on one connection at a time."""
         self.protocols: Counter[str] = Counter()
@@ -171,6 +173,7 @@ class Talk:
         self._usual(stream, answer, visit)
         self.flush()
         self._secret.sendall(GoAwayFrame(0, last_stream_id=stream).serialize())
+        self._site.has_left = True
 
     def _reset(self, stream: int, answer: Answer, visit: Visit) -> None:
         self._head(stream, answer)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from crawling.client.client_of import Client
+from crawling.client.http_client import HttpClient
 from crawling.client.profiled import ProfiledClient
 from crawling.egress.tls import TlsChoice
-from crawling.tls.client import BrowserTlsClient
-from support.crawler.engine import gateway_of
+from crawling.tls.multi import libcurl_of
 from support.crawler.proxied import Bench
 from support.crawler.visitor import Visitor
 
@@ -17,31 +17,11 @@ from support.crawler.visitor import Visitor
 def profiled(visitor: Visitor, bench: Bench, allowed: Sequence[str]) -> None:
     """Let a visitor ask with these profiles of libcurl from now on."""
 
-    def no_browser() -> Client:
+    def no_browser(_profile: str) -> Client:
         raise AssertionError("a browser is asked for")
 
     choice = TlsChoice(bench.handshakes, allowed)
     visitor.client = ProfiledClient(visitor.client, bench.routes, choice, no_browser)
-
-
-@asynccontextmanager
-async def browsing(
-    bench: Bench, visitor: Visitor, *, verifies: bool | None = None
-) -> AsyncIterator[BrowserTlsClient]:
-    """A client with the TLS of browsers, for the length of the block."""
-    async with gateway_of(bench, visitor) as gateway:
-        client = BrowserTlsClient(
-            visitor.holds,
-            lambda: gateway,
-            bench.routes,
-            timeout_s=5.0,
-            most_bytes=1 << 20,
-            verifies=verifies,
-        )
-        try:
-            yield client
-        finally:
-            client.close()
 
 
 @asynccontextmanager
@@ -50,9 +30,31 @@ async def with_browsers(
 ) -> AsyncIterator[None]:
     """Let a visitor ask with these profiles for the length of the block."""
     plain, choice = visitor.client, TlsChoice(bench.handshakes, allowed)
-    async with browsing(bench, visitor, verifies=verifies) as browsers:
-        visitor.client = ProfiledClient(plain, bench.routes, choice, lambda: browsers)
-        try:
-            yield
-        finally:
-            visitor.client = plain
+    browsers = list[HttpClient]()
+
+    def browser_of(profile: str) -> HttpClient:
+        browsers.append(browser_client(bench, visitor, profile, verifies=verifies))
+        return browsers[-1]
+
+    visitor.client = ProfiledClient(plain, bench.routes, choice, browser_of)
+    try:
+        yield
+    finally:
+        visitor.client = plain
+        for browser in browsers:
+            browser.close()
+
+
+def browser_client(
+    bench: Bench, visitor: Visitor, profile: str, *, verifies: bool | None = None
+) -> HttpClient:
+    """A client that greets like the browser of a profile; close it."""
+    return HttpClient(
+        visitor.holds,
+        visitor.resolver,
+        timeout_s=5.0,
+        most_bytes=1 << 20,
+        verifies=verifies,
+        routes=bench.routes,
+        libcurl=libcurl_of(profile),
+    )
