@@ -12,10 +12,11 @@
 --   is_bare: its generation has had no run.
 -- `tell` SET "<name> <generation> <life> <number> <partition> <what>": what partitions are to hear; what: ended or
 --   expired, or changed, which has them ask. `closing` HASH "<name> <generation>" -> packed {how, run, request,
---   occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run that was
---   stopped, or has expired; drained: how many have no page of it in flight any more. `open` ZSET name -> frontier ms of the last
---   seed of its open run. `expiring` ZSET name -> epoch s at which its open run expires. `forgetting` ZSET name ->
---   frontier ms at which a crawl without a run forgets what it has seen, and is then forgotten itself.
+--   occasion, purged {partition -> pages}, fields {field -> sum}, drained}: what they have answered of a run that
+--   was stopped, or has expired; drained: how many have no page of it in flight any more. `open` ZSET name ->
+--   frontier ms of the last seed of its open run. `expiring` ZSET name -> epoch s at which its open run expires.
+--   `forgetting` ZSET name -> frontier ms at which a crawl without a run forgets what it has seen, and is then
+--   forgotten itself.
 -- Needs: clock, ledger. Cost: four commands a crawl and call, and one a partition where something ends.
 local REMEMBER_BARE_MS, DEDUPE_MS = 3600 * 1000, 600 * 1000
 local registry_cache, changed_crawls = {}, {}
