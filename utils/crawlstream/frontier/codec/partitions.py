@@ -121,6 +121,7 @@ def unpack_runs_at_home(
             paused_until=None if run[2] < 0 else run[2],
             expires=run[3],
             remember=None if run[4] < 0 else run[4],
+            generation=run[5],
         )
         for crawl, run in zip(crawls, packed, strict=True)
         if run

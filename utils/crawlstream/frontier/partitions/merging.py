@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions.messages import RunAtHome
+from crawlstream.model.partitions.messages import Look, RunAtHome
 from crawlstream.model.state import UNDER_WAY, CrawlState, DomainBacklog, FrontierState
 
 _BESIDE_NAME = 60
@@ -81,6 +81,26 @@ def as_home_says(state: CrawlState | None, crawl: CrawlKey, said: RunAtHome) -> 
         expires=said.expires,
         remember=said.remember,
     )
+
+
+def in_transit(looks: Mapping[int, tuple[Look, Collection[str]]]) -> int:
+    """Records that partitions have not read, as far as a context needs them, which was looked at.
+
+    ``looks``: of each partition, with the topics of requests; any other topic has links.
+    """
+    needed = Counter[int]()
+    for look, _ in looks.values():
+        for q, offset in look.reports[0].need.items():
+            needed[q] = max(needed[q], offset)
+    waiting = 0
+    for q, (look, requests) in looks.items():
+        read = [
+            at
+            for (topic, number), at in look.positions.items()
+            if number == q and topic not in requests
+        ]
+        waiting += max(needed[q] - max(read, default=0), 0)
+    return waiting
 
 
 def merge_frontier(

@@ -9,12 +9,17 @@ from dataclasses import replace
 from crawlstream.errors import NoFrontier
 from crawlstream.frontier.frontier import Frontier
 from crawlstream.frontier.partitions.asking import Answers, Asking, T
-from crawlstream.frontier.partitions.merging import as_home_says, merge_crawl, merge_frontier
+from crawlstream.frontier.partitions.merging import (
+    as_home_says,
+    in_transit,
+    merge_crawl,
+    merge_frontier,
+)
 from crawlstream.frontier.queries import LISTED_BYTES, FrontierQueries
 from crawlstream.frontier.scripts import our_errors
 from crawlstream.keys import FrontierKeys
 from crawlstream.model.crawl import CrawlKey
-from crawlstream.model.partitions.messages import RunAtHome
+from crawlstream.model.partitions.messages import ContextKey, Look, RunAtHome
 from crawlstream.model.state import CrawlState, FrontierState
 
 
@@ -35,7 +40,10 @@ class DividedQueries(FrontierQueries):
         known = {p: state for p, state in answers.by_partition.items() if state is not None}
         merged = self._merged(crawl, known, answers) if known else None
         said = (await self._at_homes([crawl])).get(crawl)
-        return as_home_says(merged, crawl, said) if said else merged
+        if said is None:
+            return merged
+        in_transit = await self._in_transit(ContextKey(crawl, said.generation))
+        return replace(as_home_says(merged, crawl, said), in_transit=in_transit)
 
     async def crawls(
         self, *, spiderid: str | None = None, appid: str | None = None, with_domains: bool = False
@@ -125,6 +133,16 @@ class DividedQueries(FrontierQueries):
 
         answers = await self._frontiers.ask(look)
         return {crawl: run for said in answers.values for crawl, run in said.items()}
+
+    async def _in_transit(self, context: ContextKey) -> int:
+        """How many records of links partitions have to read that some page of a crawl has written."""
+
+        async def look(frontier: Frontier) -> tuple[Look, Collection[str]]:
+            requests = {topic for topic, _ in await frontier.home.enrolled()}
+            return await frontier.contexts.look([context]), requests
+
+        answers = await self._frontiers.ask(look)
+        return in_transit({p: looked for p, looked in answers.by_partition.items()})
 
     def _merged(
         self, crawl: CrawlKey, parts: Mapping[int, CrawlState], answers: Answers[T]

@@ -263,3 +263,5 @@ class RunAtHome(NamedTuple):
     """Epoch seconds; 0: never."""
     remember: int | None
     """Seconds for which what it has seen outlives it; None: no seed has said so."""
+    generation: int
+    """The present one; it may have had no run yet."""

@@ -112,7 +112,7 @@ local function end_generations(name, crawl, generation, how, request)
     cover(crawl, place, offset)
   end
   close(name, crawl)
-  crawl.is_published, crawl.owed, crawl.lapsed = true, nil, nil
+  crawl.is_published, crawl.owed, crawl.lapsed, crawl.remember = true, nil, nil, nil
   for ended = crawl.g, generation - 1 do
     tell_all(name, crawl, ended, how == 'expired' and how or 'ended')
   end

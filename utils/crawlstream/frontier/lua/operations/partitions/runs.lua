@@ -3,7 +3,7 @@
 -- Guarantee: nothing is changed.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
--- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1} or {} …}; state: running, paused,
+-- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation} or {} …}; state: running, paused,
 --   stopping, expiring, finished, stopped, expired; {}: the home knows no run; 0: until it is resumed
 -- Cost: two commands a crawl.
 --- include: clock
@@ -29,7 +29,7 @@ for i = 1, #ARGV - 2 do
   local crawl = registered(ARGV[i])
   local state = not crawl.is_new and state_of(ARGV[i], crawl)
   runs[i] = state and { crawl.run, state, is_paused(crawl) and crawl.until_s or -1,
-    crawl.expires and crawl.expires[1] or 0, crawl.remember and crawl.remember[1] or -1 } or {}
+    crawl.expires and crawl.expires[1] or 0, crawl.remember and crawl.remember[1] or -1, crawl.g } or {}
 end
 save_clock()
 return cmsgpack.pack(runs)
