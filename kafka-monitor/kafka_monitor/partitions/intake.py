@@ -54,6 +54,8 @@ class _Cursors:
     next: IntakeBatch | None = None
     """The batch, without its records, that all have to come to."""
     moving: asyncio.Task[None] | None = None
+    again_below: int = 0
+    """Seeds may enter once more below it, as homes say."""
     past: int = 0
     """What schedules were told below it has been done, perhaps in a Redis that was lost."""
 
@@ -86,6 +88,7 @@ class DividedIntake:
         enrolled = [self._frontiers[p].home.begin(*place, oldest) for p in every]
         taken = [self._frontiers[p].reading.begin(*place, oldest) for p in every]
         found = await together([*enrolled, *taken])
+        again = await together(each.home.again() for each in self._frontiers)
         known = self._cursors.get(place)
         cursors = _Cursors(
             dict(enumerate(found[: len(every)])),
@@ -93,7 +96,10 @@ class DividedIntake:
             past=max(committed, known.enrolled[0] if known else 0),
         )
         self._cursors[place] = cursors
-        return cursors.lowest()
+        once_more = [known[place] for known in again if place in known]
+        if once_more:
+            cursors.again_below = cursors.highest()
+        return min([cursors.lowest(), *once_more])
 
     async def misplaced(self) -> Sequence[Place]:
         """Kafka partitions of which some partition has gone back to an earlier position."""
@@ -101,8 +107,11 @@ class DividedIntake:
 
         async def positions(frontier: Frontier) -> list[tuple[int, int]]:
             enrolled = await frontier.home.enrolled()
-            taken = await frontier.positions.known()
-            return [(enrolled.get(place, -1), taken.get(place, -1)) for place in places]
+            taken, again = await frontier.positions.known(), await frontier.home.again()
+            return [
+                (-1 if place in again else enrolled.get(place, -1), taken.get(place, -1))
+                for place in places
+            ]
 
         answers = await self._frontiers.ask(positions)
         return [
@@ -131,6 +140,8 @@ class DividedIntake:
         enrolled = await self._enroll(batch, cursors)
         stamps = {offset: stamp for one in enrolled for offset, stamp in one.stamps.items()}
         taken = await self._take(batch, stamps, cursors)
+        if batch.start < cursors.again_below:
+            await together(each.home.reread(batch) for each in self._frontiers)
         cursors.next = replace(batch, records=())
         if cursors.moving is None:
             cursors.moving = asyncio.create_task(self._move(cursors))

@@ -69,8 +69,8 @@ class CrawlState:
     missing_partitions: Sequence[int] = ()
     """Partitions that did not answer: what they have is not counted."""
     in_transit: int = 0
-    """Records in Kafka that partitions have to read before the run can end: links that others found.
-    Known of a single crawl only."""
+    """Records of links that partitions have to read before the run can end; known of a single crawl
+    only."""
 
     @property
     def is_under_way(self) -> bool:

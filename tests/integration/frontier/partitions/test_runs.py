@@ -244,3 +244,43 @@ async def test_a_stop_is_answered_when_all_know_and_told_when_nothing_is_in_flig
     counters = [ended.counters[name] for name in ("admitted", "done", "stopped")]
     assert counters == [2, 1, 1]
     assert await redis.keys("*closing*") == []
+
+
+async def test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run(two: Two) -> None:
+    """They were written after it, and read before it: asked again they enter once."""
+    home, redis = two.parts[0].home, two.redis
+    for part in two.parts:
+        await redis.hset(part.keys.enrolled(), "incoming:1", 0)
+        await redis.hset(part.keys.positions(), "incoming:1", 0)
+    two.records = [replace(two.records[n], timestamp_ms=at) for n, at in enumerate((5, 9))]
+    await two.feed()
+    stop = replace(two.stop(0), timestamp_ms=7)
+    late = replace(two.batch(0, 1), kafka_partition=1, records=[stop])
+    await two.enroll(late)
+    await two.tell()
+    assert await home.again() == {("incoming", 0): 0}
+    for _ in range(2):
+        stamps = (await home.enroll(two.batch(0, 2))).stamps
+        assert [stamps[n].generation for n in (0, 1)] == [None, 1]
+        assert [stamps[n].is_again for n in (0, 1)] == [False, True]
+        batch = replace(two.batch(0, 2), records=[two.records[1]])
+        await two.parts[1].reading.take(batch, stamps)
+    await home.reread(two.batch(0, 2))
+    assert await home.again() == {}
+    (report,) = (await two.parts[1].contexts.look([two.context(1)])).reports
+    assert report.ledger["queued"] == 1
+
+
+async def test_a_stop_that_is_older_than_all_seeds_means_older_ones_only(two: Two) -> None:
+    """The run was fed after it, and read before; what is older and comes now is refused."""
+    home = two.parts[0].home
+    await two.redis.hset(two.parts[0].keys.enrolled(), "incoming:1", 0)
+    two.records = [replace(two.records[n], timestamp_ms=at) for n, at in enumerate((9, 3))]
+    await home.enroll(two.batch(0, 1))
+    stop = replace(two.stop(0), timestamp_ms=7)
+    done = await home.enroll(replace(two.batch(0, 1), kafka_partition=1, records=[stop]))
+    assert done.note is None
+    assert (await home.runs([two.crawl]))[two.crawl].state == "running"
+    late = await home.enroll(two.batch(1, 2))
+    assert late.stopped == [1]
+    assert late.stamps[1].generation is None

@@ -84,8 +84,13 @@ def _noted(record: Seed | Command, noted: Mapping[int, ToNote]) -> list[object]:
 def unpack_stamps(redis_epoch: int, flat: Sequence[int]) -> dict[int, Stamp]:
     """Stamps by offset."""
     return {
-        offset: Stamp(None if generation < 0 else generation, Version(redis_epoch, number), run)
-        for offset, generation, number, run in zip(*[iter(flat)] * 4, strict=True)
+        offset: Stamp(
+            None if generation < 0 else generation,
+            Version(redis_epoch, number),
+            run,
+            is_again=is_again,
+        )
+        for offset, generation, number, run, is_again in zip(*[iter(flat)] * 5, strict=True)
     }
 
 
@@ -158,6 +163,7 @@ def _stamped(seed: Seed, stamp: Stamp, profiles: Profiles, site_of: SiteOf) -> l
         int(min(seed.not_before, LATEST_S) * 1000),
         seed.profile.uuid or "",
         site_of(seed) or "",
+        stamp.is_again,
     ]
 
 

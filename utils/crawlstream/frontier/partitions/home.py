@@ -93,6 +93,22 @@ class Home:
             {key.decode(): n for key, n in zip(*[iter(repeated)] * 2, strict=True)},
         )
 
+    async def again(self) -> Mapping[tuple[str, int], int]:
+        """First offset whose seeds may enter once more, by topic UUID and Kafka partition.
+
+        They were written after a stop, and read before it.
+        """
+        with our_errors():
+            fields = await self._redis.hgetall(self._keys.again())
+        return read_positions(
+            {field: min(one[2] for one in unpack(value)) for field, value in fields.items()}
+        )
+
+    async def reread(self, batch: IntakeBatch) -> None:
+        """Partitions have the seeds of these records that were to enter once more."""
+        place = [batch.topic_id, batch.kafka_partition, batch.start, batch.next]
+        await self._scripts.run("reread", pack(place))
+
     async def labels(self, questions: Sequence[Question]) -> list[Label]:
         """What is true of some contexts, in the order of the questions."""
         _, redis_epoch, labels = await self._ask("labels", pack_questions(questions))

@@ -135,14 +135,14 @@ class DividedQueries(FrontierQueries):
         return {crawl: run for said in answers.values for crawl, run in said.items()}
 
     async def _in_transit(self, context: ContextKey) -> int:
-        """How many records of links partitions have to read that some page of a crawl has written."""
+        """How many records of links partitions have to read that pages of a crawl have written."""
 
         async def look(frontier: Frontier) -> tuple[Look, Collection[str]]:
             requests = {topic for topic, _ in await frontier.home.enrolled()}
             return await frontier.contexts.look([context]), requests
 
         answers = await self._frontiers.ask(look)
-        return in_transit({p: looked for p, looked in answers.by_partition.items()})
+        return in_transit(answers.by_partition)
 
     def _merged(
         self, crawl: CrawlKey, parts: Mapping[int, CrawlState], answers: Answers[T]

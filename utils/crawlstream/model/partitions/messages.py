@@ -31,6 +31,8 @@ class Stamp(NamedTuple):
     """None: its run is over, or it was stopped; partitions only move their positions."""
     version: Version
     run: int
+    is_again: bool = False
+    """It enters once more, also below the position: it was written after a stop that came late."""
 
 
 Ending = Literal["stopped", "expired", "forgotten"]

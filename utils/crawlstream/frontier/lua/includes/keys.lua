@@ -59,6 +59,7 @@ K.tell = P .. 'tell'
 K.closing = P .. 'closing'
 K.closed = P .. 'closed'
 K.enrolled = P .. 'enrolled'
+K.taken = P .. 'taken'
 function K.home_profiles(name) return P .. 'profiles:' .. name end
 function K.need(c) return P .. 'need:' .. c end
 function K.wanted(c) return P .. 'wanted:' .. c end

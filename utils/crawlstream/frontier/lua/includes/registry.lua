@@ -3,7 +3,7 @@
 --   also if the home goes back: its life is another one then. Nothing is told or changed in a life of the
 --   home before `recover` has said what had been told in earlier ones.
 -- `reg` HASH name -> packed {g, run, is_open, number, is_published, owed, over {place -> offset}, seeds {place ->
---   offset}, passed {place -> {from, behind …}}, paused, until_s, shift, top, expires, remember, occasion, ending,
+--   offset}, first, latest {place -> {ms, offset}}, {place -> ms}, passed {place -> {from, behind …}}, paused, until_s, shift, top, expires, remember, occasion, ending,
 --   lapsed, forget_at, is_bare}. is_published: Kafka has the ending of the run before; owed: the run whose ending it
 --   has not. over: seeds below belong to runs that are over; seeds: behind the last that was enrolled; passed:
 --   repetitions among them. g: generation, which a stop ends, and so does the home's clock: `lapsed` says that it
@@ -94,7 +94,7 @@ local function close(name, crawl)
     cover(crawl, place, passed[#passed])
   end
   crawl.is_open, crawl.paused, crawl.until_s, crawl.shift, crawl.top = false, nil, nil, nil, nil
-  crawl.expires, crawl.passed = nil, nil
+  crawl.expires, crawl.passed, crawl.first, crawl.latest = nil, nil, nil, nil
   local remember_ms = crawl.remember and crawl.remember[1] * 1000
   crawl.forget_at = now + (remember_ms or tonumber(redis.call('HGET', K.meta, 'dedupe') or DEDUPE_MS))
   new_version(name, crawl)

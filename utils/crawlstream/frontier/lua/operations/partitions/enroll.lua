@@ -6,6 +6,8 @@
 --   gone back. What ends a generation (a stop; a seed after the time of the run before it) takes effect under the
 --   generation that Kafka has of it in this life, or is answered, to be noted there first; what follows it waits.
 --   A client's stop is answered by `told`. A record that names an occasion takes effect if it is the first to.
+--   Seeds that were written after a stop in another Kafka partition, but read before it, enter the run after it: they
+--   are asked for again, as `again` tells, until `reread` says that partitions have them.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, records}
 --   seed    {'seed', offset, timestamp_ms, name, profile index, priority, expires_s, remember_s|-1, occasion|'', its
@@ -14,8 +16,8 @@
 --            `reprioritize` or the end of `pause` in epoch s|0, occasion|'', its number, what was noted}
 --   schedule as of `intake`
 --   what was noted: {generation, life} or {}
--- Returns: packed {'OK', life, {offset, generation|-1, number, run …}, {} or to note, {offset …} of seeds that a stop
---   forestalls, {schedule, repetitions …}}: life and number are the version, -1 is of a run that is over, or of a
+-- Returns: packed {'OK', life, {offset, generation|-1, number, run, does it enter once more …}, {} or to note,
+--   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}}: life and number are the version, -1 is of a run that is over, or of a
 --   repetition; {'GAP', position}: -1 where none is known; or {'RESTORE', life}
 --   to note {offset, name, generation that begins, how: stopped, expired or forgotten, run that ends|0, {place,
 --           offset …} up to which it covers seeds}
@@ -23,6 +25,7 @@
 --- include: clock
 --- include: ledger
 --- include: crawls
+--- include: again
 --- include: registry
 --- include: schedules
 --- include: occasions
@@ -41,8 +44,8 @@ end
 local stamps, stopped, repeated_of = {}, {}, {}
 local retimed = {}  -- Crawls whose runs have another time to end, as partitions are to hear.
 
-local function stamp(offset, generation, number, run)
-  for _, value in ipairs({ offset, generation, number, run }) do
+local function stamp(offset, generation, number, run, is_again)
+  for _, value in ipairs({ offset, generation, number, run, is_again or false }) do
     stamps[#stamps + 1] = value
   end
 end
@@ -124,6 +127,9 @@ do
     end
     new_version(name, crawl)
     crawl.seeds[place] = math.max(crawl.seeds[place] or 0, offset + 1)
+    crawl.first, crawl.latest = crawl.first or {}, crawl.latest or {}
+    crawl.first[place] = crawl.first[place] or { record[3], offset }
+    crawl.latest[place] = math.max(crawl.latest[place] or record[3], record[3])
     hear(crawl, was_open, record)
     redis.call('ZADD', K.open, int(now), name)
   end
@@ -196,7 +202,8 @@ do
       -- Also of a run that is over: what it has left behind may wait for the next one.
       redis.call('HSETNX', K.home_profiles(name), hash, profiles[profile][2])
     end
-    if offset < (crawl.over[place] or 0) then
+    local is_again = enters_again(place, name, offset, timestamp)
+    if offset < (crawl.over[place] or 0) and not is_again then
       if is_its_turn and record[9] ~= '' then
         note_occasion(record[9], record[10])
       end
@@ -206,7 +213,9 @@ do
       return stamp(offset, -1, 0, 0)
     end
     local to_note, is_passed = nil, was_passed(crawl, offset)
-    if is_its_turn then
+    if is_again then
+      enter(name, crawl, record)
+    elseif is_its_turn then
       to_note, is_passed = seed_in_turn(name, crawl, record)
     end
     if to_note then
@@ -214,24 +223,35 @@ do
     elseif crawl.is_new or is_passed then
       return stamp(offset, -1, 0, 0)
     end
-    stamp(offset, crawl.g, crawl.number, crawl.run)
+    stamp(offset, crawl.g, crawl.number, crawl.run, is_again)
   end
 end
 
 local command
 do
+  -- The seeds of the open run by the Kafka partition they came through, as `first_seeds` has them.
+  local function seeds_of(crawl)
+    local seeds = {}
+    for at, first in pairs(crawl.first or {}) do
+      seeds[at] = { time = first[1], offset = first[2], latest = crawl.latest[at] }
+    end
+    return seeds
+  end
+
   -- Stop a crawl; answers what is to be noted first.
   local function stop(name, crawl, record)
     local offset, timestamp, _, request = unpack(record, OFFSET)
     if offset < (crawl.over[place] or 0) then
       return nil
-    elseif not crawl.is_new then
+    elseif not crawl.is_new and (not crawl.is_open or is_meant_by_stop(seeds_of(crawl), place, timestamp)) then
       if not is_noted(crawl, record[10]) then
         return note_of(name, crawl, offset, 'stopped', { place, offset + 1 })
       end
+      owe_again(seeds_of(crawl), name, topic, place, timestamp, K.enrolled)
       end_generations(name, crawl, crawl.g + 1, 'stopped', request)
       cover(crawl, place, offset + 1)
     end
+    forget_again(name, place)
     note_stop(name, place, timestamp, offset)
   end
 

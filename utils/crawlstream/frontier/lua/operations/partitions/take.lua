@@ -6,7 +6,8 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {topic uuid, kafka partition, start, next, profiles {{hash, bytes} …}, seeds}
 --   seed    {offset, name, generation, life of its version, number of its version, run, domain, priority,
---            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|''}
+--            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
+--            does it enter once more}: below the position, once
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed}, {'FULL', used, limit in
 --   bytes} where a seed must wait, or {'GAP', position}: -1 where none is known
 --   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
@@ -28,7 +29,7 @@
 --- include: profiles
 
 local topic, kafka_partition, start, next_offset, profiles, records = unpack(cmsgpack.unpack(ARGV[1]))
-local OFFSET = 1
+local OFFSET, AGAIN, REMEMBER_MS = 1, 18, 24 * 3600 * 1000
 local place = topic .. ':' .. int(kafka_partition)
 local position = tonumber(redis.call('HGET', K.positions, place) or -1)
 if position < 0 or start > position then
@@ -73,10 +74,17 @@ local function seed(record)
   end
 end
 
+-- Whether a seed has not entered once more. `taken` SET "<place> <offset>" of those that have, for a day.
+local function is_first_again(offset)
+  local is_first = redis.call('SADD', K.taken, place .. ' ' .. int(offset)) == 1
+  redis.call('PEXPIRE', K.taken, int(REMEMBER_MS))
+  return is_first
+end
+
 local used, limit = memory()
 local reached = next_offset
 for _, record in ipairs(records) do
-  if record[OFFSET] >= position then
+  if record[OFFSET] >= position or record[AGAIN] and is_first_again(record[OFFSET]) then
     if is_full(used, limit) then
       reached = record[OFFSET]
       break
