@@ -28,7 +28,7 @@ from crawlstream.bus.topics import (
     retention_ms,
     topic_problems,
 )
-from crawlstream.errors import ConfigError, KafkaUnavailable
+from crawlstream.errors import KafkaUnavailable
 from crawlstream.keys import Topics
 from support.bus.pipe import LEAVES_SOCKETS, MIB
 from support.waiting import WaitUntil
@@ -252,13 +252,15 @@ async def test_who_hears_of_metadata_may_become_more_meanwhile(
 async def test_links_have_a_kafka_partition_for_each_of_the_frontier(
     hosts: list[str], fresh_name: str
 ) -> None:
-    """However many the other topics have; a topic with another number is refused."""
+    """However many the other topics have; more are made, and those that are there are left."""
     kafka, topics = Kafka(hosts, shape=TopicShape(partitions=1)), Topics(fresh_name)
     await ensure_topics(kafka, topics, 3)
     assert [*await partition_offsets(kafka, topics.links, group="g")] == [0, 1, 2]
     await ensure_topics(kafka, topics, 3)
-    with pytest.raises(ConfigError, match="has 3 partitions, but the frontier has 4"):
-        await ensure_topics(kafka, topics, 4)
+    for moved_into in (4, 2):
+        await ensure_topics(kafka, topics, moved_into)
+        found = await partition_offsets(kafka, topics.links, group="g")
+        assert [*found] == [0, 1, 2, 3]
 
 
 async def test_a_frontier_of_one_partition_has_no_links(hosts: list[str], fresh_name: str) -> None:

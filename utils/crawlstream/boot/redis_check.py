@@ -81,9 +81,9 @@ def refuse_layout(layout: Layout, partitions: Partitions) -> None:
     if layout.partitions != partitions.number:
         raise ConfigError(
             f"The frontier {partitions.namespace} in Redis has {layout.partitions} partition(s),"
-            f" but this process is configured for {partitions.number}: the number cannot be"
-            " changed; configure the same number, or another CRAWLSTREAM_NAMESPACE for a new"
-            " frontier"
+            f" but this process is configured for {partitions.number}: configure the same number,"
+            " move the frontier with ./crawlstream repartition, or set another"
+            " CRAWLSTREAM_NAMESPACE for a new one"
         )
 
 

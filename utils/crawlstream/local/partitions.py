@@ -6,15 +6,15 @@ name. With one it is ``redis``, and nothing is noted.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from crawlstream.errors import SetupError
 from crawlstream.local.home import Home
 
 MOST_LOCAL = 16
 """Redis servers of one local cluster."""
-_MOVE = "repartition"
+_MOVE, _COPIED = "repartition", "copied"
+"""The note of a move, and what it says at last."""
 
 
 def redis_names(partitions: int) -> list[str]:
@@ -69,9 +69,10 @@ class Stage:
 def stage_of_move(home: Home) -> Stage | None:
     """The move that has begun and has not ended; None: there is none."""
     try:
-        return Stage(**json.loads((home.data / _MOVE).read_text(encoding="ascii")))
+        old, new, is_copied = (home.data / _MOVE).read_text(encoding="ascii").split()
     except FileNotFoundError:
         return None
+    return Stage(int(old), int(new), is_copied=is_copied == _COPIED)
 
 
 def note_move(home: Home, stage: Stage | None) -> None:
@@ -80,7 +81,8 @@ def note_move(home: Home, stage: Stage | None) -> None:
         (home.data / _MOVE).unlink(missing_ok=True)
         return
     new = home.data / f"{_MOVE}.new"
-    new.write_text(json.dumps(asdict(stage)), encoding="ascii")
+    how_far = _COPIED if stage.is_copied else "copying"
+    new.write_text(f"{stage.old} {stage.new} {how_far}\n", encoding="ascii")
     new.rename(home.data / _MOVE)
 
 

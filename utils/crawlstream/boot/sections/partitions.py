@@ -29,8 +29,8 @@ class PartitionSettings(RedisSettings):
     partition_count: int | None = Field(
         None, validation_alias=new("PARTITIONS"), ge=1, le=MOST_PARTITIONS
     )
-    """Number of partitions; cannot be changed later. Default: one for each server of REDIS_HOSTS,
-    16 with REDIS_CLUSTER, otherwise 1."""
+    """Number of partitions; changed by `./crawlstream repartition` only. Default: one for each
+    server of REDIS_HOSTS, 16 with REDIS_CLUSTER, otherwise 1."""
 
     @model_validator(mode="after")
     def _check_servers(self) -> Self:

@@ -52,7 +52,7 @@ def repartition(  # noqa: PLR0913, PLR0917  an option each
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for what is under way to end.")
+        float, typer.Option(min=0, help="Seconds to wait for pages in flight, and for processes.")
     ] = 600,
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Let the old frontier go on; delete what was copied.")
@@ -61,7 +61,7 @@ def repartition(  # noqa: PLR0913, PLR0917  an option each
         bool, typer.Option("--forget", help="Delete the old frontier, which was moved.")
     ] = False,
 ) -> None:
-    """Move the frontier, with all crawls under way, into another number of partitions.
+    """Move the frontier, with all running crawls, into another number of partitions.
 
     Crawling rests meanwhile; results stay where they are. The cluster that `up` has started is
     down afterwards; elsewhere, name the new servers, and stop all processes when the command says

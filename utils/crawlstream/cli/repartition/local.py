@@ -110,8 +110,8 @@ class LocalMove:
         if not self._cluster.is_running:
             if self._stage is None:
                 raise SetupError(
-                    "the cluster is not running: start it with ./crawlstream up -d, so that what"
-                    " is under way comes to its end, and repeat this command"
+                    "the cluster is not running: start it with ./crawlstream up -d, so that"
+                    " pages in flight come to their end, and repeat this command"
                 )
             self._start_old()
         shutil.rmtree(self._folder / "data", ignore_errors=True)

@@ -9,7 +9,7 @@ from crawlstream.frontier.moving.move import read_frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.shelves.shelf import Shelf
 
-PAGES_A_SECOND, DOMAINS_A_SECOND = 30_000, 4_000
+PAGES_A_SECOND, DOMAINS_A_SECOND = 100_000, 10_000
 """As one process moves them; see docs/scaling.md."""
 
 

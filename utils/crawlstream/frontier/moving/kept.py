@@ -65,7 +65,7 @@ async def copy_keys(old: Scripts, new: Iterable[Scripts], pattern: str) -> None:
             for scripts in targets if value else ():
                 name = scripts.keys.tag.encode() + key[len(old.keys.tag) :]
                 with our_errors():
-                    await _write(scripts.redis, name, *value)
+                    await _write(scripts.redis, name, value)
 
 
 async def _read(redis: Any, key: bytes) -> Any:
@@ -82,7 +82,8 @@ async def _read(redis: Any, key: bytes) -> Any:
     return (kind, value, lives_ms) if value else None
 
 
-async def _write(redis: Any, key: bytes, kind: bytes, value: Any, lives_ms: int) -> None:
+async def _write(redis: Any, key: bytes, found: Any) -> None:
+    kind, value, lives_ms = found
     if kind == b"string":
         await redis.set(key, _united(key, value, await redis.get(key)))
     elif kind == b"hash":

@@ -4,7 +4,7 @@
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {what, its arguments …}
 --   about                         -> {m {…}, positions {…}, enrolled {…}, epochs {…}, totals {…}, spiders {…}}
---   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, forgotten at|''} …}}
+--   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, forgotten|''} …}}
 --   registry cursor               -> {next, {name, packed, profiles {…} …}}
 --   domains  c, spider, cursor    -> {next, {{domain, record, fingerprints in its first own set {…}, bands} …}}
 --     bands  {spider, priority, entries in the head, the first of them {…}, chunks {…}, entries in the tail}

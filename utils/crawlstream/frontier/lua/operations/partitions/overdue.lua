@@ -2,7 +2,7 @@
 -- overdue: what the clock of a home ends: open runs whose time is over, and what crawls have seen, some time after
 --   their last run. Whoever asks has Kafka remember it, then has `lapse` do it.
 -- Guarantee: what was answered once is going to end: until then it takes no seed, and is answered again. A crawl
---   whose generation has had no run for an hour is forgotten here and now.
+--   whose generation has had no run for an hour is forgotten here and now. Nothing ends while the frontier is moved.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 grace_ms: so long after its last seed a run does not expire, as partitions may be reading it; 2 dedupe_ms
 --   (how long a crawl remembers, unless its seeds said), 3 at most of each kind.
@@ -58,7 +58,7 @@ local function forget_all()
 end
 
 local is_ready = is_restored()
-if is_ready then
+if is_ready and redis.call('HEXISTS', K.meta, 'moving') == 0 then
   if redis.call('HGET', K.meta, 'dedupe') ~= dedupe_ms then
     redis.call('HSET', K.meta, 'dedupe', dedupe_ms)
   end
