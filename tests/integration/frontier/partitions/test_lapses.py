@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from redis.asyncio import Redis
 
+from crawlstream.errors import OutdatedStamp
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import OutboxRecord, Outcome, Seed, Settle
 from crawlstream.model.partitions.messages import Question, ToNote, survivors
+from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
 from support.waiting import wait_until
@@ -145,6 +147,7 @@ async def test_a_seed_with_more_time_is_heard_of_everywhere(two: Two) -> None:
     await wait_until(lambda: time.time() > now + 2)
     await other.frontier.session("nobody", "link").exchange(want=10)
     assert await overdue(two) == []
+    assert {tell.partition for tell in await home.tells()} == {0, 1}
     assert await two.tell() == 0
     assert await two.lease(1) is None
     await two.confirm(1)
@@ -217,6 +220,23 @@ async def test_what_closed_before_it_was_heard_is_counted_as_expired(two: Two) -
     assert "stopped" not in report.ledger
 
 
+async def test_a_seed_of_a_run_that_has_expired_since_is_stamped_again(two: Two) -> None:
+    """A home that went back may have given it to the next run; a stamp from before drops it not."""
+    expiring(two, PAST)
+    stamps = await two.feed()
+    (note,) = await overdue(two)
+    await two.parts[0].home.lapse(note)
+    await two.tell()
+    late = replace(two.batch(1, 2), start=2, next=3, records=[replace(two.records[1], offset=2)])
+    with pytest.raises(OutdatedStamp):
+        await two.parts[1].reading.take(late, {2: stamps[1]})
+    look = await two.parts[1].contexts.look([])
+    assert look.positions["incoming", 0] == 2
+    await two.parts[1].reading.take(late, dict((await two.enroll(late)).stamps))
+    (report,) = (await two.parts[1].contexts.look([two.context(1)])).reports
+    assert report.ledger["queued"] == 1
+
+
 async def test_what_a_crawl_has_seen_is_forgotten_after_its_last_run(two: Two) -> None:
     """Its pages are fetched again; an hour later the home has nothing of it, and its runs go on."""
     await two.feed()
@@ -268,3 +288,58 @@ async def test_seeds_say_how_long_a_crawl_remembers(two: Two) -> None:
     assert await overdue(two) == []
     await two.parts[0].advance(2_000)
     assert [note.how for note in await overdue(two)] == ["forgotten"]
+
+
+BUGS = {
+    "a run ends before Kafka has that its time is over": Bug(
+        right="      if not is_noted(crawl, noted) then\n        return note_of_lapsed",
+        wrong="      if false then\n        return note_of_lapsed",
+        found_by=test_a_seed_does_not_prolong_what_is_over,
+    ),
+    "a note of another life counts": Bug(
+        right="return noted[1] == crawl.g + 1 and noted[2] == life",
+        wrong="return noted[1] == crawl.g + 1",
+        found_by=test_a_note_of_an_earlier_life_ends_nothing,
+    ),
+    "what was said to end may go on": Bug(
+        right="crawl.lapsed, changed_crawls[name] = how, crawl",
+        wrong="changed_crawls[name] = crawl",
+        found_by=test_a_run_expires_everywhere_and_is_told_once,
+    ),
+    "a run whose time is over may finish": Bug(
+        right="  if crawl.is_published and not crawl.lapsed then",
+        wrong="  if crawl.is_published then",
+        found_by=test_a_run_expires_everywhere_and_is_told_once,
+    ),
+    "what waits is counted as stopped": Bug(
+        right="close_run(name, how == 'expired' and 'expiring' or 'stopping')",
+        wrong="close_run(name, how and 'stopping' or 'stopping')",
+        found_by=test_a_run_expires_everywhere_and_is_told_once,
+    ),
+    "partitions go by the time that they heard first": Bug(
+        right="      if was_open and before ~= expires then",
+        wrong="      if false and was_open and before ~= expires then",
+        found_by=test_a_seed_with_more_time_is_heard_of_everywhere,
+    ),
+    "an emptied home forgets whom it owes an ending": Bug(
+        right="    crawl.g, crawl.run, crawl.is_open = generation - 1, run, true",
+        wrong="    crawl.g, crawl.run = generation - 1, run",
+        found_by=test_an_emptied_home_tells_what_kafka_has_of_it,
+    ),
+    "a seed is dropped with a run that it may not belong to": Bug(
+        right="return state == 'expiring' or state == 'expired'",
+        wrong="return false",
+        found_by=test_a_seed_of_a_run_that_has_expired_since_is_stamped_again,
+    ),
+    "a crawl that is forgotten begins anew with its old numbers": Bug(
+        right="return { g = tonumber(floors[1] or 0), run",
+        wrong="return { g = 0, run",
+        found_by=test_what_a_crawl_has_seen_is_forgotten_after_its_last_run,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+    """Each of these rules is needed."""
+    await assert_found(redis, bug)

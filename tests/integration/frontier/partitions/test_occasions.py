@@ -14,6 +14,7 @@ from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Effect, IntakeBatch, OutboxRecord, ScheduleChange
 from crawlstream.model.recurring.schedule import Do, Occasion, Schedule
 from crawlstream.model.runs import RunMark
+from support.partitions.planting import Bug, assert_found
 from support.partitions.two import Two, open_two
 
 pytest_plugins = ("support.frontier.fixtures",)
@@ -130,3 +131,34 @@ async def test_a_schedule_is_told_in_partition_0(two: Two) -> None:
     assert known.is_paused
     actions = await Streams(two.redis, two.parts[0].keys, "reader").actions(count=9, block_ms=0)
     assert [action.outcome for action in actions] == ["set", "paused"]
+
+
+BUGS = {
+    "a repetition is taken by who asks again": Bug(
+        right="elseif crawl.is_new or is_passed then",
+        wrong="elseif crawl.is_new or is_passed and is_its_turn then",
+        found_by=test_the_first_of_an_occasion_enters_whoever_asks_again,
+    ),
+    "a repetition opens a run": Bug(
+        right="    if is_repeated(occasion, n) then\n      if uuid",
+        wrong="    if is_repeated(occasion, n) and crawl.is_open then\n      if uuid",
+        found_by=test_a_repetition_opens_no_run,
+    ),
+    "the bit of a stop is set when it is noted": Bug(
+        right="    if to_note then\n      return to_note\n    elseif crawl and occasion ~= '' then",
+        wrong="    if crawl and occasion ~= '' then\n      note_occasion(occasion, n)\n    end\n"
+        "    if to_note then\n      return to_note\n    elseif false then",
+        found_by=test_the_stop_of_a_firing_takes_effect_once,
+    ),
+    "a seed of the past leaves no bit": Bug(
+        right="      if is_its_turn and record[9] ~= '' then",
+        wrong="      if false and record[9] ~= '' then",
+        found_by=test_a_seed_of_the_past_leaves_its_occasion,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+    """Each of these rules is needed."""
+    await assert_found(redis, bug)

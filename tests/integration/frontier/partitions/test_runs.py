@@ -13,6 +13,7 @@ from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.frontier.streams import Streams
 from crawlstream.model.effects import Command, OutboxRecord, Outcome, Settle
 from crawlstream.model.partitions.messages import ToNote
+from support.partitions.planting import Bug, assert_found
 from support.partitions.real import LINKS
 from support.partitions.two import Two, open_two
 
@@ -284,3 +285,23 @@ async def test_a_stop_that_is_older_than_all_seeds_means_older_ones_only(two: Tw
     late = await home.enroll(two.batch(1, 2))
     assert late.stopped == [1]
     assert late.stamps[1].generation is None
+
+
+BUGS = {
+    "what enters once more does so for all who ask": Bug(
+        right="  local is_first = redis.call('SADD', K.taken, place .. ' ' .. int(offset)) == 1",
+        wrong="  local is_first = redis.call('SADD', K.taken, place .. ' ' .. int(offset)) >= 0",
+        found_by=test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run,
+    ),
+    "a late stop takes younger seeds along": Bug(
+        right="      owe_again(seeds_of(crawl), name, topic, place, timestamp, K.enrolled)\n",
+        wrong="",
+        found_by=test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+async def test_a_bug_is_found(redis: Redis, bug: Bug) -> None:
+    """Each of these rules is needed."""
+    await assert_found(redis, bug)

@@ -17,8 +17,8 @@
 --   schedule as of `intake`
 --   what was noted: {generation, life} or {}
 -- Returns: packed {'OK', life, {offset, generation|-1, number, run, does it enter once more …}, {} or to note,
---   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}}: life and number are the version, -1 is of a run that is over, or of a
---   repetition; {'GAP', position}: -1 where none is known; or {'RESTORE', life}
+--   {offset …} of seeds that a stop forestalls, {schedule, repetitions …}}: life and number are the version, -1 is
+--   of a run that is over, or of a repetition; {'GAP', position}: -1 where none is known; or {'RESTORE', life}
 --   to note {offset, name, generation that begins, how: stopped, expired or forgotten, run that ends|0, {place,
 --           offset …} up to which it covers seeds}
 -- Cost: about four commands a crawl, five where a run opens.

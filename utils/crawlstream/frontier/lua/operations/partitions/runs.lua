@@ -3,8 +3,8 @@
 -- Guarantee: nothing is changed.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: names of crawls.
--- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation} or {} …}; state: running, paused,
---   stopping, expiring, finished, stopped, expired; {}: the home knows no run; 0: until it is resumed
+-- Returns: packed {{run, state, paused until|-1, expires_s|0, remember_s|-1, generation} or {} …}; state: running,
+--   paused, stopping, expiring, finished, stopped, expired; {}: the home knows no run; 0: until it is resumed
 -- Cost: two commands a crawl.
 --- include: clock
 --- include: ledger

@@ -9,7 +9,8 @@
 --            spider, fingerprint, body, profile index, domain_cap|-1, crawl_cap|-1, not_before_ms, uuid|'', site|'',
 --            does it enter once more}: below the position, once
 -- Returns: packed {'OK', applied, {offset, reason …} of the refused, unconfirmed}, {'FULL', used, limit in
---   bytes} where a seed must wait, or {'GAP', position}: -1 where none is known
+--   bytes} where a seed must wait, {'OUTDATED'} where the home is to stamp it again as its run has expired, or
+--   {'GAP', position}: -1 where none is known
 --   unconfirmed {name, generation, {hash of a profile that is missing …}} of contexts whose homes are to be
 --               asked, for `label`
 -- Cost: about two commands' work a seed, eight where caps or times apply.
@@ -81,12 +82,24 @@ local function is_first_again(offset)
   return is_first
 end
 
+-- Whether a seed was stamped before its run expired, perhaps by a home that has gone back since: it is another
+-- run's now, or over, as the home says if it is asked again.
+local function is_outdated(name, generation)
+  local c = redis.call('HGET', K.closed, name .. ' ' .. int(generation))
+  local state = c and redis.call('HGET', K.ledger(c), 'state')
+  return state == 'expiring' or state == 'expired'
+end
+
 local used, limit = memory()
+local outdated = false
 local reached = next_offset
 for _, record in ipairs(records) do
   if record[OFFSET] >= position or record[AGAIN] and is_first_again(record[OFFSET]) then
     if is_full(used, limit) then
       reached = record[OFFSET]
+      break
+    elseif is_outdated(record[2], record[3]) then
+      reached, outdated = record[OFFSET], true
       break
     end
     seed(record)
@@ -96,7 +109,9 @@ flush_seeds()
 redis.call('HSET', K.positions, place, int(math.max(position, reached)))
 local unconfirmed = unconfirmed_of(contexts)
 finish()
-if reached < next_offset then
+if outdated then
+  return cmsgpack.pack({ 'OUTDATED' })
+elseif reached < next_offset then
   return cmsgpack.pack({ 'FULL', used, limit })
 end
 return cmsgpack.pack({ 'OK', applied, refused, unconfirmed })
