@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from crawlstream.frontier.layout import create_partitions
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
+from crawlstream.model.effects import Seed
 from crawlstream.model.egress.book import (
     PoolSpend,
     ProxyBan,
@@ -30,6 +32,7 @@ from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
 from support.partitions.traces import replay_walk
+from support.partitions.two import open_two
 
 AT = 2_000_000_000
 LIVES = 8
@@ -69,7 +72,20 @@ async def note_calls(port: int) -> Sequence[Call]:
             await _ask(redis)
             for seed in WALKS:
                 await replay_walk(redis, Random(seed), f"{seed}")
+            await _expire(redis)
     return seen
+
+
+async def _expire(redis: Redis) -> None:
+    """What the clock of a home does, and what it is asked."""
+    two = await open_two(redis)
+    two.records = [replace(seed, expires=1) for seed in two.records if isinstance(seed, Seed)]
+    await two.feed()
+    home = two.parts[0].home
+    for note in (await home.overdue(0, 0)).to_note:
+        await home.lapse(note)
+    await home.runs([two.crawl])
+    await home.reread(two.batch(0, 1))
 
 
 async def _ask(redis: Redis) -> None:

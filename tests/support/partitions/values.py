@@ -255,7 +255,7 @@ class State(NamedTuple):
         return self._replace(jobs=(*self.jobs[:worker], job, *self.jobs[worker + 1 :]))
 
     def marks(self) -> Iterator[Mark]:
-        """What counts of ``runs``: all but what an earlier life wrote after a later one had begun."""
+        """What counts of ``runs``: all but what an earlier life wrote behind a later one."""
         latest = 1
         for mark in self.runs:
             if mark.kind == "life":

@@ -312,8 +312,8 @@ BUGS = {
         found_by=test_a_run_expires_everywhere_and_is_told_once,
     ),
     "what waits is counted as stopped": Bug(
-        right="close_run(name, how == 'expired' and 'expiring' or 'stopping')",
-        wrong="close_run(name, how and 'stopping' or 'stopping')",
+        right="  if c and how == 'expired' then\n    note_expired(c)",
+        wrong="  if false then\n    note_expired(c)",
         found_by=test_a_run_expires_everywhere_and_is_told_once,
     ),
     "partitions go by the time that they heard first": Bug(

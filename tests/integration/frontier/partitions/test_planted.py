@@ -80,8 +80,8 @@ BUGS = {
         wrong="return not of.is_unconfirmed(",
     ),
     "seeds of an ended run are enrolled again": Bug(
-        right="    if offset < (crawl.over[place] or 0) then\n      if is_its_turn",
-        wrong="    if false then\n      if is_its_turn",
+        right="    if offset < (crawl.over[place] or 0) and not is_again then",
+        wrong="    if false then",
         first=8,
     ),
     "a seed opens no run": Bug(

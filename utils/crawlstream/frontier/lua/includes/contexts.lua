@@ -5,15 +5,15 @@
 -- `closed` HASH "<name> <generation>" -> c of contexts that are over, as long as their ledgers are kept.
 -- Needs: clock, ledger, crawls, steer. Cost: three commands for a new context.
 -- Close the context of a name: what waits is gone from the ledger at once, and swept in steps. Its ending
--- is told by the home. `how`: expired, or anything else.
-local function close_context(name, how)
+-- is told by the home.
+local function close_context(name)
   local record = load_name(name)
   redis.call('HSET', K.closed, name .. ' ' .. int(record.run), record.c)
   redis.call('HSET', K.ledger(record.c), 'told', '1')
-  close_run(name, how == 'expired' and 'expiring' or 'stopping')
+  close_run(name, 'stopping')
 end
 
--- A context that a page of a later generation has closed had expired, as its home says now.
+-- A context that was closed has expired, as its home says: it may have been closed by a page of a later generation.
 local function note_expired(c)
   local key, states = K.ledger(c), { stopping = 'expiring', stopped = 'expired' }
   local x = redis.call('HMGET', key, 'state', STOPPED)

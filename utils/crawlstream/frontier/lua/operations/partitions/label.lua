@@ -97,7 +97,7 @@ for _, label in ipairs(labels) do
   local name, generation, state = label[1], label[2], label[6]
   local record, is_over = load_name(name), label[6] == 'dead' or label[6] == 'expired'
   if record and record.live and is_over and record.run <= generation then
-    close_context(name, state)
+    close_context(name)
     applied = applied + 1
   elseif record and record.live and record.run == generation and (asked_in == life or asked_in == 0) then
     hear(record.c, label)
