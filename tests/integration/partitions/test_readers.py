@@ -67,7 +67,6 @@ async def test_status_names_a_partition_and_its_server(
     bench: DividedBench, three: Sequence[RunningServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever is away, also the one with what is the cluster's."""
-    monkeypatch.setenv("CRAWLSTREAM_PREVIEW", "partitions")
     monkeypatch.setenv("REDIS_HOSTS", addresses(three))
     for away in (0, 2):
         three[away].kill()

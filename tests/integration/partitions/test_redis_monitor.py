@@ -64,7 +64,6 @@ async def test_a_partition_that_is_away_pauses_only_its_own_duties(
     """Runs end and are published everywhere else, and there as soon as it is back."""
     port = free_block(1)
     env = {
-        "CRAWLSTREAM_PREVIEW": "partitions",
         "REDIS_HOSTS": addresses(three),
         "CRAWLSTREAM_FINISH_GRACE": "0.2",
     }

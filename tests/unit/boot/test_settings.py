@@ -186,15 +186,13 @@ def test_tls_profiles_are_known_ones_and_the_default_is_always_among_them() -> N
         load_settings(tls_profiles="default,ssl3")
 
 
-def test_partitions_are_set_by_those_who_work_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the preview nobody reads these variables; with it, servers and number follow."""
+def test_servers_and_number_of_partitions_follow() -> None:
+    """Several servers are named instead of one; how many partitions there are follows from them."""
     given = {"REDIS_HOSTS": "a:1, [::1]:2", "REDIS_HOST": "single"}
-    assert load_settings(**given).redis_servers == [("single", 6379)]
-    assert load_settings(**given).partitions.number == 1
-    monkeypatch.setenv("CRAWLSTREAM_PREVIEW", "partitions")
     assert load_settings(**given).redis_servers == [("a", 1), ("::1", 2)]
     assert load_settings(**given).partitions.number == 2
     assert load_settings(REDIS_HOST="single").redis_servers == [("single", 6379)]
+    assert load_settings(REDIS_HOST="single").partitions.number == 1
     assert load_settings(REDIS_CLUSTER="a:1").partitions.number == 16
     assert load_settings(REDIS_CLUSTER="a:1", CRAWLSTREAM_PARTITIONS=3).partitions.number == 3
 
@@ -211,10 +209,7 @@ def test_partitions_are_set_by_those_who_work_on_them(monkeypatch: pytest.Monkey
         ({"CRAWLSTREAM_PARTITIONS": 257}, "CRAWLSTREAM_PARTITIONS"),
     ],
 )
-def test_servers_that_cannot_be_are_named(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, object], said: str
-) -> None:
+def test_servers_that_cannot_be_are_named(given: dict[str, object], said: str) -> None:
     """Before any of them is asked."""
-    monkeypatch.setenv("CRAWLSTREAM_PREVIEW", "partitions")
     with pytest.raises(ConfigError, match=said):
         load_settings(**given)

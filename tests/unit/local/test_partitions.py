@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crawlstream.boot.local_note import told_to, write_note
-from crawlstream.boot.settings import PreviewSettings, load_settings
+from crawlstream.boot.settings import load_settings
 from crawlstream.errors import SetupError
 from crawlstream.local.cluster import LocalCluster
 from crawlstream.local.home import Home
@@ -54,7 +54,6 @@ def test_clients_of_several_partitions_find_all_redis(home: Home) -> None:
     ports = Ports(redis=7000)
     layout = Layout(home=home, ports=ports, given={"REDIS_PASSWORD": "x"}, partitions=3)
     settings = load_settings(**layout.environment())
-    assert isinstance(settings, PreviewSettings)
     assert settings.redis_servers == [("127.0.0.1", 7000 + n) for n in range(3)]
     assert settings.partitions.number == 3
     assert [layout.port_of("redis", f"redis-{n}") for n in range(3)] == [7000, 7001, 7002]
@@ -70,12 +69,12 @@ def test_another_redis_is_not_taken_for_partitions(home: Home) -> None:
     own = {"CRAWLSTREAM_HOME": str(home.path)}
     assert told_to(own)["REDIS_HOSTS"] == layout.addresses()["REDIS_HOSTS"]
     other = told_to({**own, "REDIS_HOST": "elsewhere"})
-    assert not {"REDIS_HOSTS", "REDIS_PASSWORD", "CRAWLSTREAM_PREVIEW"} & set(other)
+    assert not {"REDIS_HOSTS", "REDIS_PASSWORD", "CRAWLSTREAM_PARTITIONS"} & set(other)
 
 
 def test_partitions_of_named_servers_are_not_started_here(home: Home) -> None:
     """The servers of `--partitions` and those that are named would be two frontiers."""
-    env = {"REDIS_HOSTS": "a:1,b:1", "CRAWLSTREAM_PREVIEW": "partitions", "PATH": "/usr/bin"}
+    env = {"REDIS_HOSTS": "a:1,b:1", "PATH": "/usr/bin"}
     cluster = LocalCluster(home.path, ports=Ports.free(), env=env)
     assert "redis" not in cluster._layout.local
     with pytest.raises(SetupError, match="remove REDIS_HOST"):

@@ -13,9 +13,9 @@ from typing import Any
 
 from dotenv import dotenv_values
 
-from crawlstream.boot.settings import PREVIEW, Settings, load_settings
+from crawlstream.boot.settings import Settings, load_settings
 
-_OF_PARTITIONS = (PREVIEW, "REDIS_HOSTS", "REDIS_CLUSTER", "CRAWLSTREAM_PARTITIONS")
+_OF_PARTITIONS = ("REDIS_HOSTS", "REDIS_CLUSTER", "CRAWLSTREAM_PARTITIONS")
 _OF_REDIS = ("REDIS_HOST", "REDIS_PORT", "REDIS_HOSTS", "REDIS_CLUSTER")
 _FOR_PROCESSES = (
     *("KAFKA_HOSTS", "KAFKA_TOPIC_PREFIX", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT"),

@@ -5,7 +5,6 @@ Settings that change while the cluster runs are not here: they are the throttle 
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from crawlstream.boot.sections.kafka import KafkaSettings
 from crawlstream.boot.sections.limits import CrawlSettings, LimitSettings
 from crawlstream.boot.sections.notify import NotifySettings
 from crawlstream.boot.sections.observability import ObservabilitySettings
-from crawlstream.boot.sections.partitions import PartitionSettings
 from crawlstream.boot.sections.pipeline import PipelineSettings
 from crawlstream.boot.sections.redis import RedisSettings
 from crawlstream.boot.sections.rendering import RenderSettings
@@ -66,27 +64,17 @@ class Settings(
         return replace(super().request_limits, tls_profiles=self.tls_profiles)
 
 
-class PreviewSettings(PartitionSettings, Settings):
-    """With the settings of what is not finished yet; for those who work on it."""
-
-
-PREVIEW = "CRAWLSTREAM_PREVIEW"
-"""Variable that names what is tried though it is not finished: ``partitions``, or nothing."""
-
-
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings of this process once; ConfigError names the variable and what it may be.
 
     ``overrides`` are named as the variables are, or as the fields.
     """
-    preview = overrides.get(PREVIEW, os.environ.get(PREVIEW))
-    kind = PreviewSettings if preview == "partitions" else Settings
     given = {
-        kind.variables_of(name)[0] if name in kind.model_fields else name: value
+        Settings.variables_of(name)[0] if name in Settings.model_fields else name: value
         for name, value in overrides.items()
     }
     try:
-        settings = kind(**given)
+        settings = Settings(**given)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
         raise ConfigError("; ".join(problems)) from error

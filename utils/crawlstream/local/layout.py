@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crawlstream.boot.settings import PREVIEW, Settings
+from crawlstream.boot.settings import Settings
 from crawlstream.errors import SetupError
 from crawlstream.local.crawlers import (
     Crawler,
@@ -35,7 +35,7 @@ _SEVERAL = ("REDIS_HOSTS", "REDIS_CLUSTER")
 
 _NAMES = (
     *("KAFKA_TOPIC_PREFIX", "REDIS_DB", "CRAWLSTREAM_NAMESPACE"),
-    *(PREVIEW, "CRAWLSTREAM_PARTITIONS"),
+    "CRAWLSTREAM_PARTITIONS",
 )
 
 _Listener = tuple[str, str]
@@ -62,7 +62,7 @@ class Layout:
     def local(self) -> frozenset[str]:
         """The servers that are started here."""
         elsewhere = {name for name, variable in _NAMED_BY.items() if self.given.get(variable)}
-        if self.given.get(PREVIEW) and any(self.given.get(name) for name in _SEVERAL):
+        if any(self.given.get(name) for name in _SEVERAL):
             elsewhere.add("redis")
         return frozenset(_NAMED_BY.keys() - elsewhere)
 
@@ -109,7 +109,7 @@ class Layout:
             return {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(self.ports.redis)}
         servers = ",".join(f"127.0.0.1:{port}" for port in self.redis.values())
         number = str(self.partitions)
-        return {PREVIEW: "partitions", "REDIS_HOSTS": servers, "CRAWLSTREAM_PARTITIONS": number}
+        return {"REDIS_HOSTS": servers, "CRAWLSTREAM_PARTITIONS": number}
 
     def names(self) -> dict[str, str]:
         """The variables that tell this cluster's topics and keys from others'."""

@@ -15,5 +15,5 @@ def cluster(
 ) -> MonitorCluster:
     """The servers, with topics, keys and a node of this module's own."""
     home = tmp_path_factory.mktemp("partitions")
-    divided = {"CRAWLSTREAM_PREVIEW": "partitions", "CRAWLSTREAM_PARTITIONS": str(PARTITIONS)}
+    divided = {"CRAWLSTREAM_PARTITIONS": str(PARTITIONS)}
     return MonitorCluster(servers, name=request.path.stem, home=home, more=divided)

@@ -64,7 +64,6 @@ def divided(
     with ExitStack() as stack:
         redis = [stack.enter_context(real.redis(tmp_path / f"redis{n}")) for n in range(3)]
         told = {
-            "CRAWLSTREAM_PREVIEW": "partitions",
             "REDIS_HOSTS": ",".join(f"127.0.0.1:{server.port}" for server in redis),
         }
         home = tmp_path / "home"

@@ -12,16 +12,21 @@ import pytest
 from redis.asyncio import Redis
 
 from crawlstream.chaos.processes import RunningServer
+from crawlstream.frontier.layout import Layout, create_frontier
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.keys import FrontierKeys
+from crawlstream.model.crawl import CrawlKey
+from crawlstream.model.partitions.messages import HomeMark
 from crawlstream.model.process import Process
 from crawlstream.stats.heartbeat import Heartbeat
+from crawlstream.wire import runs
 from support.forks.program import run
-from support.frontier.bench import Bench, links, open_bench
+from support.frontier.bench import GRACE_MS, Bench, Feed, links, open_bench
 from support.monitors import MonitorCluster, Servers
 from support.partitions.moving import frontiers_in, ledgers_in, seen_in, waiting_in
 
 STEPS = ("begun", "noted", "stopped", "frozen", "wiped", "page", "page", "copied", "opened")
+ENDED = CrawlKey("link", "app", "ended")
 HOSTS = [f"host{n}.example" for n in range(40)]
 
 
@@ -74,14 +79,20 @@ async def person(
 
 
 async def filled(bench: Bench) -> None:
-    """Some hundred pages wait, and some are done."""
+    """Some hundred pages wait, and some are done; another crawl has ended."""
+    await bench.feed.seeds("ended.example/", crawl=ENDED)
+    await bench.worker.settle(*await bench.worker.lease())
+    await bench.advance(GRACE_MS + 1)
+    await bench.tend()
     await bench.feed.seeds(*(f"{host}/" for host in HOSTS))
     for hold in await bench.worker.lease(10):
         await bench.worker.settle(hold, links=[links(host, range(8)) for host in HOSTS[:20]])
     await bench.owed()
 
 
-async def test_a_move_goes_on_wherever_it_was_killed(person: Person) -> None:
+async def test_a_move_goes_on_wherever_it_was_killed(
+    person: Person, cluster: MonitorCluster
+) -> None:
     """By the same command; what is there in the end is what was there before, once."""
     old = person.frontiers(1, "cs")
     waiting, seen, ledgers = await waiting_in(old), await seen_in(old), await ledgers_in(old)
@@ -95,10 +106,33 @@ async def test_a_move_goes_on_wherever_it_was_killed(person: Person) -> None:
     assert await seen_in(new) == seen
     assert await ledgers_in(new) == ledgers
     assert await waiting_in(old) == waiting
+    await homes_know_what_has_ended(cluster, new)
     told = await person.types("--forget")
     assert person.status == 0, told
     assert [*await person.redis.keys("{cs0}*")] == [b"{cs0}moved"]
     assert await waiting_in(new) == waiting
+
+
+async def homes_know_what_has_ended(cluster: MonitorCluster, new: Frontiers) -> None:
+    """Also one that loses all its data: seeds of what had ended before are not crawled again."""
+    values = await asyncio.to_thread(cluster.read_all, cluster.topics.runs)
+    marks = runs.surviving(value for value in values if b'"home"' in value)
+    ends = {mark for mark in map(_ending, marks) if mark}
+    assert ends == {(ENDED, 1, ("topic:0", 41))}
+    home = new.home(ENDED)
+    await home.scripts.redis.delete(home.scripts.keys.meta(), home.scripts.keys.tag + "reg")
+    await create_frontier(home.scripts, Layout(partitions=3))
+    epoch = await home.contexts.epoch()
+    await home.home.restore(epoch, [mark for mark in marks if mark.crawl == ENDED])
+    feed = Feed(home)
+    seed = feed.seed("ended.example/", crawl=ENDED)
+    assert (await home.home.enroll(feed.batch(seed))).stamps[0].generation is None
+
+
+def _ending(mark: HomeMark) -> tuple[CrawlKey, int, tuple[str, int]] | None:
+    if mark.crawl is None:
+        return None
+    return mark.crawl, mark.run, next(iter(mark.positions.items()))
 
 
 async def test_a_dry_run_changes_nothing(person: Person) -> None:
@@ -107,8 +141,8 @@ async def test_a_dry_run_changes_nothing(person: Person) -> None:
     told = await person.types("--dry-run")
     assert person.status == 0, told
     assert await person.all_keys() == before
-    assert "1 crawl with 40 domains, 190 waiting pages" in " ".join(told.split())
-    assert "200 URLs seen" in told
+    assert "2 crawls with 41 domains, 190 waiting pages" in " ".join(told.split())
+    assert "201 URLs seen" in told
 
 
 async def test_what_was_given_up_goes_on(person: Person) -> None:
@@ -135,7 +169,7 @@ async def test_what_is_in_the_way_is_said(person: Person) -> None:
     told = await person.types("--wait", "0")
     assert f"still running: {process.name}" in told
     assert person.status == 1
-    told = await person.types(CRAWLSTREAM_PREVIEW="partitions", CRAWLSTREAM_PARTITIONS="2")
+    told = await person.types(CRAWLSTREAM_PARTITIONS="2")
     assert "has 1 partition(s), but this process is configured for 2" in told
     assert person.status == 2
     await open_bench(person.redis, keys=FrontierKeys("new"))

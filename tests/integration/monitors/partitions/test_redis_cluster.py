@@ -37,7 +37,6 @@ def cluster(
 ) -> MonitorCluster:
     """Six partitions on them."""
     told = {
-        "CRAWLSTREAM_PREVIEW": "partitions",
         "REDIS_CLUSTER": nodes.addresses,
         "CRAWLSTREAM_PARTITIONS": "6",
     }

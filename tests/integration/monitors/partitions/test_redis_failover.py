@@ -43,7 +43,6 @@ def cluster(
 ) -> MonitorCluster:
     """Six partitions on them."""
     told = {
-        "CRAWLSTREAM_PREVIEW": "partitions",
         "REDIS_CLUSTER": nodes.addresses,
         "CRAWLSTREAM_PARTITIONS": str(PARTITIONS),
     }

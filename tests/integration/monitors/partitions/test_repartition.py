@@ -40,7 +40,7 @@ class Moving:
 
     def frontier(self, partitions: int, name: str = NAME) -> MonitorCluster:
         """What processes of one frontier are told."""
-        divided = {"CRAWLSTREAM_PREVIEW": "partitions", "CRAWLSTREAM_PARTITIONS": str(partitions)}
+        divided = {"CRAWLSTREAM_PARTITIONS": str(partitions)}
         more = {**(divided if partitions > 1 else {}), "CRAWLSTREAM_NAMESPACE": name}
         return MonitorCluster(self._servers, name=NAME, home=self._home, more=more)
 

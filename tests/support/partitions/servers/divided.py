@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crawlstream.boot.redis.check import check_frontiers
 from crawlstream.boot.redis.servers import open_frontiers
-from crawlstream.boot.settings import PreviewSettings, Settings
+from crawlstream.boot.settings import Settings
 from crawlstream.chaos.processes import RunningServer
 from crawlstream.frontier.maintenance import FrontierLimits
 from crawlstream.frontier.partitions.frontiers import Frontiers
@@ -29,7 +29,7 @@ def three_redis(folder: Path) -> Iterator[Sequence[RunningServer]]:
 
 def divided_settings(**given: object) -> Settings:
     """Settings of a frontier of several partitions."""
-    return PreviewSettings.model_validate(given)
+    return Settings.model_validate(given)
 
 
 def addresses(running: Sequence[RunningServer]) -> str:

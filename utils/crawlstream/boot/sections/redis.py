@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from crawlstream.boot.sections.section import Section, new
-from crawlstream.keys import FrontierKeys, Partitions
+from crawlstream.boot.sections.section import Hosts, Section, new
+from crawlstream.keys import MOST_PARTITIONS, FrontierKeys, Partitions
 
 _LEAST_SHELVED = 4
+_OF_A_CLUSTER = 16
+"""Partitions of a frontier on a Redis Cluster, unless another number is set."""
 
 
 class RedisSettings(Section):
@@ -21,6 +23,17 @@ class RedisSettings(Section):
     """Host name or IP address of Redis."""
     redis_port: int = Field(6379, ge=1, le=65535)
     """Port of Redis."""
+    redis_hosts: Hosts = ()
+    """Several Redis servers instead, as ``host:port`` with commas between them, each with an equal
+    share of the partitions. Their order must not change."""
+    redis_cluster: Hosts = ()
+    """Nodes of a Redis Cluster or Valkey Cluster instead, as ``host:port`` with commas between
+    them; the others are found through them."""
+    partition_count: int | None = Field(
+        None, validation_alias=new("PARTITIONS"), ge=1, le=MOST_PARTITIONS
+    )
+    """Number of partitions (shards) of the frontier; ``repartition`` changes it later. Default: one
+    for each server of REDIS_HOSTS, 16 with REDIS_CLUSTER, otherwise 1."""
     redis_db: int = Field(0, ge=0)
     """Redis database number."""
     redis_socket_timeout: float = Field(10, gt=0)
@@ -55,22 +68,50 @@ class RedisSettings(Section):
         url = urlsplit(self.shelf.get_secret_value())
         return f"{url.hostname}:{url.port or 6379}/{url.path.strip('/') or 0}"
 
+    @model_validator(mode="after")
+    def _check_servers(self) -> Self:
+        if self.redis_hosts and self.redis_cluster:
+            raise ValueError("REDIS_HOSTS and REDIS_CLUSTER: set one of them")
+        if self.redis_cluster and self.redis_db:
+            raise ValueError("REDIS_DB: a Redis Cluster has database 0 only")
+        _check_addresses("REDIS_HOSTS", self.redis_hosts)
+        _check_addresses("REDIS_CLUSTER", self.redis_cluster)
+        if self.partitions.number < len(self.redis_hosts):
+            raise ValueError(
+                f"CRAWLSTREAM_PARTITIONS: must be at least {len(self.redis_hosts)}, the number of"
+                " servers in REDIS_HOSTS"
+            )
+        return self
+
     @property
     def redis_servers(self) -> Sequence[tuple[str, int]]:
-        """Host and port of each server; it is one."""
-        return [(self.redis_host, self.redis_port)]
+        """Host and port of each server, or of the nodes of a cluster that are asked first."""
+        given = self.redis_hosts or self.redis_cluster
+        parts = (server.rpartition(":") for server in given)
+        named = [(host.strip("[]"), int(port)) for host, _, port in parts]
+        return named or [(self.redis_host, self.redis_port)]
 
     @property
     def is_redis_cluster(self) -> bool:
         """Whether the servers are nodes of one cluster."""
-        return False
+        return bool(self.redis_cluster)
 
     @property
     def partitions(self) -> Partitions:
-        """How this cluster's frontier is divided: it has one partition."""
-        return Partitions(self.namespace)
+        """How this cluster's frontier is divided."""
+        default = _OF_A_CLUSTER if self.redis_cluster else max(len(self.redis_hosts), 1)
+        return Partitions(self.namespace, self.partition_count or default)
 
     @property
     def keys(self) -> FrontierKeys:
         """The keys of partition 0, which has what belongs to no domain and no crawl."""
         return self.partitions.keys(0)
+
+
+def _check_addresses(name: str, given: Sequence[str]) -> None:
+    for server in given:
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+            raise ValueError(f"{name}: {server!r} is not host:port")
+    if len(set(given)) < len(given):
+        raise ValueError(f"{name}: a server is listed twice")

@@ -65,7 +65,7 @@ def demo(
     partitions: Annotated[
         int | None,
         typer.Option(
-            min=2, max=MOST_LOCAL, help="Preview: number of Redis servers that share the frontier."
+            min=2, max=MOST_LOCAL, help="Number of Redis servers that share the frontier."
         ),
     ] = None,
 ) -> None:

@@ -141,12 +141,23 @@ async def _heard(frontiers: Frontiers) -> Sequence[Process]:
 
 
 async def _warnings_of(frontiers: Frontiers, state: FrontierState) -> Sequence[str]:
+    moved = [] if 0 in state.missing_partitions else await _moved(frontiers)
     if len(frontiers) == 1:
-        return await redis_warnings(frontiers.root.scripts.redis)
-    return [
+        return [*moved, *await redis_warnings(frontiers.root.scripts.redis)]
+    return moved + [
         f"{frontiers.name(p)} does not answer: its domains rest, and are in none of the figures"
         for p in state.missing_partitions
     ]
+
+
+async def _moved(frontiers: Frontiers) -> list[str]:
+    if not await frontiers.root.positions.are_moved():
+        return []
+    sentence = (
+        "the frontier is being moved, and nothing is crawled until that is over: repeat"
+        " ./crawlstream repartition, or give it up with --cancel"
+    )
+    return [sentence]
 
 
 def _as_json(

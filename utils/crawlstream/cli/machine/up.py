@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from crawlstream.boot.misspelt import misspelt
-from crawlstream.boot.settings import PREVIEW, load_settings
+from crawlstream.boot.settings import load_settings
 from crawlstream.cli.common.console import stderr_console
 from crawlstream.cli.common.user_agent import placeholder_warning
 from crawlstream.errors import ConfigError, SetupError
@@ -42,7 +42,7 @@ _Partitions = Annotated[
     typer.Option(
         min=2,
         max=MOST_LOCAL,
-        help="Preview: number of Redis servers that share the frontier; for a new cluster only.",
+        help="Number of Redis servers that share the frontier; for a new cluster only.",
     ),
 ]
 
@@ -188,7 +188,7 @@ def _as_table(states: Mapping[str, str]) -> Table:
 
 def _tell_addresses(console: Console, cluster: LocalCluster) -> None:
     addresses = cluster.addresses
-    for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT", *_PREVIEWED):
+    for name in ("KAFKA_HOSTS", "ZOOKEEPER_HOSTS", "REDIS_HOST", "REDIS_PORT", "REDIS_HOSTS"):
         if name in addresses:
             console.print(f"  export {name}={addresses[name]}", highlight=False)
     if cluster.home.redis_password and "REDIS_PASSWORD" in cluster.told:
@@ -232,7 +232,6 @@ def _ends_as_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_PREVIEWED = (PREVIEW, "REDIS_HOSTS")
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from crawlstream.boot.clients import kafka_of, shelf_of
 from crawlstream.boot.redis.servers import open_frontiers
-from crawlstream.boot.settings import PREVIEW, Settings, load_settings
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.cli.common.client import cluster_frontier
 from crawlstream.cli.common.console import say, stderr_console
 from crawlstream.cli.common.words import counted
@@ -95,13 +95,10 @@ def target_of(old: Settings, to: int, redis: str, cluster: str, namespace: str) 
     same = ",".join(f"{host}:{port}" for host, port in old.redis_servers)
     is_cluster = bool(cluster) or (not redis and old.is_redis_cluster)
     new = load_settings(
-        **{
-            PREVIEW: "partitions",
-            "CRAWLSTREAM_NAMESPACE": namespace or old.namespace,
-            "CRAWLSTREAM_PARTITIONS": to,
-            "REDIS_CLUSTER": (cluster or same) if is_cluster else "",
-            "REDIS_HOSTS": "" if is_cluster else (redis or same),
-        }
+        CRAWLSTREAM_NAMESPACE=namespace or old.namespace,
+        CRAWLSTREAM_PARTITIONS=to,
+        REDIS_CLUSTER=(cluster or same) if is_cluster else "",
+        REDIS_HOSTS="" if is_cluster else (redis or same),
     )
     if (new.namespace, new.redis_servers) == (old.namespace, old.redis_servers):
         raise ConfigError(
@@ -234,7 +231,7 @@ def _after(new: Settings) -> list[str]:
         where = [f"REDIS_HOST={host}", f"REDIS_PORT={port}"]
     else:
         kind = "REDIS_CLUSTER" if new.is_redis_cluster else "REDIS_HOSTS"
-        where = [f"{PREVIEW}=partitions", f"{kind}={servers}", f"CRAWLSTREAM_PARTITIONS={number}"]
+        where = [f"{kind}={servers}", f"CRAWLSTREAM_PARTITIONS={number}"]
     return [*where, f"CRAWLSTREAM_NAMESPACE={new.namespace}"]
 
 

@@ -18,8 +18,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from crawlstream.boot.failpoints import failpoint
-from crawlstream.boot.local_note import told_to
-from crawlstream.boot.settings import PREVIEW, Settings, load_settings
+from crawlstream.boot.local_note import home_path, told_to
+from crawlstream.boot.settings import Settings, load_settings
 from crawlstream.errors import ConfigError, SetupError
 from crawlstream.local import servers
 from crawlstream.local.cluster import LocalCluster
@@ -43,7 +43,7 @@ def local_cluster(environment: Mapping[str, str]) -> LocalCluster:
     told = told_to(environment)
     ports = {name: text for name, text in told.items() if name.endswith("_PORT")}
     own = {name: text for name, text in ports.items() if name.startswith("CRAWLSTREAM_")}
-    return LocalCluster(env={**own, **environment})
+    return LocalCluster(home_path(environment), env={**own, **environment})
 
 
 class LocalMove:
@@ -52,7 +52,7 @@ class LocalMove:
     def __init__(self, cluster: LocalCluster, to: int) -> None:
         """ConfigError, SetupError: it cannot be."""
         self._cluster = cluster
-        self._home = cluster.home
+        self.home = cluster.home
         self._stage = stage_of_move(cluster.home)
         self._from = partitions_in(cluster.home) if not self._stage else self._stage.old
         self._to = to
@@ -62,7 +62,7 @@ class LocalMove:
             raise ConfigError(f"--to {to}: a cluster on one machine has at most {MOST_LOCAL}")
         if self._stage and self._stage.new != to:
             raise SetupError(
-                f"the frontier in {self._home.path} is being moved into {self._stage.new}"
+                f"the frontier in {self.home.path} is being moved into {self._stage.new}"
                 " partition(s): repeat the command with that number, or with --cancel"
             )
         if not cluster.has_redis:
@@ -76,7 +76,7 @@ class LocalMove:
         """SetupError where there is nothing to be done, or something in the way."""
         if not self._stage and self._from == self._to:
             raise SetupError(
-                f"the frontier in {self._home.path} has {self._to} partition(s) already"
+                f"the frontier in {self.home.path} has {self._to} partition(s) already"
             )
         if (self._folder / "before").exists() and not self._stage:
             raise SetupError(
@@ -94,7 +94,6 @@ class LocalMove:
         return load_settings(
             **{
                 **self._cluster.environment(),
-                PREVIEW: "partitions",
                 "REDIS_HOSTS": hosts,
                 "CRAWLSTREAM_PARTITIONS": str(self._to),
             }
@@ -120,7 +119,7 @@ class LocalMove:
                 servers.redis(
                     self._folder,
                     port=self._port + number,
-                    password=self._home.redis_password,
+                    password=self.home.redis_password,
                     name=name,
                     partitions=self._to,
                 )
@@ -128,7 +127,7 @@ class LocalMove:
 
     def stop(self) -> None:
         """Stop the cluster; from now on it is started by nobody else."""
-        note_move(self._home, Stage(self._from, self._to, is_copied=False))
+        note_move(self.home, Stage(self._from, self._to, is_copied=False))
         failpoint("repartition_stopping")
         self._cluster.stop()
 
@@ -147,9 +146,9 @@ class LocalMove:
 
     def place(self) -> None:
         """Let the new data be those of the home; safe to repeat."""
-        data, before, new = self._home.data, self._folder / "before", self._folder / "data"
+        data, before, new = self.home.data, self._folder / "before", self._folder / "data"
         if not self.is_copied:
-            note_move(self._home, Stage(self._from, self._to, is_copied=True))
+            note_move(self.home, Stage(self._from, self._to, is_copied=True))
         failpoint("repartition_placing")
         before.mkdir(exist_ok=True)
         for name in redis_names(self._from):
@@ -160,13 +159,13 @@ class LocalMove:
         for name in redis_names(self._to):
             if (new / name).exists():
                 (new / name).rename(data / name)
-        note_number(self._home, self._to)
-        note_move(self._home, None)
+        note_number(self.home, self._to)
+        note_move(self.home, None)
 
     def drop(self) -> None:
         """The move was given up: nothing of it stays."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        note_move(self._home, None)
+        note_move(self.home, None)
 
     def forget(self) -> None:
         """Delete the data from before the move."""
@@ -191,7 +190,7 @@ class LocalMove:
             preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509  no thread of ours forks
         )
         self._running.append(process)
-        client = Redis(port=server.port, password=self._home.redis_password)
+        client = Redis(port=server.port, password=self.home.redis_password)
         until = time.monotonic() + _LOADING_S
         while not _answers(client):
             if process.poll() is not None or time.monotonic() > until:
