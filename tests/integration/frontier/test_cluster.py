@@ -15,10 +15,12 @@ from crawlstream.chaos.processes import RunningServer
 from crawlstream.errors import ConfigError, NoFrontier
 from crawlstream.frontier import sources
 from crawlstream.frontier.layout import create_frontier
+from crawlstream.frontier.moving import filling
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import SLOTS, Partitions
 from support.frontier.bench import GRACE_MS, endings, links, open_bench
 from support.frontier.calls import Call, note_calls
+from support.partitions.moving import frontiers_in, move, waiting_in
 from support.partitions.servers.redis_cluster import NODES, RunningCluster, redis_cluster
 
 PARTITIONS = Partitions("cs", NODES)
@@ -110,3 +112,25 @@ async def test_processes_agree_on_the_nodes_of_a_cluster(cluster: RunningCluster
             await agree_on_layout(redis, Partitions("cs"))
     founded = [key for keys in await cluster.keys() for key in keys if key.endswith(b"m")]
     assert founded == [PARTITIONS.keys(p).meta().encode() for p in range(NODES)]
+
+
+async def test_a_frontier_is_moved_onto_the_nodes_and_back(
+    cluster: RunningCluster, redis_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From one Redis into four partitions of the cluster, and what is given up leaves nothing."""
+    monkeypatch.setattr(filling, "DURABLE_S", 0)
+    async with Redis(port=redis_server.port) as single, cluster.client() as nodes:
+        await single.flushall()
+        bench = await open_bench(single)
+        await bench.feed.seeds(*(f"{n}.example/" for n in range(40)))
+        await bench.owed()
+        old, new = frontiers_in(single, 1, "cs"), frontiers_in(cast(Redis, nodes), 4, "cs")
+        waiting = await waiting_in(old)
+        await move(old, new)
+        assert await waiting_in(new) == waiting
+        assert all(await cluster.keys())
+        last = frontiers_in(single, 1, "last")
+        await move(new, last)
+        assert await waiting_in(last) == waiting
+        await filling.Filling(new, None).wipe()
+        assert not any(await cluster.keys())

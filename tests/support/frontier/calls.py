@@ -13,6 +13,9 @@ from redis.asyncio import Redis
 from crawling.robots.store import Note, RobotsBook
 from crawlstream.frontier import sources
 from crawlstream.frontier.layout import create_partitions
+from crawlstream.frontier.moving.filling import Filling
+from crawlstream.frontier.moving.move import Move, read_frontier
+from crawlstream.frontier.moving.withdrawal import Withdrawal
 from crawlstream.frontier.scripts import Scripts
 from crawlstream.keys import Partitions
 from crawlstream.model.crawl import FiringKey
@@ -31,6 +34,7 @@ from crawlstream.model.runs import RunMark
 from support.frontier.bench import CRAWL, KEYS, Bench, links, open_bench
 from support.frontier.machine import run_machine
 from support.frontier.witness import Witness
+from support.partitions.moving import frontiers_in
 from support.partitions.traces import replay_walk
 from support.partitions.two import open_two
 
@@ -115,6 +119,15 @@ async def _ask(redis: Redis) -> None:
     await _fire(bench)
     await robots.claim("http://a.example", None)
     await robots.write("http://a.example", Note(b"none", 1.0))
+    await _move(redis)
+
+
+async def _move(redis: Redis) -> None:
+    old, new = frontiers_in(redis, 1, KEYS.namespace), Filling(frontiers_in(redis, 2, "new"), None)
+    await Withdrawal(old).begin("elsewhere")
+    await Withdrawal(old).back()
+    await Move(await read_frontier(old, None), new).run()
+    await new.open()
 
 
 def _report() -> ProxyReport:

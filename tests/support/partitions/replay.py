@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from crawlstream.errors import NotRestored
 from crawlstream.frontier.partitions.confirm import is_over, summed
 from crawlstream.model.partitions.messages import (
+    Ending,
     HomeMark,
     Label,
     Look,
@@ -25,6 +26,13 @@ from support.partitions.protocol import Crawl
 from support.partitions.real import LINKS, PLACE, Moment, RealCluster, Work
 from support.partitions.system import Step
 from support.partitions.values import HOME, State
+
+_KINDS: dict[str, Ending | Literal["end"]] = {
+    "stop": "stopped",
+    "lapse": "expired",
+    "end": "end",
+}
+"""What marks of the model are called in reality."""
 
 _TRIED = 3
 """How often a lease is asked for that must be given: a domain may have to wait for its turn."""
@@ -82,7 +90,7 @@ class Replay:
             return HomeMark(kind="life", redis_epoch=epoch)
         offset = mark.offset + (mark.kind == "stop")
         return HomeMark(
-            kind="stopped" if mark.kind == "stop" else mark.kind,
+            kind=_KINDS[mark.kind],
             redis_epoch=epoch,
             crawl=self.real.crawl,
             generation=mark.generation,

@@ -176,3 +176,18 @@ async def test_what_is_in_the_way_is_said(person: Person) -> None:
     told = await person.types()
     assert "are not empty" in told
     assert person.status == 2
+
+
+async def test_full_servers_are_no_obstacle_and_no_target(person: Person) -> None:
+    """What is full can be moved away; where there is no room, it is said, and nothing is lost."""
+    waiting = await waiting_in(person.frontiers(1, "cs"))
+    await person.redis.config_set("maxmemory", "1mb")
+    try:
+        told = await person.types()
+    finally:
+        await person.redis.config_set("maxmemory", "0")
+    assert "the new servers are full" in told
+    assert person.status == 1
+    told = await person.types()
+    assert person.status == 0, told
+    assert await waiting_in(person.frontiers(3, "new")) == waiting

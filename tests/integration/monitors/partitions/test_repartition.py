@@ -112,11 +112,11 @@ async def test_a_crawl_is_moved_twice(
     second, third = await moving.another(3, f"{NAME}b"), await moving.another(1, f"{NAME}c")
     with running(cluster) as stack:
         witness.feed({"url": urls[0], "appid": NAME, "crawlid": "moved", "maxdepth": 50})
-        await wait_until(lambda: len(witness.results("moved")) > len(urls) // 10, timeout_s=30)
+        await wait_until(lambda: len(witness.results("moved")) > len(urls) // 10, timeout_s=90)
         await moved(moving.begin(cluster, 3, f"{NAME}b"), stack)
     assert len(witness.results("moved")) < len(urls) * 2 // 3
     with running(second) as stack:
-        await wait_until(lambda: len(witness.results("moved")) > len(urls) // 2, timeout_s=60)
+        await wait_until(lambda: len(witness.results("moved")) > len(urls) // 2, timeout_s=120)
         await moved(moving.begin(second, 1, f"{NAME}c"), stack)
     assert len(witness.results("moved")) < len(urls)
     with running(third):

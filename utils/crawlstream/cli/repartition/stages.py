@@ -13,12 +13,12 @@ from crawlstream.bus.connect import Kafka
 from crawlstream.bus.factory import make_sink
 from crawlstream.bus.history import partition_offsets, read_all, topic_id_of
 from crawlstream.bus.records import Out
-from crawlstream.errors import ConfigError, CrawlstreamError, NoFrontier
-from crawlstream.frontier.codec.values import crawl_from, pack
+from crawlstream.errors import ConfigError, CrawlstreamError, FrontierFull, NoFrontier
+from crawlstream.frontier.codec.values import crawl_from
 from crawlstream.frontier.layout import BEING_FILLED, Layout
 from crawlstream.frontier.moving.filling import Filling, Founding
 from crawlstream.frontier.moving.kept import delete_all
-from crawlstream.frontier.moving.move import GENERATIONS, Move, OldFrontier, Progress, read_frontier
+from crawlstream.frontier.moving.move import Move, OldFrontier, Progress, read_frontier
 from crawlstream.frontier.moving.withdrawal import State, Withdrawal
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.frontier.scripts import our_errors
@@ -96,6 +96,11 @@ class Stages:
 
     async def back(self) -> None:
         """Give a move up that has not come to its end."""
+        state, _ = await self._withdrawal.look()
+        if state is not State.FROZEN:
+            # Nothing is copied before.
+            await self._withdrawal.back()
+            return
         layouts = await self._filling.layouts()
         if any(layout.version != BEING_FILLED for layout in layouts):
             raise ConfigError("the frontier was moved already: it is in use where it is now")
@@ -107,10 +112,9 @@ class Stages:
         state, _ = await self._withdrawal.look()
         if state is not State.FROZEN or not await self._filling.is_open():
             raise ConfigError("this frontier was not moved to there: nothing was deleted")
+        await self._withdrawal.forget()
         for frontier in self.old:
             scripts = frontier.scripts
-            with our_errors():
-                await scripts.redis.hset(scripts.keys.moved(), "forgotten", "1")
             await delete_all(scripts, self.shelf, but=scripts.keys.moved())
 
     async def _withdraw(self, until_stopped: Callable[[], Awaitable[None]]) -> None:
@@ -171,10 +175,7 @@ class Stages:
 
     async def _note(self) -> None:
         """Have Kafka know, for homes that lose their data later, which runs have ended before."""
-        root = self.old.root.scripts
-        with our_errors():
-            noted = pack(await self._generations())
-            await root.redis.hset(root.keys.meta(), GENERATIONS, noted)
+        await self._withdrawal.note(await self._generations())
         old = await self.read()
         founding = Founding.of(old.about, old.crawls, len(self.new))
         marks = [
@@ -216,7 +217,13 @@ class Stages:
         failpoint("repartition_wiped")
         old = await self.read()
         move = Move(old, self._filling, lambda now: self._progressed(now, old.waiting))
-        await move.run()
+        try:
+            await move.run()
+        except FrontierFull as error:
+            raise CrawlstreamError(
+                "the new servers are full: raise their maxmemory, or give up with --cancel and use"
+                " more of them; then repeat this command"
+            ) from error
         failpoint("repartition_copied")
         await self._filling.complete()
         await self._filling.open()

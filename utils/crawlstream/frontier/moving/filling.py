@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from crawlstream.errors import ConfigError
+from crawlstream.errors import ConfigError, NoFrontier
 from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.layout import BEING_FILLED, LAYOUT, Layout
 from crawlstream.frontier.moving.crawls import MovedCrawl, Positions
@@ -222,7 +222,8 @@ class Filling:
         return [*roots, *(each.scripts for each in self.frontiers if each.scripts.keys != root)]
 
     async def _enlist(self, scripts: Scripts, what: str, *args: object) -> None:
-        await scripts.run("enlist", pack([what, *args]))
+        if not await scripts.run("enlist", what, pack(args)):
+            raise NoFrontier(f"{scripts.keys.tag} is not being filled any more")
 
 
 def _links(old: Sequence[About], new: int) -> dict[int, Positions]:

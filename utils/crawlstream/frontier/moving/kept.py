@@ -24,10 +24,12 @@ async def keys_like(scripts: Scripts, pattern: str) -> AsyncIterator[list[bytes]
     cursor = 0
     while True:
         with our_errors():
-            answer = await redis.execute_command(
+            cursor, found = await redis.execute_command(
                 "SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, **target
             )
-        cursor, found = next(iter(answer.values())) if isinstance(answer, dict) else answer
+        if isinstance(cursor, dict):
+            # A cluster says it of each node that was asked.
+            (cursor,) = cursor.values()
         yield found
         if not int(cursor):
             return

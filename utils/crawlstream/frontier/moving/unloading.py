@@ -223,7 +223,7 @@ class Unloading:
                 return
 
     async def _ask(self, what: str, *args: object) -> Any:
-        return unpack(await self.scripts.run("unload", pack([what, *args])))
+        return unpack(await self.scripts.run("unload", what, pack(args)))
 
 
 def _fields(flat: Sequence[bytes]) -> Fields:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 
-from crawlstream.frontier.codec.values import unpack
+from crawlstream.frontier.codec.values import pack, unpack
 from crawlstream.frontier.partitions.frontiers import Frontiers
 from crawlstream.tasks import together
 
@@ -33,6 +33,10 @@ class Withdrawal:
         """Have nothing more begin; what is under way. ``to``: what processes are told later."""
         return (await self._ask("begin", to))[1]
 
+    async def note(self, generations: Mapping[bytes, int]) -> None:
+        """Keep what Kafka knows of crawls beside them: the latest generation of each, by name."""
+        await self._ask("note", pack(generations))
+
     async def look(self) -> tuple[State, Mapping[str, int]]:
         """How far it is, and what is under way, by its name in ``withdraw.lua``."""
         return await self._ask("look")
@@ -45,9 +49,13 @@ class Withdrawal:
         """Let it go on."""
         await self._ask("back")
 
-    async def _ask(self, what: str, to: str = "") -> tuple[State, Mapping[str, int]]:
+    async def forget(self) -> None:
+        """Say of what is frozen that its data may be deleted."""
+        await self._ask("forget")
+
+    async def _ask(self, what: str, said: str | bytes = "") -> tuple[State, Mapping[str, int]]:
         answers = await together(
-            frontier.scripts.run("withdraw", what, to) for frontier in self._frontiers
+            frontier.scripts.run("withdraw", what, said) for frontier in self._frontiers
         )
         states, under_way = [], Counter[str]()
         for answer in answers:

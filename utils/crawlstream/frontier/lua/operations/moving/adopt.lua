@@ -1,7 +1,7 @@
-#!lua flags=allow-oom
+#!lua
 -- adopt: pages of one crawl, and what is seen of their domains, enter a partition that is being filled.
 -- Guarantee: what is given enters as it was: in its order, with its retries, counted once. A domain that is there
---   already when it comes for the first time is left out: it was handed out twice.
+--   already when it comes for the first time is left out: it was handed out twice. In a full Redis nothing enters.
 -- KEYS: 1 prefix of all keys.
 -- ARGV: 1 packed {c, domains, delayed, lost, is nothing to follow}
 --   domain  {name, is this the first of it, pages that count, slab, {fingerprint …} of its own sets, bands

@@ -1,19 +1,19 @@
-#!lua flags=allow-oom
+#!lua
 -- enlist: a partition that is being filled gets what is not pages: crawls, their registry, what is seen of small
 --   domains, how domains were asked.
 -- Guarantee: fills a partition that nobody uses yet: `m` is that of one being filled, or nothing is done.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {what, its arguments …}
+-- ARGV: 1 what, 2 packed {its arguments …}
 --   begin    m {…}, positions {…}, enrolled {…}, epochs {…}
 --   crawl    name, text in `names`, c, ledger {…}, profiles {…}, {shift, forgotten at|'', paused until|-1}
 --   home     name, packed, is a run open, profiles {…}
 --   slabs    c, {slab, {fingerprint …} …}
 --   states   {name, state …}
 --   open     the layout: from now on the partition is one as any other
--- Returns: 1
+-- Returns: 1; 0 where the partition is not being filled
 -- Cost: O(what is given).
 --- include: keys
-local asked = cmsgpack.unpack(ARGV[1])
+local what, arguments = ARGV[1], cmsgpack.unpack(ARGV[2])
 local FILLED, FORGET_AFTER_MS = '^0', 3600 * 1000
 local enlist = {}
 
@@ -88,8 +88,8 @@ function enlist.open(layout)
 end
 
 local layout = redis.call('HGET', K.meta, 'layout')
-if asked[1] ~= 'open' and not (layout and string.find(layout, FILLED) or asked[1] == 'begin' and not layout) then
-  return redis.error_reply('NOFRONTIER this partition is not being filled')
+if what ~= 'open' and not (layout and string.find(layout, FILLED) or what == 'begin' and not layout) then
+  return 0
 end
-enlist[asked[1]](unpack(asked, 2))
+enlist[what](unpack(arguments))
 return 1

@@ -2,7 +2,7 @@
 -- unload: what a partition holds, a bounded part at a time, for whoever moves it.
 -- Guarantee: changes nothing. It is told without the clock, so that a frozen partition tells it, too.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 packed {what, its arguments …}
+-- ARGV: 1 what, 2 packed {its arguments …}
 --   about                         -> {m {…}, positions {…}, enrolled {…}, epochs {…}, totals {…}, spiders {…}}
 --   crawls   cursor               -> {next, {{name, text in `names`, ledger {…}, profiles {…}, shift, forgotten|''} …}}
 --   registry cursor               -> {next, {name, packed, profiles {…} …}}
@@ -15,10 +15,10 @@
 --   delayed  c, spider, from      -> {member, due …}
 --   states   cursor               -> {next, {name, state …}}
 --   chunk    id                   -> {value|''}
+-- Returns: packed {part …}, as above
 -- Cost: O(what is handed out), some 100 KB.
 --- include: keys
 local CRAWLS, DOMAINS, ENTRIES, STATES = 50, 100, 100, 500
-local asked = cmsgpack.unpack(ARGV[1])
 local tell = {}
 
 function tell.about()
@@ -116,4 +116,4 @@ function tell.chunk(id)
   return { redis.call('GET', K.chunk(id)) or '' }
 end
 
-return cmsgpack.pack(tell[asked[1]](unpack(asked, 2)))
+return cmsgpack.pack(tell[ARGV[1]](unpack(cmsgpack.unpack(ARGV[2]))))

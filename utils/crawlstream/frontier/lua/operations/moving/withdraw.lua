@@ -6,11 +6,12 @@
 --   anything, and `found` makes no other one. `back` undoes both; redis-monitors bring the rules. Each may be
 --   repeated.
 -- KEYS: 1 prefix of all keys.
--- ARGV: 1 begin, freeze, back or look, 2 where to, for people
+-- ARGV: 1 begin, note, freeze, back, forget or look, 2 of `begin` where to, for people; of `note` generations of
+--   crawls, packed, which stay in `m`
 -- Returns: packed {is it withdrawn ('' no, 'm' moving, 'f' frozen), {what is under way, how many …}}
 -- Cost: some fifteen commands.
 --- include: keys
-local what, to = ARGV[1], ARGV[2]
+local what, said = ARGV[1], ARGV[2]
 local ENDS_AT_ONCE = '0'
 
 if what == 'back' then
@@ -19,14 +20,19 @@ if what == 'back' then
   end
   redis.call('HDEL', K.meta, 'moving')
 elseif redis.call('EXISTS', K.moved) == 1 then
+  if what == 'forget' then
+    redis.call('HSET', K.moved, 'forgotten', '1')
+  end
   return cmsgpack.pack({ 'f', {} })
 end
 if redis.call('HEXISTS', K.meta, 'layout') == 0 then
   return redis.error_reply('NOFRONTIER Redis holds no frontier')
 end
 if what == 'begin' then
-  redis.call('HSET', K.meta, 'moving', to)
+  redis.call('HSET', K.meta, 'moving', said)
   redis.call('HDEL', K.meta, 'czxid', 'mzxid')
+elseif what == 'note' then
+  redis.call('HSET', K.meta, 'generations', said)
 end
 
 local left = {}
