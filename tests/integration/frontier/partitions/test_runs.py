@@ -289,8 +289,8 @@ async def test_a_stop_that_is_older_than_all_seeds_means_older_ones_only(two: Tw
 
 BUGS = {
     "what enters once more does so for all who ask": Bug(
-        right="  local is_first = redis.call('SADD', K.taken, place .. ' ' .. int(offset)) == 1",
-        wrong="  local is_first = redis.call('SADD', K.taken, place .. ' ' .. int(offset)) >= 0",
+        right="return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) == 0",
+        wrong="return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) >= 0",
         found_by=test_seeds_that_a_late_stop_does_not_mean_enter_the_next_run,
     ),
     "a late stop takes younger seeds along": Bug(

@@ -77,9 +77,12 @@ end
 
 -- Whether a seed has not entered once more. `taken` SET "<place> <offset>" of those that have, for a day.
 local function is_first_again(offset)
-  local is_first = redis.call('SADD', K.taken, place .. ' ' .. int(offset)) == 1
+  return redis.call('SISMEMBER', K.taken, place .. ' ' .. int(offset)) == 0
+end
+
+local function note_taken(offset)
+  redis.call('SADD', K.taken, place .. ' ' .. int(offset))
   redis.call('PEXPIRE', K.taken, int(REMEMBER_MS))
-  return is_first
 end
 
 -- Whether a seed was stamped before its run expired, perhaps by a home that has gone back since: it is another
@@ -101,6 +104,8 @@ for _, record in ipairs(records) do
     elseif is_outdated(record[2], record[3]) then
       reached, outdated = record[OFFSET], true
       break
+    elseif record[AGAIN] then
+      note_taken(record[OFFSET])
     end
     seed(record)
   end
